@@ -1,0 +1,1 @@
+"""lastgood gets autonomous coding work back to the last good point."""

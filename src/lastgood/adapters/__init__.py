@@ -1,0 +1,1 @@
+"""The world behind the ports: git format, SQLite, files, locks, clocks."""

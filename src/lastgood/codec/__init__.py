@@ -1,0 +1,1 @@
+"""Values to canonical JSON and back, with the gate for newer formats."""

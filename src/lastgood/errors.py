@@ -1,0 +1,124 @@
+"""Every failure a caller can meet, grouped by what the catcher does about it.
+
+LastgoodError                code            exit
+├── Usage                    usage             2    correct the call
+├── NotFound  (LookupError)  not-found        10    name something that exists
+├── Ambiguous                ambiguous        11    choose one of the candidates
+├── Invalid   (ValueError)   invalid          12    correct the value
+├── Conflict                 conflict         13    look at what changed, decide again
+├── Busy                     busy             14    wait, or run `lastgood recover`
+├── Unsafe                   unsafe           15    do it another way
+├── Damaged                  damaged          16    `lastgood verify --repair`
+├── Unsupported              unsupported      17    upgrade, or install what is missing
+├── Storage                  storage           1    free space, or mend the disk
+└── Internal                 internal          1    report it
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import ClassVar
+
+
+class LastgoodError(Exception):
+    """The root of all failures of this package.
+
+    ``message`` says what and why, ``hint`` what to do next, ``details`` hold what a program would
+    want to know (JSON-compatible values only).
+    """
+
+    code: ClassVar[str] = "internal"
+    exit_code: ClassVar[int] = 1
+
+    def __init__(self, message: str, *, hint: str = "", details: dict[str, object] | None = None) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details: dict[str, object] = {} if details is None else details
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_rebuild, (type(self), self.message, self.hint, self.details))
+
+
+def _rebuild(
+    error: type[LastgoodError], message: str, hint: str, details: dict[str, object]
+) -> LastgoodError:
+    return error(message, hint=hint, details=details)
+
+
+class Usage(LastgoodError):
+    """The command line or the call itself is malformed."""
+
+    code = "usage"
+    exit_code = 2
+
+
+class NotFound(LastgoodError, LookupError):
+    """A named checkpoint, path, workspace or store does not exist."""
+
+    code = "not-found"
+    exit_code = 10
+
+
+class Ambiguous(LastgoodError):
+    """A reference fits several checkpoints; ``details["candidates"]`` lists their ids."""
+
+    code = "ambiguous"
+    exit_code = 11
+
+
+class Invalid(LastgoodError, ValueError):
+    """A value is of the wrong form: a name, a pattern, a setting, a reference."""
+
+    code = "invalid"
+    exit_code = 12
+
+
+class Conflict(LastgoodError):
+    """The world changed since the plan, or since the operation to be undone; ``details["paths"]``."""
+
+    code = "conflict"
+    exit_code = 13
+
+
+class Busy(LastgoodError):
+    """Another owner holds what is needed, or an interrupted restore waits to be finished."""
+
+    code = "busy"
+    exit_code = 14
+
+
+class Unsafe(LastgoodError):
+    """Going on could harm something that is not ours: refused before the first write."""
+
+    code = "unsafe"
+    exit_code = 15
+
+
+class Damaged(LastgoodError):
+    """Bytes or facts in the store are not what they were."""
+
+    code = "damaged"
+    exit_code = 16
+
+
+class Unsupported(LastgoodError):
+    """A newer format, a missing program, or a platform that cannot do it."""
+
+    code = "unsupported"
+    exit_code = 17
+
+
+class Storage(LastgoodError):
+    """The store could not be read or written: disk full, read-only, input/output error."""
+
+    code = "storage"
+    exit_code = 1
+
+
+class Internal(LastgoodError):
+    """A fault of lastgood itself."""
+
+    code = "internal"
+    exit_code = 1

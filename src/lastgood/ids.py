@@ -1,0 +1,64 @@
+"""The forms of ids: minted from random bytes, never reused, the same for ever (invariant 7)."""
+
+from __future__ import annotations
+
+_HEX = frozenset("0123456789abcdef")
+
+CHECKPOINT_PREFIX = "ckpt_"
+ID_DIGITS = 16
+SHORT_DIGITS = 8
+LEAST_DIGITS = 4
+NAME_LIMIT = 100
+
+
+def checkpoint_id(random: bytes) -> str:
+    """Return a checkpoint id from eight random bytes."""
+    return CHECKPOINT_PREFIX + random.hex()
+
+
+def operation_id(random: bytes) -> str:
+    """Return an operation id from eight random bytes."""
+    return "op_" + random.hex()
+
+
+def plan_id(digest: bytes) -> str:
+    """Return a plan id from the digest of what the plan would do."""
+    return "plan_" + digest[:8].hex()
+
+
+def short(checkpoint: str) -> str:
+    """Return the short form of a checkpoint id, as shown in lists."""
+    return checkpoint[: len(CHECKPOINT_PREFIX) + SHORT_DIGITS]
+
+
+def is_checkpoint_id(text: str) -> bool:
+    """Tell whether a text is a whole checkpoint id."""
+    digits = text.removeprefix(CHECKPOINT_PREFIX)
+    return text.startswith(CHECKPOINT_PREFIX) and len(digits) == ID_DIGITS and _HEX.issuperset(digits)
+
+
+def id_prefix(text: str) -> str | None:
+    """Return the hex digits if a text may begin an id (at least four, ``ckpt_`` optional)."""
+    digits = text.removeprefix(CHECKPOINT_PREFIX)
+    if LEAST_DIGITS <= len(digits) <= ID_DIGITS and _HEX.issuperset(digits):
+        return digits
+    return None
+
+
+def name_fault(name: str) -> str | None:
+    """Return why a text cannot be a checkpoint's name, or None when it can."""
+    if not 1 <= len(name) <= NAME_LIMIT:
+        return f"a name has 1 to {NAME_LIMIT} characters"
+    if not name[0].isalnum():
+        return "a name begins with a letter or digit"
+    if ":" in name or "@" in name:
+        return "a name has no ':' and no '@'"
+    if ".." in name:
+        return "a name has no '..'"
+    if any(not ch.isprintable() for ch in name):
+        return "a name has no control characters"
+    if name == "latest":
+        return "'latest' already means the newest checkpoint"
+    if name.startswith(CHECKPOINT_PREFIX) and id_prefix(name) is not None:
+        return "a name must not look like an id"
+    return None

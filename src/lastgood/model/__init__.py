@@ -1,0 +1,1 @@
+"""Frozen values: what the rules reason about and what the verbs return."""

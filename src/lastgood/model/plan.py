@@ -1,0 +1,70 @@
+"""A restore before it happens: plain, frozen, printable, made before anything is touched."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from lastgood.model.tree import Entry
+
+    Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
+    Result = Literal["restored", "removed", "kept", "skipped", "failed", "planned"]
+
+
+class Step(Value):
+    """What is to become of one path.
+
+    ``want`` is what the path is to hold (None: nothing), ``have`` what it held when the plan was
+    made (None: nothing). ``write`` covers files and links; a write whose ``have`` is of another kind
+    sets that aside first. ``forced`` marks a present path that a save would leave out and that the
+    guard has to hold all the same (rule T2). ``keep`` and ``skip`` touch nothing and say why.
+    """
+
+    path: bytes
+    action: Action
+    want: Entry | None = None
+    have: Entry | None = None
+    reason: str | None = None
+    forced: bool = False
+
+
+class RestorePlan(Value):
+    """Everything a restore will do, in order: directories, writes, modes, deletions, then the rest.
+
+    ``id`` is derived from the content, so that the same target and workspace give the same id
+    (rule T16). ``paths`` is the scope, ``()`` for the whole workspace.
+    """
+
+    id: str
+    target: str
+    workspace_key: str
+    paths: tuple[bytes, ...]
+    steps: tuple[Step, ...]
+    discard: bool = False
+    force: bool = False
+
+    def of(self, *actions: Action) -> tuple[Step, ...]:
+        """Return the steps with one of some actions, in order."""
+        return tuple(step for step in self.steps if step.action in actions)
+
+    @property
+    def deletions(self) -> int:
+        """How many files the plan takes away."""
+        return len(self.of("delete"))
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would be touched."""
+        return not self.of("write", "delete", "mkdir", "rmdir", "chmod")
+
+
+class Outcome(Value):
+    """What became of one path: the report's line (rule T10)."""
+
+    path: bytes
+    action: Action
+    result: Result
+    reason: str | None = None

@@ -1,0 +1,58 @@
+"""Paths and names at the border: bytes inside, text outside.
+
+A path inside lastgood is ``bytes``, relative to the workspace, ``/``-separated, without a leading
+or trailing slash; the workspace itself is ``b""``. Text is UTF-8 with ``surrogateescape``, which is
+what ``os.fsdecode`` gives on the platforms supported, so that every name survives the round trip.
+"""
+
+from __future__ import annotations
+
+
+def to_text(path: bytes) -> str:
+    """Return a path as text; bytes that are not UTF-8 become lone surrogates."""
+    return path.decode("utf-8", "surrogateescape")
+
+
+def to_bytes(path: str) -> bytes:
+    """Return a path as bytes, undoing `to_text`."""
+    return path.encode("utf-8", "surrogateescape")
+
+
+def join(directory: bytes, name: bytes) -> bytes:
+    """Return the path of an entry of a directory."""
+    return directory + b"/" + name if directory else name
+
+
+def parent(path: bytes) -> bytes:
+    """Return the directory that holds a path (``b""`` for the workspace itself)."""
+    return path.rpartition(b"/")[0]
+
+
+def ancestors(path: bytes) -> list[bytes]:
+    """Return the directories above a path, outermost first, without the workspace itself."""
+    parts = path.split(b"/")
+    return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+
+
+def within(path: bytes, scope: bytes) -> bool:
+    """Tell whether a path is the scope itself or lies below it; everything is within ``b""``."""
+    return not scope or path == scope or path.startswith(scope + b"/")
+
+
+def printable(text: str) -> str:
+    """Return text fit for a terminal: control characters, lone surrogates and direction marks escaped."""
+    if text.isprintable() and not any(ch in _DIRECTION for ch in text):
+        return text
+    return "".join(ch if ch.isprintable() and ch not in _DIRECTION else _escape(ch) for ch in text)
+
+
+_DIRECTION = frozenset("\u200e\u200f\u202a\u202b\u202c\u202d\u202e\u2066\u2067\u2068\u2069")
+
+
+def _escape(ch: str) -> str:
+    code = ord(ch)
+    if 0xDC80 <= code <= 0xDCFF:
+        return f"\\x{code - 0xDC00:02x}"
+    if code < 0x100:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"

@@ -1,0 +1,1 @@
+"""What the core asks of the world: protocols only, readers apart from writers."""

@@ -1,0 +1,124 @@
+"""The catalogue keeps facts: which checkpoints exist, and everything about them that may change."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Protocol
+
+    from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.model.operation import Operation
+    from lastgood.value import Value
+else:
+    Protocol = object
+    from lastgood.value import Value
+
+
+class WorkspaceRow(Value):
+    """A workspace known to the store. ``path`` is its real path, ``machine`` where that path counts."""
+
+    key: str
+    path: str
+    machine: str
+    created_at: int
+
+
+class Query(Value):
+    """Which checkpoints to list, newest first. ``since`` is in nanoseconds; ``name`` is a glob."""
+
+    workspace_key: str | None = None
+    limit: int | None = None
+    offset: int = 0
+    kind: str | None = None
+    session: str | None = None
+    since: int | None = None
+    until: int | None = None
+    name: str | None = None
+    good: bool = False
+    complete: bool = False
+    guards: bool = True
+    deleted: bool = False
+
+
+class CatalogueReader(Protocol):
+    """Facts, as of the moment of each call. Deleted checkpoints are not seen unless asked for."""
+
+    def generation(self) -> str:
+        """Return the engine generation: it changes whenever objects may have been freed."""
+
+    def workspaces(self) -> Sequence[WorkspaceRow]:
+        """Return every workspace, by path."""
+
+    def workspace(self, key: str) -> WorkspaceRow | None:
+        """Return one workspace."""
+
+    def find(self, query: Query) -> Sequence[Checkpoint]:
+        """Return checkpoints, newest first by sequence."""
+
+    def get(self, checkpoint: str) -> Checkpoint | None:
+        """Return the checkpoint with exactly this id, deleted or not."""
+
+    def with_prefix(self, digits: str) -> Sequence[Checkpoint]:
+        """Return the checkpoints whose id begins with these hex digits, newest first, all workspaces."""
+
+    def count(self, workspace_key: str | None = None) -> int:
+        """Return how many checkpoints exist."""
+
+    def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
+        """Return the commits that rows refer to; of deleted rows only those deleted after a time."""
+
+    def operations(self, workspace_key: str) -> Sequence[Operation]:
+        """Return the operations of a workspace, newest first."""
+
+    def next_sequence(self) -> int:
+        """Return the number that the next checkpoint will probably get."""
+
+    def fault(self) -> str | None:
+        """Return what SQLite's own integrity check says, None if all is well."""
+
+
+class Catalogue(CatalogueReader, Protocol):
+    """Facts that may be changed. Every method is one transaction, durable when it returns."""
+
+    def add_workspace(self, row: WorkspaceRow) -> None:
+        """Add a workspace, or leave the one that is there."""
+
+    def attach(self, key: str, *, path: str) -> None:
+        """Give a workspace another path."""
+
+    def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
+        """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
+
+    def set_name(self, checkpoint: str, name: str | None) -> None:
+        """Name a checkpoint."""
+
+    def set_pinned(self, checkpoint: str, *, pinned: bool) -> None:
+        """Pin or unpin a checkpoint."""
+
+    def set_damaged(self, faults: dict[str, str | None]) -> None:
+        """Mark checkpoints as damaged, with the reason, or as sound again."""
+
+    def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
+        """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""
+
+    def undelete(self, checkpoints: Iterable[str]) -> None:
+        """Take deletions back."""
+
+    def forget(self, *, deleted_before: int) -> Sequence[str]:
+        """Drop the rows of checkpoints deleted before a time, and return their ids."""
+
+    def add_operation(self, operation: Operation) -> None:
+        """Record an operation."""
+
+    def set_undone(self, operation: str, *, undone: bool) -> None:
+        """Mark an operation as undone, or as standing again."""
+
+    def set_generation(self, generation: str) -> None:
+        """Declare that objects may have been freed."""
+
+    def back_up(self) -> bool:
+        """Write a sound copy beside the catalogue; False when nothing changed since the last one."""
+
+    def close(self) -> None:
+        """Close the database."""

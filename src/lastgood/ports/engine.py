@@ -1,0 +1,169 @@
+"""The engine keeps bytes and trees; what it stores never changes."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from typing import Protocol
+
+    from lastgood.model.tree import Entry, TreeId
+else:
+    Protocol = object
+
+
+class ObjectReader(Protocol):
+    """Reads what is stored. All ids are 20 bytes; `Damaged` where bytes are missing or wrong."""
+
+    def read_blob(self, oid: bytes) -> bytes:
+        """Return a blob whole, its id proven again from its bytes."""
+
+    def copy_blob(self, oid: bytes, descriptor: int) -> int:
+        """Write a blob to a descriptor in bounded memory, prove its id, return its size in bytes."""
+
+    def blob_size(self, oid: bytes) -> int:
+        """Return the size of a blob in bytes without reading it all."""
+
+    def directory(self, tree: TreeId) -> Sequence[Entry]:
+        """Return the entries of one directory, sorted by name as bytes."""
+
+    def missing(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids of which nothing is stored (an index look-up, not a proof of content)."""
+
+
+class ObjectWriter(Protocol):
+    """One pack in the making. Nothing is visible to readers before `publish`.
+
+    Storing what the engine already has costs a look-up and stores nothing.
+    """
+
+    def blob(self, content: bytes) -> bytes:
+        """Add a blob and return its id."""
+
+    def blob_from(self, descriptor: int, size: int) -> bytes:
+        """Add ``size`` bytes read from a descriptor, in bounded memory; EOFError if there are fewer."""
+
+    def directory(self, entries: Iterable[Entry]) -> TreeId:
+        """Add a directory (entries in any order) and return its identity."""
+
+    def checkpoint(
+        self,
+        *,
+        id: str,
+        manifest: bytes,
+        workspace: TreeId,
+        state: Mapping[str, bytes],
+        created_at: int,
+    ) -> bytes:
+        """Add the commit of a checkpoint and return its id.
+
+        Its tree holds ``checkpoint.json`` (the manifest), ``workspace/``, ``modes/`` where there
+        are any, and ``state/NAME`` for each blob id given. ``created_at`` is in nanoseconds.
+        """
+
+    def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
+        """Copy blobs out of another git object directory, and return the ids that are now stored.
+
+        A convenience that saves hashing and compressing; what cannot be copied is simply not in the
+        answer. Nothing of the other repository's configuration is read, nothing is fetched.
+        """
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes the pack has grown to so far."""
+
+    def publish(self, *, durable: bool = True) -> None:
+        """Make everything added readable; when it returns, it survives a power cut (unless not durable)."""
+
+    def abandon(self) -> None:
+        """Forget everything added; harmless after `publish`."""
+
+    def detach(self) -> Mapping[str, object]:
+        """Hand over the unpublished pack as plain data (for `Engine.resume` in another process)."""
+
+
+class CheckpointContents(Protocol):
+    """What a checkpoint's commit holds."""
+
+    @property
+    def manifest(self) -> bytes:
+        """The manifest as it was written."""
+
+    @property
+    def workspace(self) -> TreeId:
+        """The workspace's tree."""
+
+    @property
+    def state(self) -> Mapping[str, bytes]:
+        """Blob ids of the state files by name."""
+
+
+class Fault(Protocol):
+    """One thing wrong in the engine's files.
+
+    ``file`` is the file's name in the engine's folder. ``oid`` is the object hit, None when the
+    whole file is (its reason says what is lost). ``mendable`` tells whether `Engine.repair` can
+    mend it without losing anything.
+    """
+
+    file: str
+    oid: bytes | None
+    reason: str
+    mendable: bool
+
+
+class Engine(ObjectReader, Protocol):
+    """A place of objects."""
+
+    def writer(self) -> ObjectWriter:
+        """Begin a pack."""
+
+    def resume(self, detached: Mapping[str, object]) -> ObjectWriter:
+        """Go on with a pack that `ObjectWriter.detach` handed over."""
+
+    def contents(self, commit: bytes) -> CheckpointContents:
+        """Return what a checkpoint's commit holds."""
+
+    def commits(self) -> Iterator[bytes]:
+        """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out."""
+
+    def check(self) -> Iterator[Fault]:
+        """Prove every stored byte and yield each fault; one bad file never hides the others."""
+
+    def repair(self) -> Sequence[str]:
+        """Mend what can be mended, set damaged files aside (none is deleted), and say what was done.
+
+        A missing or bad index is rebuilt from its pack; good objects of a damaged pack are saved
+        into a new one before the damaged pack is set aside.
+        """
+
+    def packs(self) -> int:
+        """Return how many packs there are (consolidation is due at 64)."""
+
+    def stored_bytes(self) -> int:
+        """Return the size of all packs and indexes in bytes."""
+
+    def consolidate(self) -> bool:
+        """Join all packs into one, dropping nothing; False if there was nothing to do or no means.
+
+        The caller holds the store's lock exclusively only if it must keep readers out: old packs
+        stay readable until the new one is durable.
+        """
+
+    def sweep(self, live: Iterable[bytes]) -> int:
+        """Free every object that no live commit reaches, and return the bytes freed.
+
+        The caller holds the store's lock exclusively and changes the generation afterwards.
+        """
+
+    def collect_leftovers(self) -> int:
+        """Delete temporary files whose writer is gone (proven by its lock), and return their bytes."""
+
+    def write_tags(self, tags: Mapping[str, bytes]) -> None:
+        """Make the refs exactly these (checkpoint id to commit), packed and durable; a convenience."""
+
+    def refresh(self) -> None:
+        """Notice packs that other processes published or removed."""
+
+    def close(self) -> None:
+        """Let go of files and maps."""

@@ -1,0 +1,67 @@
+"""The machine: clocks, randomness, locks, and the project's own git, which is only read."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from contextlib import AbstractContextManager
+    from typing import Protocol
+else:
+    Protocol = object
+
+
+class Clock(Protocol):
+    """Time and chance."""
+
+    def now(self) -> int:
+        """Return nanoseconds since the epoch, UTC; may jump."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+
+    def random(self) -> bytes:
+        """Return eight random bytes."""
+
+
+class SharedHold:
+    """Proof that a lock is held beside others."""
+
+    __slots__ = ()
+
+
+class ExclusiveHold(SharedHold):
+    """Proof that a lock is held alone."""
+
+    __slots__ = ()
+
+
+class Locks(Protocol):
+    """Locks that die with their owner (``flock``); a held one is the proof of life (rule S16).
+
+    Each raises `Busy` after ``wait`` seconds, naming the owner as far as it is known.
+    """
+
+    def share_workspace(self, key: str, *, wait: float) -> AbstractContextManager[SharedHold]:
+        """Keep restores out while saving."""
+
+    def hold_workspace(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Keep saves and other restores out while restoring."""
+
+    def share_store(self, *, wait: float) -> AbstractContextManager[SharedHold]:
+        """Keep sweeps out while reading or saving."""
+
+    def hold_store(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Keep everyone out while bytes are freed."""
+
+    def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one process at a time consolidate, back up and tag."""
+
+
+class ProjectGit(Protocol):
+    """Questions to the project's own repository; nothing in it is run or changed."""
+
+    def head(self, root: bytes) -> str | None:
+        """Return the commit that HEAD stands for, None without a repository or commit."""
+
+    def commits_between(self, root: bytes, old: str, new: str) -> int | None:
+        """Return by how many commits HEAD moved; None if that cannot be told."""

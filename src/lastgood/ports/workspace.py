@@ -1,0 +1,108 @@
+"""The workspace's files: read into a tree by the scanner, changed by the applier alone."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from lastgood.model.operation import Journal
+    from lastgood.model.plan import Outcome, Step
+    from lastgood.model.scan import ScanRequest, ScanResult
+    from lastgood.model.tree import Entry, TreeId
+    from lastgood.ports.engine import ObjectReader, ObjectWriter
+else:
+    Protocol = object
+
+
+class Stamp(Value):
+    """The evidence that a file is the one that was scanned: what stat said when it was read."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+class Scan(Protocol):
+    """One reading of a workspace."""
+
+    @property
+    def result(self) -> ScanResult:
+        """What was found."""
+
+    def directory(self, path: bytes) -> Sequence[Entry] | None:
+        """Return the captured entries of a directory, sorted by name; None if it was not captured."""
+
+    def left_out(self, path: bytes) -> Sequence[bytes]:
+        """Return the names in a captured directory that were not captured: ignored, gaps, ``.git``."""
+
+    def ignored(self, path: bytes, *, directory: bool) -> bool | None:
+        """Tell whether the present rules ignore a path, present or not; None if rules are unreadable.
+
+        Only rules count here: what is captured although ignored is ignored for this question too.
+        """
+
+    def stamp(self, path: bytes) -> Stamp | None:
+        """Return the evidence for a captured file or link."""
+
+    def keep(self) -> None:
+        """Write the scan cache; called only after what was scanned is durable and acknowledged."""
+
+
+class Scanner(Protocol):
+    """Reads a workspace; writes nothing inside it and runs nothing found there (rule S12)."""
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+        """Read the workspace, adding new contents and directories to the writer.
+
+        Raises `NotFound` if the root is gone, `Unsafe` if it is not a directory, `Storage` when the
+        store's disk fails. What cannot be read of the workspace is a gap, never an error.
+        """
+
+
+class Applier(Protocol):
+    """Changes a workspace; every component is opened without following links (rule T12)."""
+
+    def present(self, path: bytes) -> Entry | None:
+        """Return what a path holds now, hashed anew; None if nothing (or no directory above it)."""
+
+    def apply(
+        self,
+        steps: Sequence[Step],
+        *,
+        token: str,
+        objects: ObjectReader,
+        stamp: Callable[[bytes], Stamp | None],
+    ) -> Sequence[Outcome]:
+        """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
+
+        A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary
+        names are ``.lastgood-TOKEN-N``. Raises nothing for single paths; `Storage` when the disk
+        is full (nothing is deleted then).
+        """
+
+    def write_tree(self, tree: TreeId, *, objects: ObjectReader) -> Sequence[Outcome]:
+        """Write a whole tree into the (empty) root."""
+
+    def clear_temporaries(self, token: str, directories: Sequence[bytes]) -> None:
+        """Delete the temporary files of an interrupted apply in some directories.
+
+        What had been set aside and not yet deleted is put back if its path is free.
+        """
+
+
+class JournalFile(Protocol):
+    """The record of a restore that is running."""
+
+    def read(self) -> Journal | None:
+        """Return the journal of an unfinished restore."""
+
+    def open(self, journal: Journal) -> None:
+        """Write the journal; durable when it returns."""
+
+    def close(self) -> None:
+        """Remove the journal; durable when it returns."""

@@ -1,0 +1,1 @@
+"""Pure functions: values in, decisions with their reasons out."""

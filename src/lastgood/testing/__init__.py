@@ -1,0 +1,1 @@
+"""Shipped for those who build on the ports: the conformance suite of engines, and builders."""

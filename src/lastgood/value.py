@@ -1,0 +1,99 @@
+"""Frozen, slotted, keyword-only values, without the import cost of the standard dataclasses.
+
+A save has to start, work and end in a few tens of milliseconds; importing ``dataclasses`` alone
+would take a fifth of that (docs/decisions/002). Type checkers see these classes as frozen
+keyword-only dataclasses.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Self, dataclass_transform
+else:
+
+    def dataclass_transform(**_options: object) -> object:
+        """Stand in for the marker that only type checkers read."""
+        return lambda decorated: decorated
+
+
+_set = object.__setattr__
+
+
+class _ValueType(type):
+    """Turns the annotations of a class body into slots, and its assignments into defaults."""
+
+    _fields: tuple[str, ...]
+    _defaults: dict[str, object]
+
+    def __new__(mcs, name: str, bases: tuple[type, ...], namespace: dict[str, object]) -> _ValueType:
+        own = namespace.get("__annotations__", {})
+        assert isinstance(own, dict)
+        names = tuple(own)
+        given = {field: namespace.pop(field) for field in names if field in namespace}
+        fields: tuple[str, ...] = ()
+        defaults: dict[str, object] = {}
+        for base in bases:
+            if isinstance(base, _ValueType):
+                fields += base._fields
+                defaults |= base._defaults
+        namespace["__slots__"] = names
+        made = super().__new__(mcs, name, bases, namespace)
+        made._fields = fields + names
+        made._defaults = defaults | given
+        return made
+
+
+@dataclass_transform(frozen_default=True, kw_only_default=True)
+class Value(metaclass=_ValueType):
+    """A record that is built whole and never changes; compares and hashes by its fields."""
+
+    def __init__(self, **given: object) -> None:
+        cls = type(self)
+        for field in cls._fields:
+            if field in given:
+                _set(self, field, given.pop(field))
+            elif field in cls._defaults:
+                _set(self, field, cls._defaults[field])
+            else:
+                message = f"{cls.__name__} needs {field!r}"
+                raise TypeError(message)
+        if given:
+            message = f"{cls.__name__} has no field {next(iter(given))!r}"
+            raise TypeError(message)
+
+    def __setattr__(self, field: str, value: object) -> None:
+        message = f"{type(self).__name__} is frozen: cannot set {field!r}"
+        raise AttributeError(message)
+
+    def __delattr__(self, field: str) -> None:
+        message = f"{type(self).__name__} is frozen: cannot delete {field!r}"
+        raise AttributeError(message)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and other._key() == self._key()
+
+    def __hash__(self) -> int:
+        return hash((type(self), self._key()))
+
+    def __repr__(self) -> str:
+        shown = ", ".join(f"{field}={getattr(self, field)!r}" for field in type(self)._fields)
+        return f"{type(self).__name__}({shown})"
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return (_build, (type(self), self.as_dict()))
+
+    def _key(self) -> tuple[object, ...]:
+        return tuple(getattr(self, field) for field in type(self)._fields)
+
+    def as_dict(self) -> dict[str, object]:
+        """Return the fields by name, in the order of their declaration."""
+        return {field: getattr(self, field) for field in type(self)._fields}
+
+    def replace(self, **changes: object) -> Self:
+        """Return a copy with some fields changed."""
+        return type(self)(**(self.as_dict() | changes))
+
+
+def _build(cls: type[Value], fields: dict[str, object]) -> Value:
+    return cls(**fields)
