@@ -1,0 +1,21 @@
+"""What observers are told, after the fact."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import Literal
+
+    EventType = Literal["saved", "restored", "undone", "deleted", "failed"]
+    Observer = Callable[["Event"], None]
+
+
+class Event(Value):
+    """Something that happened; ``report`` is what the verb returned, or the error it raised."""
+
+    type: EventType
+    workspace: str
+    report: object

@@ -1,0 +1,177 @@
+"""What the verbs return: the fields of the published JSON, as frozen values."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Operation
+    from lastgood.model.plan import Outcome, RestorePlan
+    from lastgood.model.tree import Counts, Gap
+
+    DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
+    State = Literal["idle", "active", "incomplete", "interrupted"]
+    Recovered = Literal["finished-restore", "rolled-back-restore"]
+
+
+class SaveReport(Value):
+    """The outcome of a save; ``checkpoint`` is the one it made, or the one the workspace equals.
+
+    ``new_gaps`` are those that the previous checkpoint did not have (exit code 3).
+    """
+
+    checkpoint: Checkpoint
+    created: bool
+    reason: str | None = None
+    unchanged_since: str | None = None
+    new_gaps: tuple[Gap, ...] = ()
+
+
+class ListedEntry(Value):
+    """One path of a checkpoint. ``mode`` holds the permission bits; ``oid`` is a blob id in hex."""
+
+    path: bytes
+    mode: int
+    kind: str
+    size: int
+    oid: str
+
+
+class FileDiff(Value):
+    """One path that differs. Line counts are 0 for binary files."""
+
+    path: bytes
+    status: DiffStatus
+    old_path: bytes | None = None
+    additions: int = 0
+    deletions: int = 0
+    binary: bool = False
+
+
+class DiffReport(Value):
+    """What differs between a checkpoint and another, or the workspace (``to`` is None).
+
+    ``patch`` is a patch that ``git apply`` takes, in bytes; None unless it was asked for.
+    """
+
+    from_: str
+    to: str | None
+    files: tuple[FileDiff, ...]
+    patch: bytes | None = None
+
+
+class HeadMoved(Value):
+    """How the project's HEAD differs from the checkpoint's; ``commits`` is None if it cannot be told."""
+
+    commits: int | None
+    from_: str | None
+    to: str | None
+
+
+class RestoreReport(Value):
+    """What a restore did, or would do (``dry_run``), path by path.
+
+    ``operation`` can be undone. ``directory`` is where ``restore --to`` wrote.
+    """
+
+    plan: RestorePlan
+    target: str
+    outcomes: tuple[Outcome, ...]
+    guard: str | None = None
+    operation: str | None = None
+    dry_run: bool = False
+    scopes: tuple[str, ...] = ("files",)
+    head_moved: HeadMoved | None = None
+    directory: str | None = None
+
+    @property
+    def omissions(self) -> tuple[Outcome, ...]:
+        """The paths that were skipped or failed (exit code 3)."""
+        return tuple(outcome for outcome in self.outcomes if outcome.result in {"skipped", "failed"})
+
+
+class UndoReport(Value):
+    """What an undo or redo did."""
+
+    operation: Operation
+    guard: str | None = None
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class DeleteReport(Value):
+    """Which checkpoints a delete removed; ``free_after`` (nanoseconds) is when bytes may be freed."""
+
+    operation: Operation
+    checkpoints: tuple[str, ...]
+    free_after: int
+
+
+class HealthNote(Value):
+    """Something a person should know, with what to do about it."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class StatusReport(Value):
+    """Where a workspace stands; sizes in bytes. ``drift`` is None if the workspace was not scanned."""
+
+    workspace: str
+    store: str
+    state: State
+    latest: Checkpoint | None
+    drift: Counts | None
+    gaps: tuple[Gap, ...]
+    durability: str
+    checkpoints: int
+    store_bytes: int
+    health: tuple[HealthNote, ...]
+    resident: bool = False
+
+
+class DamagedCheckpoint(Value):
+    """A checkpoint of which something is lost; ``files`` are the paths hit."""
+
+    id: str
+    files: tuple[bytes, ...]
+    reason: str
+
+
+class VerifyReport(Value):
+    """What was proven, what is damaged, and what was mended."""
+
+    checkpoints: int
+    damaged: tuple[DamagedCheckpoint, ...]
+    repaired: tuple[str, ...] = ()
+    faults: tuple[str, ...] = ()
+    unreferenced_bytes: int = 0
+
+    @property
+    def ok(self) -> bool:
+        """Whether nothing is wrong (any more)."""
+        return not self.damaged and not self.faults
+
+
+class RecoverReport(Value):
+    """What was found to recover, and what was done about it."""
+
+    state: State
+    done: Recovered | None
+    checkpoint: Checkpoint | None
+    git_matches: bool | None
+    outcomes: tuple[Outcome, ...] = ()
+
+
+class WorkspaceSummary(Value):
+    """A workspace that the store knows. ``present`` is False when its folder is not there now."""
+
+    key: str
+    path: str
+    checkpoints: int
+    present: bool
+    latest: Checkpoint | None
