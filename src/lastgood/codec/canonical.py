@@ -1,0 +1,227 @@
+"""Canonical JSON: keys sorted, no spaces, ASCII only; written without the ``json`` module.
+
+The ``json`` module costs 6 ms at start-up, a tenth of a whole save; reading imports it when it is
+needed. The form is that of RFC 8785 for the values used here (no floats beyond what `repr` gives).
+"""
+
+from __future__ import annotations
+
+from binascii import Error as Base64Error
+from binascii import a2b_base64, b2a_base64
+
+from lastgood.errors import Damaged, Internal
+
+try:
+    from _json import encode_basestring_ascii as _quote
+except ImportError:  # an interpreter without CPython's accelerator
+    from json.encoder import py_encode_basestring_ascii as _quote
+
+
+def dumps(value: object) -> bytes:
+    """Return a value (dict, list, tuple, str, int, float, bool, None) as canonical JSON."""
+    parts: list[str] = []
+    _write(value, parts)
+    return "".join(parts).encode("ascii")
+
+
+def _write(value: object, parts: list[str]) -> None:
+    if value is None:
+        parts.append("null")
+    elif value is True:
+        parts.append("true")
+    elif value is False:
+        parts.append("false")
+    elif isinstance(value, str):
+        parts.append(_quote(value))
+    elif isinstance(value, int | float):
+        parts.append(_number(value))
+    elif isinstance(value, dict):
+        _write_object(value, parts)
+    elif isinstance(value, list | tuple):
+        _write_array(value, parts)
+    else:
+        raise Internal(f"a {type(value).__name__} cannot be written as JSON")
+
+
+def _number(value: float) -> str:
+    if value != value or value in (float("inf"), float("-inf")):  # noqa: PLR0124 - NaN, without math
+        raise Internal("JSON has no infinite numbers")
+    return repr(value)
+
+
+def _write_object(value: dict[str, object], parts: list[str]) -> None:
+    separator = "{"
+    for key in sorted(value):
+        parts.append(separator)
+        parts.append(_quote(key))
+        parts.append(":")
+        _write(value[key], parts)
+        separator = ","
+    parts.append("}" if value else "{}")
+
+
+def _write_array(value: list[object] | tuple[object, ...], parts: list[str]) -> None:
+    separator = "["
+    for item in value:
+        parts.append(separator)
+        _write(item, parts)
+        separator = ","
+    parts.append("]" if value else "[]")
+
+
+def loads(text: bytes | str, *, what: str) -> dict[str, object]:
+    """Return a JSON object; `Damaged`, naming ``what``, if it is none."""
+    import json  # lazily: only reading pays for it
+
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise _damaged(what, f"is not JSON ({error})") from error
+    if not isinstance(value, dict):
+        raise _damaged(what, "is not a JSON object")
+    return value
+
+
+def path_value(path: bytes) -> object:
+    """Return a path as JSON: text where it is UTF-8, else ``{"bytes": BASE64}``."""
+    try:
+        return path.decode("utf-8")
+    except UnicodeDecodeError:
+        return {"bytes": b2a_base64(path, newline=False).decode("ascii")}
+
+
+class Fields:
+    """A JSON object being read: every wrong field is `Damaged`, naming the record and the field."""
+
+    def __init__(self, record: dict[str, object], *, what: str) -> None:
+        self._record = record
+        self.what = what
+
+    def text(self, name: str) -> str:
+        """Return a text."""
+        value = self._record.get(name)
+        if not isinstance(value, str):
+            raise self.wrong(name, "a text")
+        return value
+
+    def is_null(self, name: str) -> bool:
+        """Tell whether a field is null or absent."""
+        return self._record.get(name) is None
+
+    def text_or_none(self, name: str) -> str | None:
+        """Return a text, or None where it is null or absent."""
+        return None if self._record.get(name) is None else self.text(name)
+
+    def number(self, name: str) -> int:
+        """Return a whole number."""
+        value = self._record.get(name)
+        if not isinstance(value, int) or isinstance(value, bool):
+            raise self.wrong(name, "a whole number")
+        return value
+
+    def number_or_none(self, name: str) -> int | None:
+        """Return a whole number, or None where it is null or absent."""
+        return None if self._record.get(name) is None else self.number(name)
+
+    def decimal(self, name: str) -> float:
+        """Return a number."""
+        value = self._record.get(name)
+        if not isinstance(value, int | float) or isinstance(value, bool):
+            raise self.wrong(name, "a number")
+        return value
+
+    def decimal_or_none(self, name: str) -> float | None:
+        """Return a number, or None where it is null or absent."""
+        return None if self._record.get(name) is None else self.decimal(name)
+
+    def flag(self, name: str) -> bool:
+        """Return true or false."""
+        value = self._record.get(name)
+        if not isinstance(value, bool):
+            raise self.wrong(name, "true or false")
+        return value
+
+    def path(self, name: str) -> bytes:
+        """Return a path."""
+        return self._path(self._record.get(name), name)
+
+    def paths(self, name: str) -> tuple[bytes, ...]:
+        """Return a list of paths."""
+        return tuple(self._path(item, name) for item in self._items(name))
+
+    def texts(self, name: str) -> tuple[str, ...]:
+        """Return a list of texts."""
+        items = self._items(name)
+        if not all(isinstance(item, str) for item in items):
+            raise self.wrong(name, "a list of texts")
+        return tuple(str(item) for item in items)
+
+    def binary(self, name: str) -> bytes:
+        """Return bytes written as base64."""
+        try:
+            return a2b_base64(self.text(name).encode("ascii", "replace"))
+        except Base64Error as error:
+            raise self.wrong(name, "base64") from error
+
+    def sub(self, name: str) -> Fields:
+        """Return a nested object."""
+        value = self._record.get(name)
+        if not isinstance(value, dict):
+            raise self.wrong(name, "an object")
+        return Fields(value, what=f"{self.what}, {name}")
+
+    def sub_or_none(self, name: str) -> Fields | None:
+        """Return a nested object, or None where it is null or absent."""
+        return None if self._record.get(name) is None else self.sub(name)
+
+    def subs(self, name: str) -> tuple[Fields, ...]:
+        """Return a list of objects."""
+        found = []
+        for item in self._items(name):
+            if not isinstance(item, dict):
+                raise self.wrong(name, "a list of objects")
+            found.append(Fields(item, what=f"{self.what}, {name}"))
+        return tuple(found)
+
+    def texts_by_name(self, name: str) -> dict[str, str]:
+        """Return an object of texts."""
+        value = self._record.get(name)
+        if not isinstance(value, dict) or not all(isinstance(item, str) for item in value.values()):
+            raise self.wrong(name, "an object of texts")
+        return {str(key): str(item) for key, item in value.items()}
+
+    def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
+        """Return a text that is one of some."""
+        value = self.text(name)
+        if value not in allowed:
+            raise self.wrong(name, "one of " + ", ".join(allowed))
+        return value
+
+    def wrong(self, name: str, wanted: str) -> Damaged:
+        """Return the error for a field that is not what it should be."""
+        return _damaged(self.what, f"has no good {name!r} (it should be {wanted})")
+
+    def _items(self, name: str) -> list[object]:
+        value = self._record.get(name)
+        if not isinstance(value, list):
+            raise self.wrong(name, "a list")
+        return value
+
+    def _path(self, value: object, name: str) -> bytes:
+        if isinstance(value, str):
+            return value.encode("utf-8", "surrogateescape")
+        if isinstance(value, dict) and isinstance(value.get("bytes"), str):
+            try:
+                return a2b_base64(value["bytes"].encode("ascii", "replace"))
+            except Base64Error as error:
+                raise self.wrong(name, "a path") from error
+        raise self.wrong(name, "a path")
+
+
+def base64_text(content: bytes) -> str:
+    """Return bytes as base64 text."""
+    return b2a_base64(content, newline=False).decode("ascii")
+
+
+def _damaged(what: str, fault: str) -> Damaged:
+    return Damaged(f"{what} {fault}", hint="run: lastgood verify --repair")

@@ -1,0 +1,179 @@
+"""Plans, operations and the restore journal as canonical JSON."""
+
+from __future__ import annotations
+
+from lastgood.codec.canonical import Fields, dumps, loads, path_value
+from lastgood.errors import Unsupported
+from lastgood.model.operation import Journal, Operation
+from lastgood.model.plan import RestorePlan, Step
+from lastgood.model.tree import Entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import cast
+
+    from lastgood.model.operation import OperationType
+    from lastgood.model.plan import Action
+    from lastgood.model.tree import EntryKind
+else:
+
+    def cast(_type: object, value: object) -> object:
+        """Stand in for the marker that only type checkers read."""
+        return value
+
+
+VERSION = 1
+_KINDS = ("file", "link", "directory")
+_ACTIONS = ("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip")
+_TYPES = ("restore", "delete", "prune", "undo", "redo")
+
+
+def encode_operation(operation: Operation) -> str:
+    """Return an operation as JSON text."""
+    return _text(
+        {
+            "version": VERSION,
+            "id": operation.id,
+            "workspace_key": operation.workspace_key,
+            "type": operation.type,
+            "at": operation.at,
+            "target": operation.target,
+            "guard": operation.guard,
+            "undone": operation.undone,
+            "steps": [_step_record(step) for step in operation.steps],
+            "checkpoints": list(operation.checkpoints),
+            "of": operation.of,
+        }
+    )
+
+
+def decode_operation(text: str | bytes) -> Operation:
+    """Return the operation that a text holds; `Damaged` if it is none."""
+    fields = _fields(text, what="an operation")
+    return Operation(
+        id=fields.text("id"),
+        workspace_key=fields.text("workspace_key"),
+        type=cast("OperationType", fields.one_of("type", _TYPES)),
+        at=fields.number("at"),
+        target=fields.text_or_none("target"),
+        guard=fields.text_or_none("guard"),
+        undone=fields.flag("undone"),
+        steps=tuple(_step(item) for item in fields.subs("steps")),
+        checkpoints=fields.texts("checkpoints"),
+        of=fields.text_or_none("of"),
+    )
+
+
+def encode_journal(journal: Journal) -> bytes:
+    """Return a restore journal as JSON."""
+    plan = journal.plan
+    return dumps(
+        {
+            "version": VERSION,
+            "operation": journal.operation,
+            "type": journal.type,
+            "of": journal.of,
+            "started_at": journal.started_at,
+            "guard": journal.guard,
+            "target_tree": journal.target_tree,
+            "plan": {
+                "id": plan.id,
+                "target": plan.target,
+                "workspace_key": plan.workspace_key,
+                "paths": [path_value(path) for path in plan.paths],
+                "steps": [_step_record(step) for step in plan.steps],
+                "discard": plan.discard,
+                "force": plan.force,
+            },
+        }
+    )
+
+
+def decode_journal(text: bytes) -> Journal:
+    """Return the journal that a text holds; `Damaged` if it is none."""
+    fields = _fields(text, what="a restore journal")
+    plan = fields.sub("plan")
+    return Journal(
+        operation=fields.text("operation"),
+        type=cast("OperationType", fields.one_of("type", _TYPES)),
+        of=fields.text_or_none("of"),
+        started_at=fields.number("started_at"),
+        guard=fields.text("guard"),
+        target_tree=fields.text("target_tree"),
+        plan=RestorePlan(
+            id=plan.text("id"),
+            target=plan.text("target"),
+            workspace_key=plan.text("workspace_key"),
+            paths=plan.paths("paths"),
+            steps=tuple(_step(item) for item in plan.subs("steps")),
+            discard=plan.flag("discard"),
+            force=plan.flag("force"),
+        ),
+    )
+
+
+def _text(record: dict[str, object]) -> str:
+    return dumps(record).decode("ascii")
+
+
+def _fields(text: str | bytes, *, what: str) -> Fields:
+    fields = Fields(loads(text, what=what), what=what)
+    if fields.number("version") != VERSION:
+        raise Unsupported(
+            f"{what} has the format {fields.number('version')}; this lastgood reads {VERSION}",
+            hint="use a newer lastgood",
+        )
+    return fields
+
+
+def _step_record(step: Step) -> dict[str, object]:
+    return {
+        "path": path_value(step.path),
+        "action": step.action,
+        "want": _entry_record(step.want),
+        "have": _entry_record(step.have),
+        "reason": step.reason,
+        "forced": step.forced,
+    }
+
+
+def _step(fields: Fields) -> Step:
+    return Step(
+        path=fields.path("path"),
+        action=cast("Action", fields.one_of("action", _ACTIONS)),
+        want=_entry(fields.sub_or_none("want")),
+        have=_entry(fields.sub_or_none("have")),
+        reason=fields.text_or_none("reason"),
+        forced=fields.flag("forced"),
+    )
+
+
+def _entry_record(entry: Entry | None) -> dict[str, object] | None:
+    if entry is None:
+        return None
+    return {
+        "name": path_value(entry.name),
+        "kind": entry.kind,
+        "mode": entry.mode,
+        "oid": entry.oid.hex(),
+        "modes": entry.modes.hex(),
+    }
+
+
+def _entry(fields: Fields | None) -> Entry | None:
+    if fields is None:
+        return None
+    return Entry(
+        name=fields.path("name"),
+        kind=cast("EntryKind", fields.one_of("kind", _KINDS)),
+        mode=fields.number("mode"),
+        oid=_oid(fields, "oid"),
+        modes=_oid(fields, "modes"),
+    )
+
+
+def _oid(fields: Fields, name: str) -> bytes:
+    try:
+        return bytes.fromhex(fields.text(name))
+    except ValueError as error:
+        raise fields.wrong(name, "an object id in hex") from error
