@@ -47,18 +47,17 @@ def id_prefix(text: str) -> str | None:
 
 def name_fault(name: str) -> str | None:
     """Return why a text cannot be a checkpoint's name, or None when it can."""
-    if not 1 <= len(name) <= NAME_LIMIT:
-        return f"a name has 1 to {NAME_LIMIT} characters"
-    if not name[0].isalnum():
-        return "a name begins with a letter or digit"
-    if ":" in name or "@" in name:
-        return "a name has no ':' and no '@'"
-    if ".." in name:
-        return "a name has no '..'"
-    if any(not ch.isprintable() for ch in name):
-        return "a name has no control characters"
-    if name == "latest":
-        return "'latest' already means the newest checkpoint"
-    if name.startswith(CHECKPOINT_PREFIX) and id_prefix(name) is not None:
-        return "a name must not look like an id"
-    return None
+    rules = (
+        (1 <= len(name) <= NAME_LIMIT, f"a name has 1 to {NAME_LIMIT} characters"),
+        (name[:1].isalnum(), "a name begins with a letter or digit"),
+        (":" not in name and "@" not in name, "a name has no ':' and no '@'"),
+        (".." not in name, "a name has no '..'"),
+        (name.isprintable(), "a name has no control characters"),
+        (name != "latest", "'latest' already means the newest checkpoint"),
+        (not _like_an_id(name), "a name must not look like an id"),
+    )
+    return next((fault for fine, fault in rules if not fine), None)
+
+
+def _like_an_id(name: str) -> bool:
+    return name.startswith(CHECKPOINT_PREFIX) and id_prefix(name) is not None

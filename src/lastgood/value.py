@@ -7,10 +7,16 @@ keyword-only dataclasses.
 
 from __future__ import annotations
 
+__all__ = ["Value", "cast"]
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Self, dataclass_transform
+    from typing import Self, cast, dataclass_transform
 else:
+
+    def cast(_type: object, value: object) -> object:
+        """Stand in for the assertion that only type checkers read."""
+        return value
 
     def dataclass_transform(**_options: object) -> object:
         """Stand in for the marker that only type checkers read."""
@@ -36,7 +42,7 @@ class _ValueType(type):
         for base in bases:
             if isinstance(base, _ValueType):
                 fields += base._fields
-                defaults |= base._defaults
+                defaults |= base._defaults  # noqa: SLF001 - the same class
         namespace["__slots__"] = names
         made = super().__new__(mcs, name, bases, namespace)
         made._fields = fields + names

@@ -17,20 +17,13 @@ from lastgood.model.checkpoint import (
     TreeRef,
 )
 from lastgood.model.tree import Counts, Gap
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
-    from typing import cast
-
     from lastgood.model.checkpoint import ActorType, Kind, Operation
     from lastgood.model.tree import GapReason
-else:
-
-    def cast(_type: object, value: object) -> object:
-        """Stand in for the marker that only type checkers read."""
-        return value
-
 
 VERSION = 1
 _SCHEMA = "lastgood.manifest/"

@@ -7,20 +7,13 @@ from lastgood.errors import Unsupported
 from lastgood.model.operation import Journal, Operation
 from lastgood.model.plan import RestorePlan, Step
 from lastgood.model.tree import Entry
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import cast
-
     from lastgood.model.operation import OperationType
     from lastgood.model.plan import Action
     from lastgood.model.tree import EntryKind
-else:
-
-    def cast(_type: object, value: object) -> object:
-        """Stand in for the marker that only type checkers read."""
-        return value
-
 
 VERSION = 1
 _KINDS = ("file", "link", "directory")
