@@ -22,6 +22,7 @@ from lastgood.value import cast
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
+
     from lastgood.model.checkpoint import ActorType, Kind, Operation
     from lastgood.model.tree import GapReason
 

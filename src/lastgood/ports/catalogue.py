@@ -90,6 +90,9 @@ class Catalogue(CatalogueReader, Protocol):
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
 
+    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint:
+        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with."""
+
     def set_name(self, checkpoint: str, name: str | None) -> None:
         """Name a checkpoint."""
 

@@ -70,6 +70,9 @@ class Applier(Protocol):
     def present(self, path: bytes) -> Entry | None:
         """Return what a path holds now, hashed anew; None if nothing (or no directory above it)."""
 
+    def read(self, path: bytes, entry: Entry) -> bytes | None:
+        """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
+
     def apply(
         self,
         steps: Sequence[Step],
