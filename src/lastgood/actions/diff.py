@@ -1,0 +1,142 @@
+"""diff: what differs between a checkpoint and another one, or the workspace as it is now."""
+
+from __future__ import annotations
+
+from lastgood.actions.save import look
+from lastgood.errors import NotFound
+from lastgood.model.report import DiffReport, FileDiff
+from lastgood.model.tree import DIRECTORY, FILE, LINK
+from lastgood.names import printable, to_text, within
+from lastgood.rules.compare import compare
+from lastgood.rules.patch import Side, file_patch
+from lastgood.transaction import Saving
+from lastgood.view import StoredTree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.tree import Change, Entry
+    from lastgood.ports.context import Context
+    from lastgood.rules.patch import FilePatch
+    from lastgood.view import View
+
+    Read = Callable[[bytes, Entry], bytes]
+
+# The blob of no bytes: too many files share it to tell where one came from.
+_EMPTY = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
+
+
+def between(
+    view: View, before: Checkpoint, after: Checkpoint, *, paths: tuple[bytes, ...], patch: bool
+) -> DiffReport:
+    """Compare two checkpoints."""
+    old, new = view.tree(before), view.tree(after)
+    changes = _within(compare(old, new), paths)
+    return _report(before, after, changes, old=_stored(old), new=_stored(new), patch=patch)
+
+
+def with_workspace(
+    context: Context, view: View, before: Checkpoint, *, paths: tuple[bytes, ...], patch: bool
+) -> DiffReport:
+    """Compare a checkpoint with the workspace; nothing is stored."""
+    old = view.tree(before)
+    with Saving(context):
+        writer = context.engine.writer()
+        try:
+            latest = context.catalogue.latest_facts(context.key)
+            scan = look(context, writer=writer, latest=latest)
+            changes = _within(compare(old, scan), paths)
+            present = _present(context)
+            return _report(before, None, changes, old=_stored(old), new=present, patch=patch)
+        finally:
+            writer.abandon()
+
+
+def _within(changes: Iterable[Change], paths: tuple[bytes, ...]) -> list[Change]:
+    if not paths:
+        return list(changes)
+    return [change for change in changes if any(within(change.path, scope) for scope in paths)]
+
+
+def _stored(tree: StoredTree) -> Read:
+    return lambda _path, entry: tree.objects.read_blob(entry.oid)
+
+
+def _present(context: Context) -> Read:
+    def read(path: bytes, entry: Entry) -> bytes:
+        content = context.applier.read(path, entry)
+        if content is None:
+            raise NotFound(f"{printable(to_text(path))!r} changed while it was read", hint="run the diff again")
+        return content
+
+    return read
+
+
+def _report(
+    before: Checkpoint,
+    after: Checkpoint | None,
+    changes: Sequence[Change],
+    *,
+    old: Read,
+    new: Read,
+    patch: bool,
+) -> DiffReport:
+    moved = _moves(changes)
+    gone = {source.path for source in moved.values()}
+    files: list[FileDiff] = []
+    patches: list[bytes] = []
+    for change in changes:
+        if change.path in gone:
+            continue
+        source = moved.get(change.path, change)
+        made = file_patch(_side(source.path, source.before, old), _side(change.path, change.after, new))
+        patches.append(made.patch)
+        files.append(_line(change, made, old_path=None if source is change else source.path))
+    return DiffReport(
+        from_=before.id,
+        to=None if after is None else after.id,
+        files=tuple(files),
+        patch=b"".join(patches) if patch else None,
+    )
+
+
+def _line(change: Change, made: FilePatch, *, old_path: bytes | None) -> FileDiff:
+    return FileDiff(
+        path=change.path,
+        status=change.status if old_path is None else "renamed",
+        old_path=old_path,
+        additions=made.additions,
+        deletions=made.deletions,
+        binary=made.binary,
+    )
+
+
+def _moves(changes: Sequence[Change]) -> dict[bytes, Change]:
+    """Return where added files came from: the deleted file of the same (not empty) content."""
+    gone: dict[tuple[bytes, int], list[Change]] = {}
+    for change in changes:
+        if change.status == "deleted" and change.before is not None and change.before.kind == FILE:
+            gone.setdefault((change.before.oid, change.before.mode), []).append(change)
+    moved: dict[bytes, Change] = {}
+    for change in changes:
+        new = change.after
+        if change.status != "added" or new is None or new.kind != FILE or new.oid == _EMPTY:
+            continue
+        sources = gone.get((new.oid, new.mode))
+        if sources:
+            moved[change.path] = sources.pop(0)
+    return moved
+
+
+def _side(path: bytes, entry: Entry | None, read: Read) -> Side | None:
+    if entry is None or entry.kind == DIRECTORY:
+        return None
+    return Side(path=path, mode=_git_mode(entry), oid=entry.oid.hex(), content=read(path, entry))
+
+
+def _git_mode(entry: Entry) -> int:
+    if entry.kind == LINK:
+        return 0o120000
+    return 0o100755 if entry.mode & 0o100 else 0o100644

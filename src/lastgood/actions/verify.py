@@ -1,0 +1,154 @@
+"""verify: prove what is kept, name exactly what is hit, mend what can be mended."""
+
+from __future__ import annotations
+
+from lastgood.codec.manifest import decode
+from lastgood.errors import Damaged, LastgoodError
+from lastgood.model.report import DamagedCheckpoint, VerifyReport
+from lastgood.model.tree import DIRECTORY, TreeId
+from lastgood.names import join
+from lastgood.ports.catalogue import Query
+from lastgood.transaction import fits
+from lastgood.view import StoredTree
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.ports.context import Context
+
+    # Makes an empty folder for a trial restore, and takes it away again.
+    Aside = Callable[[Callable[[bytes], None]], None]
+
+
+def verify(context: Context, checkpoints: Sequence[Checkpoint], *, aside: Aside | None = None) -> VerifyReport:
+    """Prove every stored byte, and every file of some checkpoints.
+
+    ``aside`` is given for a trial restore of each (``--deep``). What is found is recorded, so that
+    lists show it; nothing is changed otherwise.
+    """
+    with context.locks.share_store(wait=context.wait):
+        context.engine.refresh()
+        faults = list(context.engine.check())
+        proof = _Proof(context, bad={fault.oid for fault in faults if fault.oid is not None})
+        damaged = [found for one in checkpoints if (found := proof.examine(one)) is not None]
+        if aside is not None:
+            sound = [one for one in checkpoints if one.id not in {hit.id for hit in damaged}]
+            damaged += _trials(context, sound, aside)
+    context.catalogue.set_damaged(_verdicts(checkpoints, damaged))
+    catalogue_fault = context.catalogue.fault()
+    texts = [f"{fault.file}: {fault.reason}" for fault in faults]
+    if catalogue_fault is not None:
+        texts.append(f"catalogue.sqlite3: {catalogue_fault}")
+    return VerifyReport(checkpoints=len(checkpoints), damaged=tuple(damaged), faults=tuple(texts))
+
+
+def repair(context: Context) -> tuple[str, ...]:
+    """Mend the engine's files, set damage aside, and bring back rows that the catalogue lost."""
+    with context.locks.hold_store(wait=context.wait):
+        done = list(context.engine.repair())
+        context.catalogue.set_generation(context.clock.random().hex())
+    context.engine.refresh()
+    return tuple(done)
+
+
+def readopt(context: Context) -> tuple[str, ...]:
+    """Add a row for every checkpoint of the engine that the catalogue does not know (invariant 6)."""
+    known = {one.commit for one in context.catalogue.find(Query(deleted=True))}
+    lost = []
+    for commit in context.engine.commits():
+        if commit.hex() in known:
+            continue
+        try:
+            lost.append((decode(context.engine.contents(commit).manifest), commit.hex()))
+        except LastgoodError:
+            continue  # a commit that cannot be read is reported by the proof, not adopted
+    lost.sort(key=lambda found: (found[0].sequence, found[0].created_at, found[0].id))
+    for manifest, commit in lost:
+        context.catalogue.adopt(manifest, commit=commit)
+    return tuple(f"{manifest.id} recovered" for manifest, _ in lost)
+
+
+def _verdicts(checkpoints: Sequence[Checkpoint], damaged: Sequence[DamagedCheckpoint]) -> dict[str, str | None]:
+    hit = {one.id: one.reason for one in damaged}
+    return {one.id: hit.get(one.id) for one in checkpoints if hit.get(one.id) != one.damaged}
+
+
+class _Proof:
+    """Walks checkpoints down to their bytes; what several share is walked once."""
+
+    def __init__(self, context: Context, *, bad: set[bytes]) -> None:
+        self._engine = context.engine
+        self._bad = bad
+        self._known: dict[TreeId, tuple[bytes, ...]] = {}
+
+    def examine(self, checkpoint: Checkpoint) -> DamagedCheckpoint | None:
+        """Return what is lost of a checkpoint, None if nothing is."""
+        try:
+            contents = self._engine.contents(bytes.fromhex(checkpoint.commit))
+            manifest = decode(contents.manifest)
+        except LastgoodError as error:
+            return DamagedCheckpoint(id=checkpoint.id, files=(), reason=f"its record is lost: {error.message}")
+        root = manifest.root
+        tree = TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))
+        if manifest.id != checkpoint.id or tree != contents.workspace:
+            return DamagedCheckpoint(id=checkpoint.id, files=(), reason="its record is another checkpoint's")
+        files = self._lost(tree)
+        if not files:
+            return None
+        return DamagedCheckpoint(id=checkpoint.id, files=files, reason=f"{len(files)} file(s) cannot be read")
+
+    def _lost(self, tree: TreeId) -> tuple[bytes, ...]:
+        found = self._known.get(tree)
+        if found is None:
+            found = self._known[tree] = tuple(self._search(tree))
+        return found
+
+    def _search(self, tree: TreeId) -> list[bytes]:
+        if tree.tree in self._bad or tree.modes in self._bad:
+            return [b""]
+        try:
+            entries = self._engine.directory(tree)
+        except Damaged:
+            return [b""]
+        blobs = [entry.oid for entry in entries if entry.kind != DIRECTORY]
+        missing = self._engine.missing(blobs) | self._bad
+        lost: list[bytes] = []
+        for entry in entries:
+            if entry.kind == DIRECTORY:
+                lost += [join(entry.name, below) if below else entry.name for below in self._lost(entry.tree_id)]
+            elif entry.oid in missing:
+                lost.append(entry.name)
+        return lost
+
+
+def _trials(context: Context, checkpoints: Sequence[Checkpoint], aside: Aside) -> list[DamagedCheckpoint]:
+    failed: list[DamagedCheckpoint] = []
+    tried: dict[TreeId, tuple[bytes, ...]] = {}
+    for checkpoint in checkpoints:
+        root = checkpoint.manifest.root
+        tree = TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))
+        if tree not in tried:
+            tried[tree] = _trial(context, tree, aside)
+        if tried[tree]:
+            failed.append(
+                DamagedCheckpoint(id=checkpoint.id, files=tried[tree], reason="a trial restore came out wrong")
+            )
+    return failed
+
+
+def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[bytes, ...]:
+    """Restore a tree into an empty folder, read it back, and return the paths that differ."""
+    wrong: list[bytes] = []
+
+    def attempt(folder: bytes) -> None:
+        applier = context.applier_of(folder)
+        outcomes = applier.write_tree(tree, objects=context.engine)
+        wrong.extend(outcome.path for outcome in outcomes if outcome.result == "failed")
+        for path, entry in StoredTree(tree, context.engine).walk():
+            if not fits(applier.present(path), entry):
+                wrong.append(path)
+
+    aside(attempt)
+    return tuple(dict.fromkeys(wrong))

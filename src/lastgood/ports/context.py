@@ -1,0 +1,39 @@
+"""The ports that the verbs of one workspace work with, tied together by the composition root."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastgood.model.settings import Settings
+    from lastgood.ports.catalogue import Catalogue
+    from lastgood.ports.engine import Engine
+    from lastgood.ports.host import Clock, Locks, ProjectGit
+    from lastgood.ports.workspace import Applier, JournalFile, Scanner
+
+
+class Context(Value):
+    """One workspace of one store.
+
+    ``root`` is the workspace's real path, ``store`` the store's, ``key`` the workspace's name inside
+    the store. ``wait`` is how long to wait for a lock, in seconds. ``applier_of`` makes an applier
+    for another folder (``restore --to``).
+    """
+
+    key: str
+    root: bytes
+    store: bytes
+    settings: Settings
+    engine: Engine
+    catalogue: Catalogue
+    locks: Locks
+    clock: Clock
+    journal: JournalFile
+    scanner: Scanner
+    applier: Applier
+    applier_of: Callable[[bytes], Applier]
+    project: ProjectGit
+    wait: float = 30.0

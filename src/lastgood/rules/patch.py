@@ -1,0 +1,232 @@
+"""Differences of files as a patch in git's extended format, which ``git apply`` takes.
+
+The format is that of git-diff's documentation ("Generating patch text with -p"), with
+``GIT binary patch`` sections of literal contents where a side is binary.
+"""
+
+from __future__ import annotations
+
+import zlib
+from base64 import b85encode
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    Opcode = tuple[str, int, int, int, int]
+
+# Beyond this many compared pairs of lines a hunk is replaced whole: right, if not the shortest.
+_EFFORT = 40_000_000
+_CONTEXT = 3
+_NULL = "0" * 40
+_SNIFF = 8000
+_CHUNK = 52
+
+
+class Side(Value):
+    """One side of a difference. ``mode`` is git's (0o100644, 0o100755, 0o120000); ``oid`` is in hex."""
+
+    path: bytes
+    mode: int
+    oid: str
+    content: bytes
+
+
+class FilePatch(Value):
+    """The patch of one path, and its line counts (0 where a side is binary)."""
+
+    patch: bytes
+    additions: int
+    deletions: int
+    binary: bool
+
+
+def file_patch(before: Side | None, after: Side | None) -> FilePatch:
+    """Return the patch from one side to the other; None means that the path is not there.
+
+    A change of kind (file to link) is a deletion followed by an addition, as git writes it.
+    """
+    if before is None and after is None:
+        return FilePatch(patch=b"", additions=0, deletions=0, binary=False)  # an empty directory: git has none
+    if before is not None and after is not None and before.mode >> 12 != after.mode >> 12:
+        gone, new = file_patch(before, None), file_patch(None, after)
+        return FilePatch(
+            patch=gone.patch + new.patch,
+            additions=new.additions,
+            deletions=gone.deletions,
+            binary=gone.binary or new.binary,
+        )
+    old, new_content = _content(before), _content(after)
+    binary = _is_binary(old) or _is_binary(new_content)
+    head = _header(before, after, full=binary)
+    if old == new_content:
+        return FilePatch(patch=head, additions=0, deletions=0, binary=binary)
+    if binary:
+        body = b"GIT binary patch\n" + _literal(new_content) + b"\n" + _literal(old) + b"\n"
+        return FilePatch(patch=head + body, additions=0, deletions=0, binary=True)
+    codes = _opcodes(_lines(old), _lines(new_content))
+    body = _names(before, after) + b"".join(_hunks(_lines(old), _lines(new_content), codes))
+    return FilePatch(
+        patch=head + body,
+        additions=sum(j2 - j1 for tag, _, _, j1, j2 in codes if tag != "equal"),
+        deletions=sum(i2 - i1 for tag, i1, i2, _, _ in codes if tag != "equal"),
+        binary=False,
+    )
+
+
+def _content(side: Side | None) -> bytes:
+    return b"" if side is None else side.content
+
+
+def _is_binary(content: bytes) -> bool:
+    return b"\0" in content[:_SNIFF]
+
+
+def _header(before: Side | None, after: Side | None, *, full: bool) -> bytes:
+    old, new = before or after, after or before
+    assert old is not None
+    assert new is not None
+    lines = [b"diff --git " + _quoted(b"a/" + old.path) + b" " + _quoted(b"b/" + new.path)]
+    if before is None:
+        lines.append(b"new file mode %o" % new.mode)
+    elif after is None:
+        lines.append(b"deleted file mode %o" % old.mode)
+    elif old.mode != new.mode:
+        lines += [b"old mode %o" % old.mode, b"new mode %o" % new.mode]
+    if old.path != new.path:
+        lines.append(b"similarity index 100%" if old.oid == new.oid else b"similarity index 50%")
+        lines += [b"rename from " + _quoted(old.path), b"rename to " + _quoted(new.path)]
+    digits = 40 if full else 12
+    from_oid = _NULL if before is None else before.oid
+    to_oid = _NULL if after is None else after.oid
+    if from_oid != to_oid:
+        suffix = (
+            b" %o" % old.mode if before is not None and after is not None and old.mode == new.mode else b""
+        )
+        lines.append(f"index {from_oid[:digits]}..{to_oid[:digits]}".encode() + suffix)
+    return b"\n".join(lines) + b"\n"
+
+
+def _names(before: Side | None, after: Side | None) -> bytes:
+    old = b"/dev/null" if before is None else _named(b"a/" + before.path)
+    new = b"/dev/null" if after is None else _named(b"b/" + after.path)
+    return b"--- " + old + b"\n+++ " + new + b"\n"
+
+
+def _named(path: bytes) -> bytes:
+    quoted = _quoted(path)
+    return quoted + b"\t" if b" " in quoted and quoted[:1] != b'"' else quoted
+
+
+_ESCAPES = {
+    7: b"\\a",
+    8: b"\\b",
+    9: b"\\t",
+    10: b"\\n",
+    11: b"\\v",
+    12: b"\\f",
+    13: b"\\r",
+    34: b'\\"',
+    92: b"\\\\",
+}
+
+
+def _quoted(path: bytes) -> bytes:
+    """Return a path as git writes it: in C's quotes if it holds anything unusual."""
+    if all(0x20 <= byte < 0x7F and byte not in _ESCAPES for byte in path):
+        return path
+    parts = [
+        _ESCAPES[byte] if byte in _ESCAPES else bytes([byte]) if 0x20 <= byte < 0x7F else b"\\%03o" % byte
+        for byte in path
+    ]
+    return b'"' + b"".join(parts) + b'"'
+
+
+def _literal(content: bytes) -> bytes:
+    packed = zlib.compress(content)
+    lines = [b"literal %d" % len(content)]
+    for start in range(0, len(packed), _CHUNK):
+        chunk = packed[start : start + _CHUNK]
+        size = len(chunk)
+        letter = bytes([size + 64 if size <= 26 else size + 70])
+        lines.append(letter + b85encode(chunk, pad=True))
+    return b"\n".join(lines) + b"\n"
+
+
+def _lines(content: bytes) -> list[bytes]:
+    """Return the lines with their ends; only a line feed ends a line."""
+    lines = content.split(b"\n")
+    last = lines.pop()
+    return [line + b"\n" for line in lines] + ([last] if last else [])
+
+
+def _opcodes(old: Sequence[bytes], new: Sequence[bytes]) -> list[Opcode]:
+    start = 0
+    shorter = min(len(old), len(new))
+    while start < shorter and old[start] == new[start]:
+        start += 1
+    end = 0
+    while end < shorter - start and old[-1 - end] == new[-1 - end]:
+        end += 1
+    codes: list[Opcode] = [("equal", 0, start, 0, start)] if start else []
+    codes += _middle(old, new, start=start, end=end)
+    if end:
+        codes.append(("equal", len(old) - end, len(old), len(new) - end, len(new)))
+    return codes
+
+
+def _middle(old: Sequence[bytes], new: Sequence[bytes], *, start: int, end: int) -> list[Opcode]:
+    left, right = old[start : len(old) - end], new[start : len(new) - end]
+    if len(left) * len(right) > _EFFORT or not left or not right:
+        return [("replace", start, len(old) - end, start, len(new) - end)]
+    from difflib import SequenceMatcher  # lazily: only a patch pays for it
+
+    matcher = SequenceMatcher(None, left, right, autojunk=len(left) + len(right) > 20_000)
+    return [
+        (tag, i1 + start, i2 + start, j1 + start, j2 + start) for tag, i1, i2, j1, j2 in matcher.get_opcodes()
+    ]
+
+
+def _hunks(old: Sequence[bytes], new: Sequence[bytes], codes: Sequence[Opcode]) -> Iterator[bytes]:
+    for group in _groups(codes):
+        first, last = group[0], group[-1]
+        yield b"@@ -%s +%s @@\n" % (_span(first[1], last[2]), _span(first[3], last[4]))
+        for tag, i1, i2, j1, j2 in group:
+            if tag == "equal":
+                yield from (_line(b" ", line) for line in old[i1:i2])
+            else:
+                yield from (_line(b"-", line) for line in old[i1:i2])
+                yield from (_line(b"+", line) for line in new[j1:j2])
+
+
+def _groups(codes: Sequence[Opcode]) -> Iterator[list[Opcode]]:
+    """Yield the changes in groups with a few equal lines around each."""
+    group: list[Opcode] = []
+    for index, (tag, i1, i2, j1, j2) in enumerate(codes):
+        if tag != "equal":
+            group.append((tag, i1, i2, j1, j2))
+            continue
+        first, last = index == 0, index == len(codes) - 1
+        if not first and (last or i2 - i1 > 2 * _CONTEXT):
+            head = min(_CONTEXT, i2 - i1)
+            yield [*group, ("equal", i1, i1 + head, j1, j1 + head)]
+            group = []
+        if not last and (first or not group):
+            tail = min(_CONTEXT, i2 - i1)
+            group = [("equal", i2 - tail, i2, j2 - tail, j2)]
+        elif not last:
+            group.append((tag, i1, i2, j1, j2))
+    if any(code[0] != "equal" for code in group):
+        yield group
+
+
+def _span(start: int, stop: int) -> bytes:
+    length = stop - start
+    beginning = start + 1 if length else start
+    return b"%d" % beginning if length == 1 else b"%d,%d" % (beginning, length)
+
+
+def _line(sign: bytes, line: bytes) -> bytes:
+    return sign + line if line.endswith(b"\n") else sign + line + b"\n\\ No newline at end of file\n"
