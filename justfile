@@ -1,0 +1,23 @@
+# Every recipe is a script that also runs without just.
+
+# What has to hold before a change lands; CI runs the same.
+check *steps:
+    scripts/check {{steps}}
+
+# Only the tests; arguments go to pytest.
+test *arguments:
+    scripts/setup
+    .venv/bin/python -m pytest {{arguments}}
+
+# Format and mend what can be mended.
+fix:
+    scripts/check fix
+
+# Measure beside git and the peers; `just bench --write` refreshes docs/performance.md.
+bench *arguments:
+    scripts/bench {{arguments}}
+
+# Run the README's transcript again; `just transcript --write` puts it into README.md.
+transcript *arguments:
+    scripts/setup
+    scripts/transcript {{arguments}}
