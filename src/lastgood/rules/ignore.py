@@ -1,0 +1,269 @@
+"""Which names are ignored: the rules in force in one directory, and those of its subdirectories.
+
+The rules are exactly git's (gitignore(5)); names are bytes and case counts. From weak to strong:
+the built-in excludes, the global excludes file, the repository's ``info/exclude``, the configured
+excludes, then from the workspace down to the directory its ``.gitignore`` and after it its
+``.lastgoodignore``. What lies below an ignored directory is ignored; the caller does not descend.
+``.git`` is no matter of these rules: it is never captured, whatever they say.
+"""
+
+from __future__ import annotations
+
+from _sha1 import sha1
+
+from lastgood.model.settings import BUILT_IN_EXCLUDES
+from lastgood.names import ancestors, parent, to_bytes
+from lastgood.rules.ignore_pattern import parse
+from lastgood.rules.ignore_table import Table, Tables, first_steps
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Final, TypeAlias
+
+    from lastgood.model.checkpoint import IgnoreState
+    from lastgood.rules.ignore_pattern import Pattern, Segment
+    from lastgood.rules.ignore_table import Step
+
+    # The bytes of an ignore file, None if there is none (a link counts as none, as it does in git).
+    Text: TypeAlias = "bytes | Unreadable | None"
+
+GITIGNORE = b".gitignore"
+LASTGOODIGNORE = b".lastgoodignore"
+
+
+class Unreadable:
+    """Stands for the text of an ignore file that exists and could not be read."""
+
+    __slots__ = ()
+
+
+UNREADABLE: Final = Unreadable()
+
+_EMPTY = Tables(directories=Table(), files=Table())
+
+
+class Rules:
+    """The ignore rules in force in one directory; frozen, and shared by directories where equal.
+
+    ``readable`` is False if an ignore file of this directory or one above could not be read; then
+    nothing is ignored (rule S5), and for deleting everything has to count as ignored.
+    ``fingerprint`` tells the rules of one directory from other rules of the same directory.
+    """
+
+    __slots__ = (
+        "_children",
+        "_depth",
+        "_floating",
+        "_open",
+        "_tables",
+        "_top",
+        "fingerprint",
+        "readable",
+    )
+
+    def __init__(self, *, depth: int, fingerprint: bytes, readable: bool) -> None:
+        self.fingerprint = fingerprint
+        self.readable = readable
+        self._depth = depth
+        self._floating = _EMPTY  # the rules without a slash, from here up
+        self._open: tuple[Step, ...] = ()  # how far the rules with a slash have got
+        self._tables = _EMPTY
+        self._top = 0  # the number of rules so far
+        self._children: dict[tuple[Step, ...], Rules] = {}
+
+    def ignored(self, name: bytes, *, directory: bool) -> bool:
+        """Tell whether an entry of this directory is ignored; a link is never a directory."""
+        tables = self._tables
+        return (tables.directories if directory else tables.files).rank(name) & 1 == 1
+
+    def child(self, name: bytes, gitignore: Text = None, *, lastgoodignore: Text = None) -> Rules:
+        """Return the rules in force in a subdirectory, given the texts of its ignore files."""
+        if not self.readable:
+            return self
+        if isinstance(gitignore, Unreadable) or isinstance(lastgoodignore, Unreadable):
+            return unreadable_rules()
+        steps = self._advance(name)
+        if gitignore or lastgoodignore:
+            return self._joined((gitignore or b"", lastgoodignore or b""), steps=steps)
+        known = self._children.get(steps)
+        if known is None:
+            known = self._children[steps] = self._inherited(steps)
+        return known
+
+    @property
+    def may_ignore_below(self) -> bool:
+        """Whether a rule with a slash in it could still ignore something in or below this directory."""
+        return any(step.rank & 1 for step in self._open)
+
+    def _advance(self, name: bytes) -> tuple[Step, ...]:
+        reached: dict[Step, None] = {}
+        for step in self._open:
+            for following in step.after(name):
+                reached[following] = None
+        return tuple(reached)
+
+    def _inherited(self, steps: tuple[Step, ...]) -> Rules:
+        rules = Rules(depth=self._depth + 1, fingerprint=self.fingerprint, readable=True)
+        rules._floating = self._floating
+        rules._top = self._top
+        rules._open = steps
+        rules._tables = _with_last_steps(self._floating, steps)
+        return rules
+
+    def _joined(self, texts: Sequence[bytes], *, steps: tuple[Step, ...]) -> Rules:
+        depth = self._depth + 1
+        return self.joined(
+            [pattern for text in texts for pattern in parse(text)],
+            depth=depth,
+            fingerprint=_digest([self.fingerprint, b"%d" % depth, *texts]),
+            steps=steps,
+        )
+
+    def joined(
+        self, patterns: Iterable[Pattern], *, depth: int, fingerprint: bytes, steps: tuple[Step, ...]
+    ) -> Rules:
+        """Return these rules with more patterns, stronger than they are."""
+        floating: list[tuple[int, bool, Segment]] = []
+        opened = list(steps)
+        number = self._top
+        for pattern in patterns:
+            number += 1
+            rank = number * 2 + (not pattern.negative)
+            if pattern.floating:
+                floating.extend((rank, pattern.directories_only, route[0]) for route in pattern.routes)
+            else:
+                opened.extend(first_steps(pattern, rank=rank))
+        rules = Rules(depth=depth, fingerprint=fingerprint, readable=True)
+        rules._top = number
+        rules._floating = self._floating.extended(floating)
+        rules._open = tuple(opened)
+        rules._tables = _with_last_steps(rules._floating, rules._open)
+        return rules
+
+
+def _with_last_steps(tables: Tables, steps: Iterable[Step]) -> Tables:
+    last = [(step.rank, step.directories_only, step.segment) for step in steps if step.last]
+    return tables.extended(last) if last else tables
+
+
+def _digest(parts: Iterable[bytes]) -> bytes:
+    whole = b"".join(b"%d:%b" % (len(part), part) for part in parts)
+    digest: bytes = sha1(whole, usedforsecurity=False).digest()
+    return digest
+
+
+def unreadable_rules() -> Rules:
+    """Return the rules of a directory whose ignore files could not be read."""
+    return Rules(depth=0, fingerprint=b"unreadable", readable=False)
+
+
+def workspace_rules(state: IgnoreState, gitignore: Text = None, *, lastgoodignore: Text = None) -> Rules:
+    """Return the rules of a workspace's top directory.
+
+    In ``state.excludes`` the built-in patterns come first and are weaker than the files outside
+    the workspace; the configured ones after them are stronger.
+    """
+    if not state.readable or isinstance(gitignore, Unreadable) or isinstance(lastgoodignore, Unreadable):
+        return unreadable_rules()
+    built_in = 0
+    while built_in < len(state.excludes) and state.excludes[built_in] in BUILT_IN_EXCLUDES:
+        built_in += 1
+    texts = (
+        _lines(state.excludes[:built_in]),
+        state.global_exclude,
+        state.info_exclude,
+        _lines(state.excludes[built_in:]),
+        gitignore or b"",
+        lastgoodignore or b"",
+    )
+    return _from_texts(texts)
+
+
+def _lines(patterns: Iterable[str]) -> bytes:
+    return b"\n".join(to_bytes(pattern) for pattern in patterns)
+
+
+def _from_texts(texts: Sequence[bytes]) -> Rules:
+    nothing = Rules(depth=0, fingerprint=b"", readable=True)
+    patterns = [pattern for text in texts for pattern in parse(text)]
+    return nothing.joined(patterns, depth=0, fingerprint=_digest(texts), steps=())
+
+
+class Includes:
+    """The patterns of what is captured although ignored (rule S5).
+
+    A pattern that names a directory takes in all below it. One without a slash (``.env``) is looked
+    for in directories that are not ignored, so that nobody has to walk ``node_modules`` for it; one
+    with a slash (``build/local.db``, ``**/.env``) also opens the ignored directories on its way.
+    """
+
+    __slots__ = ("_known", "_within")
+
+    def __init__(self, patterns: Sequence[str]) -> None:
+        self._known: dict[bytes, Rules] = {b"": _from_texts([_lines(patterns)])}
+        self._within: dict[bytes, bool] = {b"": False}
+
+    def matches(self, path: bytes, *, directory: bool) -> bool:
+        """Tell whether a path, or a directory above it, is included."""
+        above = parent(path)
+        return self._inside(above) or self._known[above].ignored(_name(path), directory=directory)
+
+    def may_match_below(self, path: bytes) -> bool:
+        """Tell whether something in a directory may be included, so that it has to be read."""
+        return self._inside(path) or self._known[path].may_ignore_below
+
+    def _inside(self, path: bytes) -> bool:
+        """Tell whether a directory or one above it is included, and get to know its patterns."""
+        found = self._within.get(path)
+        if found is None:
+            above = parent(path)
+            found = self._inside(above) or self._known[above].ignored(_name(path), directory=True)
+            self._within[path] = found
+            self._known[path] = self._known[above].child(_name(path))
+        return found
+
+
+def _name(path: bytes) -> bytes:
+    return path.rpartition(b"/")[2]
+
+
+class TreeRules:
+    """The ignore rules of a whole tree, present or past, asked by path (rule T4).
+
+    ``texts`` returns the ``.gitignore`` and the ``.lastgoodignore`` of a directory; it is called
+    once a directory at most, and not for directories that are ignored.
+    """
+
+    __slots__ = ("_known", "_state", "_texts")
+
+    def __init__(self, state: IgnoreState, texts: Callable[[bytes], tuple[Text, Text]]) -> None:
+        self._state = state
+        self._texts = texts
+        self._known: dict[bytes, Rules | None] = {}
+
+    def ignored(self, path: bytes, *, directory: bool) -> bool | None:
+        """Tell whether a path or a directory above it is ignored; None if rules are unreadable."""
+        above = parent(path)
+        for each in (b"", *ancestors(above), above):
+            if each not in self._known:
+                self._known[each] = self._enter(each)
+            rules = self._known[each]
+            if rules is None:
+                return True
+            if not rules.readable:
+                return None
+        rules = self._known[above]
+        return rules is None or rules.ignored(_name(path), directory=directory)
+
+    def _enter(self, path: bytes) -> Rules | None:
+        """Return the rules of a directory, its parents being known; None if it is ignored."""
+        if not path:
+            gitignore, lastgoodignore = self._texts(path)
+            return workspace_rules(self._state, gitignore, lastgoodignore=lastgoodignore)
+        rules = self._known[parent(path)]
+        assert rules is not None
+        if rules.ignored(_name(path), directory=True):
+            return None
+        gitignore, lastgoodignore = self._texts(path)
+        return rules.child(_name(path), gitignore, lastgoodignore=lastgoodignore)
