@@ -1,0 +1,73 @@
+"""How failures are told: what, why, and the next command to type."""
+
+from __future__ import annotations
+
+from lastgood.codec.report import document, error_document
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.errors import LastgoodError
+
+INTERRUPTED = 130
+_SHOWN = 10
+
+
+def tell(error: LastgoodError, console: Console) -> int:
+    """Tell a failure and return its exit code."""
+    if console.json:
+        console.document(error_document(error))
+        return error.exit_code
+    lines = [f"lastgood: {_escaped(error.message)}"]
+    if "candidates" in error.details:
+        lines += _listed(error.details["candidates"])
+    elif error.exit_code == 13:
+        lines += _listed(error.details.get("paths"))
+    if error.hint:
+        lines.append(f"  {_escaped(error.hint)}")
+    console.warn("\n".join(lines))
+    return error.exit_code
+
+
+def tell_interrupted(console: Console) -> int:
+    """Tell that the person stopped it and return the exit code."""
+    if console.json:
+        fields = {
+            "code": "interrupted",
+            "message": "interrupted",
+            "hint": "see where things stand: lastgood status",
+            "details": {},
+        }
+        console.document(document("error", {"error": fields}))
+    else:
+        console.warn("lastgood: interrupted\n  see where things stand: lastgood status")
+    return INTERRUPTED
+
+
+def internal(fault: BaseException) -> str:
+    """Return where a fault of lastgood itself happened, in one line."""
+    trace = fault.__traceback__
+    while trace is not None and trace.tb_next is not None:
+        trace = trace.tb_next
+    place = "?"
+    if trace is not None:
+        place = f"{trace.tb_frame.f_code.co_filename}:{trace.tb_lineno}"
+    return f"internal fault: {type(fault).__name__} at {place}: {fault}"
+
+
+def _listed(items: object) -> list[str]:
+    if not isinstance(items, list | tuple) or not items:
+        return []
+    lines = [f"    {printable(_text(item))}" for item in items[:_SHOWN]]
+    if len(items) > _SHOWN:
+        lines.append(f"    and {len(items) - _SHOWN} more")
+    return lines
+
+
+def _text(item: object) -> str:
+    return item if isinstance(item, str) else str(item)
+
+
+def _escaped(text: str) -> str:
+    return "\n  ".join(printable(line) for line in text.split("\n"))

@@ -1,0 +1,121 @@
+"""What a command line may say: verbs, their arguments and options, and a call that was read."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    Form = Literal["text", "number", "ref", "duration", "moment", "pair", "folder", "plan"]
+
+
+class Option(Value):
+    """One option. ``value`` is what help calls its value (empty: a flag); ``form`` how it is read."""
+
+    name: str
+    says: str
+    value: str = ""
+    form: Form = "text"
+    short: str = ""
+    repeated: bool = False
+    choices: tuple[str, ...] = ()
+
+
+class Argument(Value):
+    """One argument. ``many`` takes all that are left."""
+
+    name: str
+    form: Form = "text"
+    required: bool = True
+    many: bool = False
+    choices: tuple[str, ...] = ()
+
+
+class Verb(Value):
+    """One verb.
+
+    ``says`` is its line in the overview, ``about`` what its own help adds. ``paths`` tells that
+    ``-- PATHS`` may follow. ``module`` is where it is carried out, if not in the module of its name.
+    """
+
+    name: str
+    says: str
+    about: str = ""
+    spellings: tuple[str, ...] = ()
+    arguments: tuple[Argument, ...] = ()
+    options: tuple[Option, ...] = ()
+    paths: bool = False
+    examples: tuple[tuple[str, str], ...] = ()
+    codes: tuple[int, ...] = ()
+    module: str = ""
+    hidden: bool = False
+
+    @property
+    def usage(self) -> str:
+        """The verb with its arguments, as help and errors show it."""
+        words = [self.name]
+        for argument in self.arguments:
+            word = argument.name + ("..." if argument.many else "")
+            words.append(word if argument.required else f"[{word}]")
+        if self.paths:
+            words.append("[-- PATHS]")
+        return " ".join(words)
+
+
+class Call(Value):
+    """A command line that was read: every option as it was given, nothing looked up yet.
+
+    ``paths`` is None where no ``--`` was given.
+    """
+
+    verb: Verb
+    arguments: tuple[str, ...] = ()
+    options: Mapping[str, tuple[str, ...]] = {}
+    paths: tuple[str, ...] | None = None
+    help: bool = False
+
+    def has(self, option: str) -> bool:
+        """Tell whether an option was given."""
+        return option in self.options
+
+    def text(self, option: str) -> str | None:
+        """Return the value of an option, the last one if it was given repeatedly."""
+        given = self.options.get(option)
+        return given[-1] if given else None
+
+    def texts(self, option: str) -> tuple[str, ...]:
+        """Return all values of a repeatable option."""
+        return self.options.get(option, ())
+
+    def argument(self, index: int) -> str | None:
+        """Return an argument, None if it was left out."""
+        return self.arguments[index] if index < len(self.arguments) else None
+
+    @property
+    def json(self) -> bool:
+        """Whether one JSON document is wanted."""
+        return self.has("json")
+
+    @property
+    def quiet(self) -> bool:
+        """Whether only what was asked for is wanted."""
+        return self.has("quiet")
+
+    def command(self, words: str) -> str:
+        """Return a command for the same workspace and store, to be typed next."""
+        parts = ["lastgood"]
+        for option, spelling in (("directory", "-C"), ("store", "--store")):
+            value = self.text(option)
+            if value is not None:
+                parts += [spelling, quoted(value)]
+        return " ".join([*parts, words])
+
+
+def quoted(word: str) -> str:
+    """Return a word as a shell takes it."""
+    if word and all(ch.isalnum() or ch in "@%+=:,./-_~{}" for ch in word) and not word.startswith("~"):
+        return word
+    return "'" + word.replace("'", "'\\''") + "'"

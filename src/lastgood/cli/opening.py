@@ -1,0 +1,58 @@
+"""Opens the workspace that a call means, and the paths it names."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.errors import Invalid
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.grammar import Call
+    from lastgood.workspace import Workspace
+
+
+def open_for(call: Call, *, create: bool = False) -> Workspace:
+    """Return the workspace of a call; ``create`` tells whether to begin one where there is none."""
+    from lastgood.workspace import open_workspace
+
+    return open_workspace(
+        call.text("directory"),
+        store=call.text("store"),
+        allow_root=call.has("allow-root"),
+        environment=os.environ,
+        create=create,
+    )
+
+
+def paths_of(call: Call, workspace: Workspace) -> tuple[str, ...]:
+    """Return the paths after ``--`` relative to the workspace.
+
+    As typed they are relative to the folder of ``-C``, else to the current folder if that lies in
+    the workspace, else to the workspace.
+    """
+    if call.paths is None:
+        return ()
+    base = workspace.path
+    here = os.getcwd()
+    if call.text("directory") is None and _inside(here, workspace.path):
+        base = here
+    return tuple(_relative(path, base=base, root=workspace.path) for path in call.paths)
+
+
+def _relative(path: str, *, base: str, root: str) -> str:
+    full = os.path.normpath(os.path.join(base, path))
+    if not _inside(full, root):
+        # Another spelling of the workspace (through a link) means the same place.
+        full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
+    if not _inside(full, root):
+        raise Invalid(
+            f"{printable(path)!r} is outside the workspace {printable(root)}",
+            hint="give a path inside it, or -C DIR for another workspace",
+        )
+    return "" if full == root else full[len(root.rstrip("/")) + 1 :]
+
+
+def _inside(path: str, root: str) -> bool:
+    return path == root or path.startswith(root.rstrip("/") + "/")

@@ -1,0 +1,230 @@
+"""Reads a command line by the table of verbs."""
+
+from __future__ import annotations
+
+from lastgood.cli.grammar import Call
+from lastgood.cli.table import GLOBAL_OPTIONS, VERBS, spellings
+from lastgood.errors import Usage
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.cli.grammar import Argument, Option, Verb
+
+_PREFIX = "checkpoint"
+
+
+def read(words: Sequence[str]) -> Call | None:
+    """Return what a command line says (without the program's name), None if it names no verb.
+
+    Raises `Usage` for anything the table does not allow.
+    """
+    reading = _Reading(words)
+    verb = reading.verb()
+    if verb is None:
+        return None
+    reading.rest(verb)
+    if not reading.asked_for_help:
+        _check_arguments(verb, reading.arguments)
+    options = {name: tuple(values) for name, values in reading.options.items()}
+    return Call(
+        verb=verb,
+        arguments=tuple(reading.arguments),
+        options=options,
+        paths=None if reading.paths is None else tuple(reading.paths),
+        help=reading.asked_for_help,
+    )
+
+
+class _Reading:
+    """Goes through the words once, from left to right."""
+
+    def __init__(self, words: Sequence[str]) -> None:
+        self._words = list(words)
+        self._verb: Verb | None = None
+        self.arguments: list[str] = []
+        self.options: dict[str, list[str]] = {}
+        self.paths: list[str] | None = None
+
+    @property
+    def asked_for_help(self) -> bool:
+        return "help" in self.options
+
+    def verb(self) -> Verb | None:
+        known = spellings()
+        prefixed = False
+        while self._words:
+            word = self._words.pop(0)
+            if _is_option(word):
+                self._option(word)
+            elif word == _PREFIX and not prefixed:
+                prefixed = True
+            else:
+                self._verb = known.get(word)
+                if self._verb is None:
+                    raise _unknown_verb(word)
+                return self._verb
+        return None
+
+    def rest(self, verb: Verb) -> None:
+        while self._words:
+            word = self._words.pop(0)
+            if word == "--":
+                self._after_dashes(verb)
+            elif _is_option(word):
+                self._option(word)
+            else:
+                self.arguments.append(word)
+
+    def _after_dashes(self, verb: Verb) -> None:
+        if verb.paths:
+            self.paths = list(self._words)
+            if not self.paths:
+                raise Usage("no path follows --", hint=f"write: lastgood {verb.usage}")
+        else:
+            self.arguments += self._words
+        self._words.clear()
+
+    def _option(self, word: str) -> None:
+        if word.startswith("--"):
+            name, equals, value = word[2:].partition("=")
+            option = self._named(name, word)
+            self._take(option, shown=f"--{name}", attached=value if equals else None)
+            return
+        letters = word[1:]
+        while letters:
+            option = self._lettered(letters[0], word)
+            if option.value:
+                self._take(option, shown=f"-{letters[0]}", attached=letters[1:] or None)
+                return
+            self._take(option, shown=f"-{letters[0]}", attached=None)
+            letters = letters[1:]
+
+    def _known(self) -> tuple[Option, ...]:
+        own = () if self._verb is None else self._verb.options
+        return (*own, *GLOBAL_OPTIONS)
+
+    def _named(self, name: str, word: str) -> Option:
+        for option in self._known():
+            if option.name == name and name != "directory":
+                return option
+        raise self._unknown_option(word, name)
+
+    def _lettered(self, letter: str, word: str) -> Option:
+        for option in self._known():
+            if option.short == letter:
+                return option
+        raise self._unknown_option(word, "")
+
+    def _take(self, option: Option, *, shown: str, attached: str | None) -> None:
+        values = self.options.setdefault(option.name, [])
+        if not option.value:
+            if attached is not None:
+                raise Usage(f"{shown} takes no value", hint=self._help_hint())
+            return
+        value = attached if attached is not None else self._next_value(option, shown)
+        if option.choices and value not in option.choices:
+            raise Usage(
+                f"{shown} cannot be {printable(value)!r}", hint=f"it can be: {', '.join(option.choices)}"
+            )
+        if option.form == "ref" and value.startswith("-"):
+            raise _dashed_ref(value)
+        if values and not option.repeated and values[-1] != value:
+            raise Usage(f"{shown} is given twice, with different values", hint="give it once")
+        values.append(value)
+
+    def _next_value(self, option: Option, shown: str) -> str:
+        if not self._words or (self._words[0].startswith("-") and len(self._words[0]) > 1):
+            raise Usage(
+                f"{shown} needs a value: {shown} {option.value}",
+                hint=f"a value that begins with '-' is written --{option.name}=VALUE",
+            )
+        return self._words.pop(0)
+
+    def _unknown_option(self, word: str, name: str) -> Usage:
+        from lastgood.rules.nearest import nearest
+
+        shown = printable(word.partition("=")[0])
+        close = nearest(name, [option.name for option in self._known() if option.name != "directory"])
+        verb = self._verb
+        if verb is None:
+            after = [one.name for one in VERBS if any(option.name == name for option in one.options)]
+            if after:
+                return Usage(
+                    f"{shown} comes after the verb", hint=f"write for example: lastgood {after[0]} {shown}"
+                )
+            message = f"there is no option {shown}"
+        else:
+            message = f"`{verb.name}` has no option {shown}"
+            if any(argument.form == "ref" for argument in verb.arguments):
+                message += " (and a REF never begins with '-')"
+        if close:
+            return Usage(message, hint="did you mean --" + " or --".join(close) + "?")
+        return Usage(message, hint=self._help_hint())
+
+    def _help_hint(self) -> str:
+        return "see: lastgood help" + ("" if self._verb is None else f" {self._verb.name}")
+
+
+def _is_option(word: str) -> bool:
+    return word.startswith("-") and word not in {"-", "--"}
+
+
+def _unknown_verb(word: str) -> Usage:
+    from lastgood.rules.nearest import nearest
+
+    known = [name for name, verb in spellings().items() if not verb.hidden]
+    close = nearest(word, known)
+    hint = "see all verbs: lastgood help"
+    if close:
+        hint = "did you mean " + " or ".join(f"`lastgood {name}`" for name in close) + "?"
+    return Usage(f"unknown verb {printable(word)!r}", hint=hint)
+
+
+def _dashed_ref(word: str) -> Usage:
+    return Usage(
+        f"{printable(word)!r} cannot be a checkpoint: a REF never begins with '-'",
+        hint="see: lastgood help refs",
+    )
+
+
+def _check_arguments(verb: Verb, given: Sequence[str]) -> None:
+    wanted = verb.arguments
+    for index, argument in enumerate(wanted):
+        if index >= len(given) and argument.required:
+            raise _missing(verb, argument)
+    many = bool(wanted) and wanted[-1].many
+    for index, word in enumerate(given):
+        if index >= len(wanted) and not many:
+            raise _too_many(verb, word)
+        _check_argument(wanted[min(index, len(wanted) - 1)], word)
+
+
+def _check_argument(argument: Argument, word: str) -> None:
+    if argument.form == "ref" and word.startswith("-"):
+        raise _dashed_ref(word)
+    if argument.choices and word not in argument.choices:
+        raise Usage(
+            f"{argument.name} cannot be {printable(word)!r}",
+            hint=f"it can be: {', '.join(argument.choices)}",
+        )
+
+
+def _missing(verb: Verb, argument: Argument) -> Usage:
+    hint = f"write: lastgood {verb.usage}"
+    if argument.choices:
+        hint = f"{argument.name} is one of: {', '.join(argument.choices)}"
+    elif argument.form == "ref":
+        hint += "   (the latest checkpoint is @; `lastgood list` shows all)"
+    return Usage(f"`{verb.name}` needs {argument.name}", hint=hint)
+
+
+def _too_many(verb: Verb, word: str) -> Usage:
+    hint = f"write: lastgood {verb.usage}"
+    if verb.paths:
+        hint += "   (paths come after --)"
+    elif verb.name == "save":
+        hint = "put a message of several words in quotes"
+    return Usage(f"`{verb.name}` does not know what to do with {printable(word)!r}", hint=hint)

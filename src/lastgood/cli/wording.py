@@ -1,0 +1,95 @@
+"""Numbers and moments in words for people."""
+
+from __future__ import annotations
+
+import time
+
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.tree import Counts
+
+_STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (0, 86_400, "day"))
+
+
+def size(amount: int) -> str:
+    """Return a number of bytes with a binary unit."""
+    if amount < 1024:
+        return f"{amount} B"
+    value = float(amount)
+    for unit in ("KiB", "MiB", "GiB", "TiB"):
+        value /= 1024
+        if value < 1024:
+            break
+    return f"{value:.1f} {unit}"
+
+
+def count(amount: int, noun: str) -> str:
+    """Return a number with its noun in the right form."""
+    plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"
+    return f"{amount:,} {noun if amount == 1 else plural}"
+
+
+def moment(nanoseconds: int) -> str:
+    """Return a moment in local time."""
+    try:
+        return time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(nanoseconds // 1_000_000_000))
+    except (OverflowError, ValueError, OSError):
+        return "?"
+
+
+def ago(nanoseconds: int, *, now: int) -> str:
+    """Return how long ago a moment is."""
+    seconds = (now - nanoseconds) // 1_000_000_000
+    if seconds < 0:
+        return "in the future"
+    if seconds < 2:
+        return "just now"
+    for below, unit, noun in _STEPS:
+        if seconds < below or not below:
+            break
+    return count(int(seconds // unit), noun) + " ago"
+
+
+def changes(counts: Counts) -> str:
+    """Return what a comparison found."""
+    if not (counts.added or counts.modified or counts.deleted):
+        return "no changes"
+    return f"{counts.added:,} added, {counts.modified:,} modified, {counts.deleted:,} deleted"
+
+
+def title(checkpoint: Checkpoint) -> str:
+    """Return the name, else the first line of the message, else ``(auto)``."""
+    text = checkpoint.name or checkpoint.message.strip().partition("\n")[0].rstrip()
+    return printable(text) if text else "(auto)"
+
+
+def called(checkpoint: Checkpoint) -> str:
+    """Return a checkpoint's short id with its title where it has one."""
+    text = title(checkpoint)
+    return checkpoint.short_id if text == "(auto)" else f"{checkpoint.short_id} ({shortened(text, 60)})"
+
+
+def width(text: str) -> int:
+    """Return how many columns of a terminal a text takes."""
+    if text.isascii():
+        return len(text)
+    from unicodedata import combining, east_asian_width
+
+    return sum(0 if combining(ch) else 2 if east_asian_width(ch) in "WF" else 1 for ch in text)
+
+
+def shortened(text: str, limit: int) -> str:
+    """Return a text cut to a number of columns, the cut shown."""
+    if width(text) <= limit:
+        return text
+    while text and width(text) > limit - 1:
+        text = text[:-1]
+    return text + "…"
+
+
+def padded(text: str, columns: int) -> str:
+    """Return a text filled up to a number of columns."""
+    return text + " " * (columns - width(text))

@@ -1,0 +1,34 @@
+"""Did you mean: the known words nearest to one that is not known."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+
+def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> tuple[str, ...]:
+    """Return the known words that a typing slip or two away from a word, the nearest first."""
+    allowed = 1 if len(word) <= 3 else 2 if len(word) <= 7 else 3
+    scored: list[tuple[int, str]] = []
+    for candidate in known:
+        distance = _distance(word.lower(), candidate.lower())
+        if len(word) >= 3 and candidate.startswith(word):
+            distance = min(distance, 1)
+        if distance <= allowed and distance < len(candidate):
+            scored.append((distance, candidate))
+    return tuple(candidate for _, candidate in sorted(scored)[:limit])
+
+
+def _distance(left: str, right: str) -> int:
+    """Count insertions, deletions, replacements and swaps of neighbours (optimal string alignment)."""
+    before: list[int] = []
+    row = list(range(len(right) + 1))
+    for i, a in enumerate(left, 1):
+        before, last, row = row, before, [i]
+        for j, b in enumerate(right, 1):
+            cost = min(before[j] + 1, row[j - 1] + 1, before[j - 1] + (a != b))
+            if i > 1 and j > 1 and a == right[j - 2] and b == left[i - 2]:
+                cost = min(cost, last[j - 2] + 1)
+            row.append(cost)
+    return row[-1]
