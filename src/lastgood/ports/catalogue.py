@@ -24,8 +24,34 @@ class WorkspaceRow(Value):
     created_at: int
 
 
+class CheckpointFacts(Value):
+    """What a save has to know of a checkpoint, without its manifest being read.
+
+    ``tree`` and ``modes`` are in hex; ``gaps`` is the text that `encode_gaps` wrote.
+    """
+
+    id: str
+    sequence: int
+    kind: str
+    created_at: int
+    tree: str
+    modes: str
+    partial: bool
+    gaps: str
+
+
+class LatestFacts(Value):
+    """The newest checkpoint of a workspace, and the newest complete one that is no guard."""
+
+    newest: CheckpointFacts
+    complete: CheckpointFacts | None
+
+
 class Query(Value):
-    """Which checkpoints to list, newest first. ``since`` is in nanoseconds; ``name`` is a glob."""
+    """Which checkpoints to list, newest first. ``since`` is in nanoseconds.
+
+    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly.
+    """
 
     workspace_key: str | None = None
     limit: int | None = None
@@ -35,6 +61,7 @@ class Query(Value):
     since: int | None = None
     until: int | None = None
     name: str | None = None
+    called: str | None = None
     good: bool = False
     complete: bool = False
     guards: bool = True
@@ -53,6 +80,9 @@ class CatalogueReader(Protocol):
     def workspace(self, key: str) -> WorkspaceRow | None:
         """Return one workspace."""
 
+    def latest_facts(self, workspace_key: str) -> LatestFacts | None:
+        """Return what a save has to know about the newest checkpoints; None before the first."""
+
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
 
@@ -66,7 +96,10 @@ class CatalogueReader(Protocol):
         """Return how many checkpoints exist."""
 
     def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
-        """Return the commits that rows refer to; of deleted rows only those deleted after a time."""
+        """Return the commits that rows refer to; of deleted rows only those deleted after a time.
+
+        Without a time, of all rows.
+        """
 
     def operations(self, workspace_key: str) -> Sequence[Operation]:
         """Return the operations of a workspace, newest first."""

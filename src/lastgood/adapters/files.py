@@ -1,0 +1,65 @@
+"""Small durable writes: private files, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+
+
+def write_private(path: bytes, content: bytes) -> None:
+    """Write a file of mode 0600 whatever the umask, through to the disk; replaces what was there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    try:
+        os.fchmod(descriptor, PRIVATE_FILE)
+        write_whole(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_durably(path: bytes, content: bytes, *, temporary: bytes) -> None:
+    """Give a file new content so that a reader, or a power cut, finds the old or the new."""
+    write_private(temporary, content)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def write_whole(descriptor: int, content: bytes) -> None:
+    """Write all bytes, however many calls it takes."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_file(path: str | bytes) -> None:
+    """Carry a file's content through to the disk. Never for a database that is open."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: str | bytes) -> None:
+    """Carry a directory's names through to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_whole(path: bytes) -> bytes | None:
+    """Return a file's content, None if there is no such file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)

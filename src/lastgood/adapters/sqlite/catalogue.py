@@ -1,0 +1,306 @@
+"""The catalogue: every fact about checkpoints that queries need, and all that may change."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.sqlite import rows
+from lastgood.adapters.sqlite.backup import back_up, integrity_fault
+from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, ensure
+from lastgood.adapters.sqlite.queries import LATEST_FACTS, selection
+from lastgood.adapters.sqlite.schema import CURRENT
+from lastgood.adapters.sqlite.seal import reseal
+from lastgood.errors import Damaged, NotFound
+from lastgood.ids import CHECKPOINT_PREFIX
+from lastgood.model.checkpoint import Checkpoint
+from lastgood.names import to_bytes
+from lastgood.ports.catalogue import LatestFacts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterable, Sequence
+
+    from lastgood.adapters.sqlite.schema import Schema
+    from lastgood.model.checkpoint import Manifest
+    from lastgood.model.operation import Operation
+    from lastgood.model.settings import Durability
+    from lastgood.ports.catalogue import Query, WorkspaceRow
+    from lastgood.ports.host import Clock
+
+    Parameters = tuple[object, ...] | dict[str, object]
+
+_INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({', '.join('?' * 14)})"  # noqa: S608 - names of columns
+_SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of columns
+_WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
+_OPERATIONS = f"SELECT {rows.OPERATION} FROM operation"  # noqa: S608 - as above
+_ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
+_UNKNOWN = "the store knows no such checkpoint"
+_OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
+
+
+class SqliteCatalogue:
+    """Facts in SQLite (WAL); threads may share it, and it lives on in a forked child."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        clock: Clock,
+        durability: Durability = "full",
+        wait: float = DEFAULT_WAIT,
+        create: bool = True,
+        schema: Schema = CURRENT,
+    ) -> SqliteCatalogue:
+        """Open the catalogue, making it first where ``create`` allows, and bringing an older one up.
+
+        ``wait`` is how many seconds another writer is waited for. Raises `Damaged` (also when the
+        file is gone but its backup is there), `Unsupported`, `Busy`, `Storage`.
+        """
+        path = os.path.abspath(path)
+        ensure(path, schema, generation=clock.random().hex(), allowed=create)
+        return cls(Database(path, schema=schema, durability=durability, wait=wait))
+
+    @property
+    def path(self) -> str:
+        """Where the catalogue lies."""
+        return self._database.path
+
+    def generation(self) -> str:
+        """Return the engine generation: it changes whenever objects may have been freed."""
+        found = self._one("SELECT value FROM meta WHERE name = 'generation'")
+        if found is None:
+            raise Damaged("the catalogue has lost its generation", hint="run: lastgood verify --repair")
+        return str(found[0])
+
+    def workspaces(self) -> Sequence[WorkspaceRow]:
+        """Return every workspace, by path."""
+        return [rows.workspace(row) for row in self._all(_WORKSPACES + " ORDER BY path")]
+
+    def workspace(self, key: str) -> WorkspaceRow | None:
+        """Return one workspace."""
+        row = self._one(_WORKSPACES + " WHERE key = ?", (key,))
+        return None if row is None else rows.workspace(row)
+
+    def latest_facts(self, workspace_key: str) -> LatestFacts | None:
+        """Return what a save has to know about the newest checkpoints; None before the first."""
+        found = self._all(LATEST_FACTS, {"key": workspace_key, "guard": "guard"})
+        if not found:
+            return None
+        return LatestFacts(
+            newest=rows.facts(found[0]), complete=rows.facts(found[1]) if len(found) > 1 else None
+        )
+
+    def find(self, query: Query) -> Sequence[Checkpoint]:
+        """Return checkpoints, newest first by sequence."""
+        return [rows.checkpoint(row) for row in self._all(*selection(query))]
+
+    def get(self, checkpoint: str) -> Checkpoint | None:
+        """Return the checkpoint with exactly this id, deleted or not."""
+        row = self._one(f"{_SELECT} WHERE id = ?", (checkpoint,))
+        return None if row is None else rows.checkpoint(row)
+
+    def with_prefix(self, digits: str) -> Sequence[Checkpoint]:
+        """Return the checkpoints whose id begins with these hex digits, newest first, all workspaces."""
+        least = CHECKPOINT_PREFIX + digits
+        found = self._all(
+            f"{_SELECT} WHERE id >= ? AND id < ? AND deleted_at IS NULL ORDER BY sequence DESC",
+            (least, least + "g"),
+        )
+        return [rows.checkpoint(row) for row in found]
+
+    def count(self, workspace_key: str | None = None) -> int:
+        """Return how many checkpoints exist."""
+        row = self._one(
+            "SELECT count(*) FROM checkpoint WHERE deleted_at IS NULL"
+            " AND (:key IS NULL OR workspace_key = :key)",
+            {"key": workspace_key},
+        )
+        return 0 if row is None else int(str(row[0]))
+
+    def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
+        """Return the commits that rows refer to; of deleted rows only those deleted after a time.
+
+        Without a time, of all rows.
+        """
+        found = self._all(
+            "SELECT commit_id FROM checkpoint"
+            " WHERE deleted_at IS NULL OR :after IS NULL OR deleted_at > :after ORDER BY sequence",
+            {"after": deleted_after},
+        )
+        return [str(row[0]) for row in found]
+
+    def operations(self, workspace_key: str) -> Sequence[Operation]:
+        """Return the operations of a workspace, newest first."""
+        statement = _OPERATIONS + " WHERE workspace_key = ? ORDER BY number DESC"
+        return [rows.operation(row) for row in self._all(statement, (workspace_key,))]
+
+    def next_sequence(self) -> int:
+        """Return the number that the next checkpoint will probably get."""
+        row = self._one("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'")
+        return 1 if row is None else int(str(row[0]))
+
+    def fault(self) -> str | None:
+        """Return what SQLite's own integrity check says, None if all is well."""
+        try:
+            return self._database.read(integrity_fault)
+        except Damaged as error:
+            return error.message
+
+    def add_workspace(self, row: WorkspaceRow) -> None:
+        """Add a workspace, or leave the one that is there."""
+
+        def insert(connection: sqlite3.Connection) -> None:
+            if connection.execute(_ADD_WORKSPACE, rows.workspace_columns(row)).rowcount:
+                reseal(connection, "workspace", row.key)
+
+        self._database.write(insert)
+
+    def attach(self, key: str, *, path: str) -> None:
+        """Give a workspace another path."""
+        self._change(
+            "workspace",
+            "UPDATE workspace SET path = ? WHERE key = ?",
+            [(to_bytes(path), key)],
+            missing=f"the store knows no workspace {key}",
+        )
+
+    def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
+        """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
+        columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False)
+
+        def insert(connection: sqlite3.Connection) -> int:
+            sequence = connection.execute(_INSERT, columns).lastrowid or 0
+            reseal(connection, "checkpoint", manifest.id)
+            return sequence
+
+        sequence = self._database.write(insert)
+        return Checkpoint(manifest=manifest, commit=commit, sequence=sequence, name=name, pinned=pinned)
+
+    def add_recovered(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+        """Bring back a checkpoint of which only the commit is left; None if its row is there.
+
+        It gets the number its manifest expected, or the next free one: called in the order of the
+        manifests' numbers, a rebuild keeps the order of the saves.
+        """
+        columns = rows.birth(manifest, commit=commit, name=manifest.name, pinned=False, recovered=True)
+        return self._database.write(lambda connection: _insert_recovered(connection, manifest, columns))
+
+    def set_name(self, checkpoint: str, name: str | None) -> None:
+        """Name a checkpoint."""
+        self._set("name", [(rows.stored_name(name), checkpoint)])
+
+    def set_pinned(self, checkpoint: str, *, pinned: bool) -> None:
+        """Pin or unpin a checkpoint."""
+        self._set("pinned", [(pinned, checkpoint)])
+
+    def set_damaged(self, faults: dict[str, str | None]) -> None:
+        """Mark checkpoints as damaged, with the reason, or as sound again."""
+        self._set("damaged", [(rows.stored_reason(reason), id) for id, reason in faults.items()])
+
+    def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
+        """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""
+        self._change(
+            "checkpoint",
+            "UPDATE checkpoint SET deleted_at = coalesce(deleted_at, ?) WHERE id = ?",
+            [(at, id) for id in checkpoints],
+            missing=_UNKNOWN,
+        )
+
+    def undelete(self, checkpoints: Iterable[str]) -> None:
+        """Take deletions back."""
+        self._set("deleted_at", [(None, id) for id in checkpoints])
+
+    def forget(self, *, deleted_before: int) -> Sequence[str]:
+        """Drop the rows of checkpoints deleted before a time, and return their ids."""
+
+        def drop(connection: sqlite3.Connection) -> list[str]:
+            old = (deleted_before,)
+            found = connection.execute(
+                "SELECT id FROM checkpoint WHERE deleted_at < ? ORDER BY sequence", old
+            )
+            ids = [str(row[0]) for row in found]
+            connection.execute("DELETE FROM checkpoint WHERE deleted_at < ?", old)
+            return ids
+
+        return self._database.write(drop)
+
+    def add_operation(self, operation: Operation) -> None:
+        """Record an operation."""
+        columns = rows.operation_columns(operation)
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(_OPERATION, columns)
+            reseal(connection, "operation", operation.id)
+
+        self._database.write(insert)
+
+    def set_undone(self, operation: str, *, undone: bool) -> None:
+        """Mark an operation as undone, or as standing again."""
+        self._change(
+            "operation",
+            "UPDATE operation SET undone = ? WHERE id = ?",
+            [(undone, operation)],
+            missing="the store knows no such operation",
+        )
+
+    def set_generation(self, generation: str) -> None:
+        """Declare that objects may have been freed."""
+        self._database.write(
+            lambda connection: connection.execute(
+                "UPDATE meta SET value = ? WHERE name = 'generation'", (generation,)
+            )
+        )
+
+    def back_up(self) -> bool:
+        """Write a sound copy beside the catalogue; False when nothing changed since the last one."""
+        return self._database.read(lambda connection: back_up(connection, self.path))
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
+        def ask(connection: sqlite3.Connection) -> rows.Row | None:
+            row: rows.Row | None = connection.execute(statement, parameters).fetchone()
+            return row
+
+        return self._database.read(ask)
+
+    def _all(self, statement: str, parameters: Parameters = ()) -> list[rows.Row]:
+        return self._database.read(lambda connection: connection.execute(statement, parameters).fetchall())
+
+    def _set(self, column: str, changes: list[tuple[object, str]]) -> None:
+        statement = f"UPDATE checkpoint SET {column} = ? WHERE id = ?"  # noqa: S608 - columns named above
+        self._change("checkpoint", statement, changes, missing=_UNKNOWN)
+
+    def _change(self, table: str, statement: str, changes: list[tuple[object, str]], *, missing: str) -> None:
+        def change(connection: sqlite3.Connection) -> None:
+            for parameters in changes:
+                if connection.execute(statement, parameters).rowcount == 0:
+                    raise NotFound(missing, details={"id": parameters[1]})
+                reseal(connection, table, parameters[1])
+
+        self._database.write(change)
+
+
+def _insert_recovered(
+    connection: sqlite3.Connection, manifest: Manifest, columns: rows.Row
+) -> Checkpoint | None:
+    if connection.execute("SELECT 1 FROM checkpoint WHERE id = ?", (manifest.id,)).fetchone():
+        return None
+    sequence = max(manifest.sequence, 1)
+    taken = "SELECT 1 FROM checkpoint WHERE sequence = ?"
+    while connection.execute(taken, (sequence,)).fetchone():
+        sequence += 1
+    connection.execute(
+        f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES ({', '.join('?' * 15)})",  # noqa: S608 - names of columns
+        (sequence, *columns),
+    )
+    reseal(connection, "checkpoint", manifest.id)
+    row: rows.Row = connection.execute(f"{_SELECT} WHERE id = ?", (manifest.id,)).fetchone()
+    return rows.checkpoint(row)

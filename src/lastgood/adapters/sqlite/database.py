@@ -1,0 +1,266 @@
+"""One SQLite file: created whole, opened safely, every transaction durable, every failure translated."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sqlite3
+from _thread import RLock
+
+from lastgood.adapters.files import PRIVATE_FILE, sync_directory, sync_file
+from lastgood.adapters.sqlite.faults import REPAIR_HINT, primary_code, translate
+from lastgood.adapters.sqlite.schema import APPLICATION_ID, application, create, migrate, version
+from lastgood.adapters.sqlite.seal import seal_of
+from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from lastgood.adapters.sqlite.schema import Schema
+    from lastgood.model.settings import Durability
+
+    Result = TypeVar("Result")
+    Work = Callable[[sqlite3.Connection], Result]
+
+DEFAULT_WAIT = 10.0
+SIDECARS = ("-wal", "-shm")
+BACKUP = "catalogue.backup.sqlite3"
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
+# A connection that came over a fork belongs to the parent: closing it here could undo its locks.
+_abandoned: list[sqlite3.Connection] = []
+
+
+class Database:
+    """A connection that threads may share, and that is opened anew in a forked child."""
+
+    def __init__(self, path: str, *, schema: Schema, durability: Durability, wait: float) -> None:
+        self.path = path
+        self._schema = schema
+        self._durability = durability
+        self._wait = wait
+        self._lock = RLock()
+        self._process = os.getpid()
+        self._connection: sqlite3.Connection | None = self._connect()
+
+    def read(self, work: Work[Result]) -> Result:
+        """Ask something; one statement sees one moment."""
+        with self._lock:
+            connection = self._ready()
+            try:
+                return work(connection)
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from error
+
+    def write(self, work: Work[Result]) -> Result:
+        """Change something in one transaction, durable on return; nothing is changed if it raises."""
+        with self._lock:
+            connection = self._ready()
+            try:
+                return _in_transaction(connection, work)
+            except sqlite3.Error as error:
+                raise translate(error, self.path) from error
+
+    def close(self) -> None:
+        """Close the connection; harmless when repeated."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is None:
+                return
+            if self._process != os.getpid():
+                _abandoned.append(connection)
+                return
+            connection.close()
+
+    def _ready(self) -> sqlite3.Connection:
+        if self._process != os.getpid():
+            if self._connection is not None:
+                _abandoned.append(self._connection)
+                self._connection = self._connect()
+            self._process = os.getpid()
+        if self._connection is None:
+            raise sqlite3.ProgrammingError("the catalogue is closed")
+        return self._connection
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            connection = connect(self.path, wait=self._wait)
+        except sqlite3.Error as error:
+            raise translate(error, self.path) from error
+        try:
+            self._prepare(connection)
+        except sqlite3.Error as error:
+            connection.close()
+            raise translate(error, self.path) from error
+        except LastgoodError:
+            connection.close()
+            raise
+        return connection
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        connection.text_factory = _tolerant
+        connection.create_function("seal_of", -1, seal_of, deterministic=True)
+        connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        if gate(connection, self._schema, path=self.path):
+            upgrade(connection, self._schema, path=self.path)
+
+
+def _tolerant(text: bytes) -> str:
+    # One altered byte must not make a whole query fail.
+    return text.decode("utf-8", "replace")
+
+
+def _in_transaction(connection: sqlite3.Connection, work: Work[Result]) -> Result:
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        result = work(connection)
+        connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+    return result
+
+
+def connect(path: str, *, wait: float) -> sqlite3.Connection:
+    """Open an existing database; for reading only where the medium allows no more."""
+    connection = open_uri(path, "mode=rw", wait=wait)
+    try:
+        version(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if primary_code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            raise
+        return _connect_read_only(path, wait=wait)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def _connect_read_only(path: str, *, wait: float) -> sqlite3.Connection:
+    # Without a log, what the file says is all there is. With one it must be read too, or the newest
+    # checkpoints would be missing without a word.
+    log = os.path.exists(path + "-wal") and os.path.getsize(path + "-wal") > 0
+    connection = open_uri(path, "mode=ro" if log else "immutable=1", wait=wait)
+    try:
+        version(connection)
+    except sqlite3.OperationalError as error:
+        connection.close()
+        if primary_code(error) not in {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY}:
+            raise
+        raise Storage(
+            f"the catalogue {printable(path)} cannot be read where nothing can be written ({error})",
+            hint="make the store writable, or copy it to a place that is",
+        ) from error
+    return connection
+
+
+def open_uri(path: str, options: str, *, wait: float) -> sqlite3.Connection:
+    """Open a database by its path, whatever bytes that has."""
+    quoted = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in os.fsencode(path))
+    return sqlite3.connect(
+        f"file:{quoted}?{options}", uri=True, timeout=wait, isolation_level=None, check_same_thread=False
+    )
+
+
+def ensure(path: str, schema: Schema, *, generation: str, allowed: bool) -> None:
+    """Create a database unless it is there.
+
+    Whatever is still around of a lost one (its log, its backup) makes that `Damaged`: an empty
+    catalogue in its place would hide every checkpoint. So does absence where none is ``allowed``.
+    """
+    if os.path.exists(path):
+        return
+    folder = os.path.dirname(path)
+    try:
+        turn = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            if not os.path.exists(path):
+                _refuse_loss(path, allowed=allowed)
+                _create(path, schema, generation=generation)
+        finally:
+            os.close(turn)
+    except OSError as error:
+        raise Storage(
+            f"the catalogue {printable(path)} cannot be made ({error.strerror})",
+            hint="check that the store's folder can be written and its disk has room",
+        ) from error
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+
+
+def _refuse_loss(path: str, *, allowed: bool) -> None:
+    backup = os.path.join(os.path.dirname(path), BACKUP)
+    remains = [name for name in (path + "-wal", backup, backup + ".1") if os.path.exists(name)]
+    if remains or not allowed:
+        raise Damaged(
+            f"the catalogue {printable(path)} is missing",
+            hint=REPAIR_HINT,
+            details={"found": [printable(name) for name in remains]},
+        )
+
+
+def _create(path: str, schema: Schema, *, generation: str) -> None:
+    temporary = path + ".new"
+    for leftover in (temporary, temporary + "-journal"):
+        if os.path.exists(leftover):
+            os.unlink(leftover)
+    make_private_file(temporary)
+    connection = sqlite3.connect(temporary, isolation_level=None)
+    try:
+        create(connection, schema, generation=generation)
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    sync_file(temporary)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def make_private_file(path: str) -> None:
+    """Make an empty file that only its owner may read, before SQLite sees it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        os.fchmod(descriptor, PRIVATE_FILE)
+    finally:
+        os.close(descriptor)
+
+
+def gate(connection: sqlite3.Connection, schema: Schema, *, path: str) -> bool:
+    """Tell whether a database is older than a schema; raise if it is newer or none of ours."""
+    if application(connection) != APPLICATION_ID:
+        raise Damaged(f"{printable(path)} is not a catalogue of lastgood", hint=REPAIR_HINT)
+    found = version(connection)
+    if found > schema.version:
+        raise Unsupported(
+            f"the catalogue {printable(path)} was written by a newer lastgood"
+            f" (catalogue version {found}; this one reads up to {schema.version})",
+            hint="use the newer lastgood for this store",
+            details={"found": found, "supported": schema.version},
+        )
+    return found < schema.version
+
+
+def upgrade(connection: sqlite3.Connection, schema: Schema, *, path: str) -> None:
+    """Bring an older database to a schema, after writing a copy of it beside it."""
+    kept = f"{path}.version-{version(connection)}"
+    if not os.path.exists(kept):
+        copy_into(connection, kept)
+    migrate(connection, schema)
+
+
+def copy_into(connection: sqlite3.Connection, path: str) -> None:
+    """Write a compact, private, durable copy of a database; it appears whole under its name."""
+    temporary = path + ".new"
+    if os.path.exists(temporary):
+        os.unlink(temporary)
+    make_private_file(temporary)
+    connection.execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(temporary),))
+    sync_file(temporary)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))

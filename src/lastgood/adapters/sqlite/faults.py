@@ -1,0 +1,46 @@
+"""What SQLite complains about, in the words of `lastgood.errors`."""
+
+from __future__ import annotations
+
+import sqlite3
+
+from lastgood.errors import Busy, Conflict, Damaged, Internal, LastgoodError, Storage
+from lastgood.names import printable
+
+REPAIR_HINT = "run: lastgood verify --repair"
+
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
+_STORAGE = {
+    sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check the permissions of the store"),
+    sqlite3.SQLITE_FULL: ("the disk is full", "free some space and try again"),
+    sqlite3.SQLITE_IOERR: ("the disk failed", "check the disk that the store is on"),
+    sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory and try again"),
+    sqlite3.SQLITE_PERM: ("permission is denied", "check the permissions of the store"),
+    sqlite3.SQLITE_READONLY: ("it is read-only", "make the store writable, or name another one"),
+}
+
+
+def translate(error: sqlite3.Error, path: str) -> LastgoodError:
+    """Return the error of ours that says what an SQLite error means for the caller."""
+    code = primary_code(error)
+    shown = printable(path)
+    if code in _BUSY:
+        return Busy(
+            f"the catalogue {shown} is locked by another process",
+            hint="wait until the other lastgood command has finished, then try again",
+        )
+    if code in _STORAGE:
+        why, hint = _STORAGE[code]
+        return Storage(f"the catalogue {shown} failed: {why} ({error})", hint=hint)
+    if code == sqlite3.SQLITE_CONSTRAINT:
+        return Conflict(f"the catalogue {shown} refuses a contradiction ({error})")
+    if code in _DAMAGED or str(error).startswith("no such "):
+        return Damaged(f"the catalogue {shown} is damaged ({error})", hint=REPAIR_HINT)
+    return Internal(f"the catalogue {shown} failed ({type(error).__name__}: {error})")
+
+
+def primary_code(error: sqlite3.Error) -> int:
+    """Return SQLite's primary result code, 0 when the error is not SQLite's own."""
+    code: int = getattr(error, "sqlite_errorcode", 0)
+    return code & 0xFF

@@ -1,0 +1,48 @@
+"""Questions about checkpoints, as SQL."""
+
+from __future__ import annotations
+
+from lastgood.adapters.sqlite.rows import CHECKPOINT, FACTS
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.ports.catalogue import Query
+
+_LAST_OF_WORKSPACE = (
+    f"SELECT {FACTS} FROM checkpoint WHERE workspace_key = :key AND deleted_at IS NULL{{}}"  # noqa: S608 - names of columns, no input
+    " ORDER BY sequence DESC LIMIT 1"
+)
+LATEST_FACTS = (
+    f"SELECT * FROM ({_LAST_OF_WORKSPACE.format('')}) UNION ALL"  # noqa: S608 - as above
+    f" SELECT * FROM ({_LAST_OF_WORKSPACE.format(' AND partial = 0 AND kind <> :guard')})"
+)
+
+
+def selection(query: Query) -> tuple[str, dict[str, object]]:
+    """Return the statement that answers a query, and its parameters."""
+    conditions = [
+        condition
+        for wanted, condition in (
+            (query.workspace_key is not None, "workspace_key = :workspace_key"),
+            (query.kind is not None, "kind = :kind"),
+            (query.session is not None, "session = :session"),
+            (query.since is not None, "created_at >= :since"),
+            (query.until is not None, "created_at <= :until"),
+            (query.name is not None, "name GLOB :name"),
+            (query.called is not None, "name = :called"),
+            (query.good, "good = 1"),
+            (query.complete, "partial = 0"),
+            (not query.guards, "kind <> 'guard'"),
+            (not query.deleted, "deleted_at IS NULL"),
+        )
+        if wanted
+    ]
+    where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
+    parameters = query.as_dict() | {
+        "limit": -1 if query.limit is None else max(query.limit, 0),
+        "offset": max(query.offset, 0),
+        # SQLite negates a set by ^ alone.
+        "name": None if query.name is None else query.name.replace("[!", "[^"),
+    }
+    statement = f"SELECT {CHECKPOINT} FROM checkpoint{where}"  # noqa: S608 - conditions are those above
+    return f"{statement} ORDER BY sequence DESC LIMIT :limit OFFSET :offset", parameters

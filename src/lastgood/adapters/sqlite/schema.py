@@ -1,0 +1,117 @@
+"""The tables of the catalogue, their version, and the way from older versions to the present one."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable
+
+    Migration = Callable[[sqlite3.Connection], None]
+
+# "lstg": tells our file from any other SQLite database.
+APPLICATION_ID = 0x6C737467
+
+
+class Schema(Value):
+    """A version of the tables. ``migrations[n]`` leads from version ``n + 1`` to ``n + 2``."""
+
+    version: int
+    statements: tuple[str, ...]
+    migrations: tuple[Migration, ...] = ()
+
+
+# Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
+# last because it is long: a query that does not ask for it never reads its pages.
+_STATEMENTS = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE workspace (
+        key TEXT PRIMARY KEY NOT NULL,
+        path BLOB NOT NULL,
+        machine TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE checkpoint (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        kind TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        name TEXT,
+        commit_id TEXT NOT NULL,
+        tree TEXT NOT NULL,
+        modes TEXT NOT NULL,
+        previous TEXT,
+        partial INTEGER NOT NULL,
+        session TEXT,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        good INTEGER,
+        verdict TEXT,
+        damaged TEXT,
+        recovered INTEGER NOT NULL DEFAULT 0,
+        deleted_at INTEGER,
+        seal INTEGER NOT NULL DEFAULT 0,
+        gaps TEXT NOT NULL,
+        manifest TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX checkpoint_of_workspace ON checkpoint (workspace_key, sequence)",
+    "CREATE INDEX checkpoint_by_name ON checkpoint (name) WHERE name IS NOT NULL",
+    "CREATE INDEX checkpoint_deleted ON checkpoint (deleted_at) WHERE deleted_at IS NOT NULL",
+    """
+    CREATE TABLE operation (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        type TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        undone INTEGER NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX operation_of_workspace ON operation (workspace_key, number)",
+)
+
+CURRENT = Schema(version=1, statements=_STATEMENTS)
+
+
+def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -> None:
+    """Make the tables of a schema in an empty database."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in schema.statements:
+        connection.execute(statement)
+    connection.execute("INSERT INTO meta VALUES ('generation', ?), ('changes', 0)", (generation,))
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {schema.version}")
+    connection.execute("COMMIT")
+
+
+def migrate(connection: sqlite3.Connection, schema: Schema) -> None:
+    """Bring an older database to a schema in one transaction; harmless if another did it meanwhile."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = version(connection)
+        for migration in schema.migrations[found - 1 : schema.version - 1]:
+            migration(connection)
+        connection.execute(f"PRAGMA user_version = {max(found, schema.version)}")
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Return the version of a database's tables."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def application(connection: sqlite3.Connection) -> int:
+    """Return the mark of the program that a database belongs to."""
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])

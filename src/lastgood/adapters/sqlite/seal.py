@@ -1,0 +1,74 @@
+"""A checksum in every row: SQLite proves its structure, not that a value is what was written."""
+
+from __future__ import annotations
+
+import zlib
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+# Table: its key, and every column but the seal. Later versions of the schema append columns here.
+SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "checkpoint": (
+        "id",
+        (
+            "sequence",
+            "id",
+            "workspace_key",
+            "kind",
+            "created_at",
+            "name",
+            "commit_id",
+            "tree",
+            "modes",
+            "previous",
+            "partial",
+            "session",
+            "pinned",
+            "good",
+            "verdict",
+            "damaged",
+            "recovered",
+            "deleted_at",
+            "gaps",
+            "manifest",
+        ),
+    ),
+    "operation": ("id", ("number", "id", "workspace_key", "type", "at", "undone", "payload")),
+    "workspace": ("key", ("key", "path", "machine", "created_at")),
+}
+
+
+def seal_of(*columns: bytes | None) -> int:
+    """Return the checksum of a row's columns, each cast to a blob (so that no text can fail)."""
+    checksum = 0
+    for column in columns:
+        length = b"-" if column is None else b"%d:" % len(column)
+        checksum = zlib.crc32(length + (column or b""), checksum)
+    return checksum
+
+
+def reseal(connection: sqlite3.Connection, table: str, key: str) -> None:
+    """Seal a row that was written."""
+    name, _ = SEALED[table]
+    connection.execute(f"UPDATE {table} SET seal = {_fresh(table)} WHERE {name} = ?", (key,))  # noqa: S608 - names above
+
+
+def broken_seal(table: str) -> str:
+    """Return the expression that is true for a row that was not altered by us."""
+    return f"seal <> {_fresh(table)}"
+
+
+def broken_rows(connection: sqlite3.Connection) -> list[str]:
+    """Return which rows were altered from outside, as ``TABLE KEY``."""
+    found: list[str] = []
+    for table, (name, _) in SEALED.items():
+        statement = f"SELECT {name} FROM {table} WHERE {broken_seal(table)} ORDER BY {name}"  # noqa: S608 - names above
+        found += [f"{table} {row[0]}" for row in connection.execute(statement)]
+    return found
+
+
+def _fresh(table: str) -> str:
+    _, columns = SEALED[table]
+    return f"seal_of({', '.join(f'CAST({column} AS BLOB)' for column in columns)})"
