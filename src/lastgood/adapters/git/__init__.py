@@ -1,0 +1,1 @@
+"""The engine on git's object format, written and read in process."""

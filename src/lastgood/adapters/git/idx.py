@@ -1,0 +1,154 @@
+"""Pack indexes, version 2 (gitformat-pack(5)): written whole, read by fan-out and bisection."""
+
+from __future__ import annotations
+
+import mmap
+import os
+from _sha1 import sha1
+from _struct import Struct, pack, unpack, unpack_from
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    # (object id, CRC-32 of the entry's bytes, offset in the pack)
+    IndexEntry = tuple[bytes, int, int]
+
+_MAGIC = b"\xfftOc\0\0\0\x02"
+_HEAD_BYTES = 8 + 1024
+_TRAILER_BYTES = 40
+_FANOUT = Struct(">256I")
+_LARGE = 1 << 31
+# Small ones are read: a file less held open. Their bytes then also outlive the file.
+_MAPPED_FROM_BYTES = 1 << 20
+
+
+def encode_index(entries: Iterable[IndexEntry], *, pack_checksum: bytes) -> bytes:
+    """Return the index of a pack."""
+    rows = sorted(entries)
+    counts = [0] * 256
+    for oid, _, _ in rows:
+        counts[oid[0]] += 1
+    total = 0
+    for first in range(256):
+        total += counts[first]
+        counts[first] = total
+    large: list[int] = []
+    short: list[int] = []
+    for _, _, offset in rows:
+        if offset < _LARGE:
+            short.append(offset)
+        else:
+            short.append(_LARGE | len(large))
+            large.append(offset)
+    body = b"".join(
+        [
+            _MAGIC,
+            _FANOUT.pack(*counts),
+            b"".join([row[0] for row in rows]),
+            pack(f">{total}I", *[row[1] for row in rows]),
+            pack(f">{total}I", *short),
+            pack(f">{len(large)}Q", *large),
+            pack_checksum,
+        ]
+    )
+    return body + checksum(body)
+
+
+def checksum(body: bytes | mmap.mmap | memoryview) -> bytes:
+    """Return the SHA-1 of a whole file's bytes."""
+    if len(body) < _MAPPED_FROM_BYTES:
+        return sha1(body, usedforsecurity=False).digest()
+    import hashlib
+
+    return hashlib.sha1(body, usedforsecurity=False).digest()
+
+
+class Index:
+    """One index file; its structure is checked on opening, its checksum only by `sound`."""
+
+    __slots__ = ("_bytes", "_fanout", "_large", "count")
+
+    def __init__(self, content: bytes | mmap.mmap) -> None:
+        """Read an index; ValueError when its structure is not one."""
+        if len(content) < _HEAD_BYTES + _TRAILER_BYTES or content[:8] != _MAGIC:
+            raise ValueError("it is not a pack index of version 2")
+        self._bytes = content
+        self._fanout: tuple[int, ...] = _FANOUT.unpack(content[8:_HEAD_BYTES])
+        self.count = self._fanout[255]
+        self._large = (len(content) - _HEAD_BYTES - _TRAILER_BYTES - 28 * self.count) // 8
+        whole = _HEAD_BYTES + 28 * self.count + 8 * self._large + _TRAILER_BYTES
+        if self._large < 0 or self._large > self.count or whole != len(content):
+            raise ValueError("its size does not fit its number of objects")
+        if any(left > right for left, right in zip(self._fanout, self._fanout[1:], strict=False)):
+            raise ValueError("its fan-out table does not rise")
+
+    @classmethod
+    def open(cls, path: bytes) -> Index:
+        """Open an index file; OSError, or ValueError when its structure is not one."""
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+        try:
+            size = os.fstat(descriptor).st_size
+            if size >= _MAPPED_FROM_BYTES:
+                return cls(mmap.mmap(descriptor, size, access=mmap.ACCESS_READ))
+            return cls(os.read(descriptor, size))
+        finally:
+            os.close(descriptor)
+
+    @property
+    def pack_checksum(self) -> bytes:
+        """The checksum of the pack that this index belongs to."""
+        return self._bytes[-40:-20]
+
+    @property
+    def sound(self) -> bool:
+        """Whether the file's checksum is right and its ids rise."""
+        with memoryview(self._bytes) as view, view[:-20] as body:
+            right = checksum(body) == self._bytes[-20:]
+        oids = list(self.oids())
+        return right and all(left < right for left, right in zip(oids, oids[1:], strict=False))
+
+    def find(self, oid: bytes) -> int:
+        """Return the offset of an object in the pack, -1 when it is not in it."""
+        first = oid[0]
+        low = self._fanout[first - 1] if first else 0
+        high = self._fanout[first]
+        content = self._bytes
+        while low < high:
+            middle = (low + high) >> 1
+            at = _HEAD_BYTES + 20 * middle
+            found = content[at : at + 20]
+            if found == oid:
+                return self._offset(middle)
+            if found < oid:
+                low = middle + 1
+            else:
+                high = middle
+        return -1
+
+    def oids(self) -> Iterator[bytes]:
+        """Yield all object ids, in order."""
+        content = self._bytes[_HEAD_BYTES : _HEAD_BYTES + 20 * self.count]
+        return (content[at : at + 20] for at in range(0, len(content), 20))
+
+    def entries(self) -> list[IndexEntry]:
+        """Return all of it: ids, CRCs and offsets, in the order of the ids; ValueError if malformed."""
+        start = _HEAD_BYTES + 20 * self.count
+        crcs = unpack(f">{self.count}I", self._bytes[start : start + 4 * self.count])
+        offsets = [self._offset(place) for place in range(self.count)]
+        return list(zip(self.oids(), crcs, offsets, strict=True))
+
+    def _offset(self, place: int) -> int:
+        short = unpack_from(">I", self._bytes, _HEAD_BYTES + 24 * self.count + 4 * place)[0]
+        if short < _LARGE:
+            return int(short)
+        place = short & (_LARGE - 1)
+        if place >= self._large:
+            raise ValueError("an offset is not in its table")
+        at = _HEAD_BYTES + 28 * self.count + 8 * place
+        return int(unpack_from(">Q", self._bytes, at)[0])
+
+    def close(self) -> None:
+        """Let go of the map."""
+        if isinstance(self._bytes, mmap.mmap):
+            self._bytes.close()

@@ -1,0 +1,139 @@
+"""All packs of the repository as one place to look objects up in, newest first."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.git.files import storage
+from lastgood.adapters.git.pack_read import PackFile
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+_IDX = b".idx"
+# From this many look-ups on, one table of the small packs pays.
+_PATIENCE = 300
+_SMALL_PACK = 20_000
+_TABLE_LIMIT = 400_000
+_OPEN_PACKS = 64
+
+
+class Packs:
+    """The packs of one folder. `Storage` when the folder cannot be read."""
+
+    __slots__ = ("_folder", "_looked", "_open", "_packs", "_stamp", "_table", "_tabled", "unreadable")
+
+    def __init__(self, folder: bytes) -> None:
+        self._folder = folder
+        self._packs: list[PackFile] | None = None
+        self._stamp = (0, 0)
+        self._looked = 0
+        self._table: dict[bytes, PackFile] = {}
+        self._tabled: set[bytes] = set()
+        self._open: list[PackFile] = []
+        self.unreadable: dict[bytes, str] = {}
+
+    def all(self) -> list[PackFile]:
+        """Return the packs that have an index, newest first."""
+        if self._packs is None:
+            self.refresh()
+            assert self._packs is not None
+        return self._packs
+
+    def refresh(self) -> None:
+        """Look again which packs there are."""
+        known = {pack.name: pack for pack in self._packs or ()}
+        found: list[tuple[int, PackFile]] = []
+        try:
+            folder = os.stat(self._folder)
+            names = [name[: -len(_IDX)] for name in os.listdir(self._folder) if name.endswith(_IDX)]
+        except OSError as error:
+            raise storage(error, doing="reading the object store") from error
+        self._stamp = (folder.st_mtime_ns, folder.st_ino)
+        self.unreadable.clear()
+        if self._packs is not None and known.keys() == set(names):
+            return
+        for name in names:
+            pack = known.pop(name, None) or PackFile(self._folder, name)
+            try:
+                found.append((os.stat(pack.path + _IDX).st_mtime_ns, pack))
+            except OSError:
+                continue
+        found.sort(key=lambda row: (-row[0], row[1].name))
+        self._packs = [pack for _, pack in found]
+        for gone in known.values():
+            gone.close()
+        if known:
+            self._table.clear()
+            self._tabled.clear()
+            self._open = [pack for pack in self._open if pack.name not in known]
+        self._looked = 0
+
+    def changed(self) -> bool:
+        """Tell whether packs may have come or gone since the last look."""
+        try:
+            folder = os.stat(self._folder)
+        except OSError:
+            return True
+        return self._stamp != (folder.st_mtime_ns, folder.st_ino)
+
+    def holds(self, oid: bytes) -> bool:
+        """Tell whether any index names an object."""
+        for _ in self.find(oid):
+            return True
+        return False
+
+    def find(self, oid: bytes) -> Iterator[tuple[PackFile, int]]:
+        """Yield every place of an object: pack and offset, newest pack first."""
+        self._looked += 1
+        packs = self.all()
+        if self._looked > _PATIENCE:
+            if self._looked == _PATIENCE + 1:
+                self._fill_table()
+            first = self._table.get(oid)
+            if first is None:
+                packs = [pack for pack in packs if pack.name not in self._tabled]
+            else:
+                yield first, first.index.find(oid)
+                packs = [pack for pack in packs if pack is not first]
+        for pack in packs:
+            offset = self._look(pack, oid)
+            if offset >= 0:
+                yield pack, offset
+
+    def _look(self, pack: PackFile, oid: bytes) -> int:
+        if pack.name in self.unreadable:
+            return -1
+        try:
+            return pack.index.find(oid)
+        except (OSError, ValueError) as error:
+            self.unreadable[pack.name] = str(error)
+            return -1
+
+    def _fill_table(self) -> None:
+        for pack in reversed(self.all()):
+            if pack.name in self._tabled or len(self._table) > _TABLE_LIMIT:
+                continue
+            if self._look(pack, bytes(20)) < 0 and pack.name in self.unreadable:
+                continue
+            if pack.index.count <= _SMALL_PACK:
+                self._table.update(dict.fromkeys(pack.index.oids(), pack))
+                self._tabled.add(pack.name)
+
+    def opened(self, pack: PackFile) -> None:
+        """Keep the number of open packs within bounds; call before reading one."""
+        if pack.is_open:
+            return
+        self._open.append(pack)
+        if len(self._open) > _OPEN_PACKS:
+            self._open.pop(0).close()
+
+    def close(self) -> None:
+        """Close everything; it opens again when needed."""
+        for pack in self._packs or ():
+            pack.close()
+        self._packs = None
+        self._table.clear()
+        self._tabled.clear()
+        self._open.clear()

@@ -1,0 +1,101 @@
+"""The folder ``objects.git``: a bare repository that git can read and that git's own cleaning spares.
+
+Format 1 with ``extensions.preciousObjects`` makes ``gc``, ``prune`` and ``repack -d`` refuse to
+delete anything (invariant 9). The ``fsck`` lines silence only what judges the contents and names
+of files: they are the user's business. None is newer than git 2.30, because an unknown one is fatal.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.git.files import (
+    DIRECTORY_MODE,
+    storage,
+    sync,
+    sync_directory,
+    write_all,
+)
+from lastgood.adapters.git.temporary import TemporaryFile
+
+_IGNORED = (
+    "hasDotgit",
+    "gitmodulesBlob",
+    "gitmodulesLarge",
+    "gitmodulesMissing",
+    "gitmodulesName",
+    "gitmodulesParse",
+    "gitmodulesPath",
+    "gitmodulesSymlink",
+    "gitmodulesUpdate",
+    "gitmodulesUrl",
+)
+
+CONFIG = (
+    "[core]\n"
+    "\trepositoryformatversion = 1\n"
+    "\tfilemode = true\n"
+    "\tbare = true\n"
+    "\tbigFileThreshold = 32m\n"
+    "[extensions]\n"
+    "\tpreciousObjects = true\n"
+    "[gc]\n"
+    "\tauto = 0\n"
+    "\tpruneExpire = never\n"
+    "[maintenance]\n"
+    "\tauto = false\n"
+    "[fsck]\n" + "".join(f"\t{name} = ignore\n" for name in _IGNORED)
+).encode()
+HEAD = b"ref: refs/heads/main\n"
+
+_FOLDERS = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/heads", b"refs/tags")
+
+
+class Layout:
+    """Where things lie in the repository, and where its temporary files go."""
+
+    __slots__ = ("damaged", "packs", "root", "temporary", "unsynced")
+
+    def __init__(self, root: bytes, *, temporary: bytes) -> None:
+        self.root = root
+        self.packs = root + b"/objects/pack"
+        self.damaged = root + b"/damaged"
+        self.unsynced = root + b"/unsynced"
+        self.temporary = temporary
+
+
+def create(layout: Layout) -> None:
+    """Create the repository durably, or complete one that was half created; `Storage`."""
+    try:
+        _folder(layout.temporary)
+        _folder(layout.root)
+        for name in _FOLDERS:
+            _folder(layout.root + b"/" + name)
+        for name, content in ((b"config", CONFIG), (b"HEAD", HEAD)):
+            if not os.path.lexists(layout.root + b"/" + name):
+                write_whole(layout, name, content)
+        sync_directory(layout.root + b"/objects")
+        sync_directory(layout.root + b"/refs")
+        sync_directory(layout.root)
+    except OSError as error:
+        raise storage(error, doing="creating the object store") from error
+
+
+def write_whole(layout: Layout, name: bytes, content: bytes) -> None:
+    """Replace a file of the repository's top folder durably; OSError."""
+    file = TemporaryFile.create(layout.temporary, b".file")
+    try:
+        write_all(file.descriptor, content)
+        sync(file.descriptor)
+        file.rename(layout.root + b"/" + name)
+        sync_directory(layout.root)
+        file.close()
+    finally:
+        file.discard()
+
+
+def _folder(path: bytes) -> None:
+    try:
+        os.mkdir(path, DIRECTORY_MODE)
+    except FileExistsError:
+        return

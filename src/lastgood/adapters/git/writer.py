@@ -1,0 +1,200 @@
+"""Writes a checkpoint as one new pack; nothing is visible before `GitWriter.publish`."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from lastgood.adapters.git.commits import MANIFEST, MODES, STATE, WORKSPACE, encode_commit
+from lastgood.adapters.git.deflate import LEVEL, Deflater
+from lastgood.adapters.git.files import COPY_BYTES, storage, sync_directory
+from lastgood.adapters.git.objects import BLOB, COMMIT, TREE
+from lastgood.adapters.git.pack_write import Draft, entry_header
+from lastgood.adapters.git.publish import publish_draft
+from lastgood.adapters.git.trees import PLAIN, SUBTREE, TABLE_NAME, encode_tree, split_entries
+from lastgood.errors import Internal, Invalid
+from lastgood.model.tree import TreeId
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping
+
+    from lastgood.adapters.git.objects import Hasher
+    from lastgood.adapters.git.packs import Packs
+    from lastgood.adapters.git.repository import Layout
+    from lastgood.model.tree import Entry
+
+# Up to here a file is read whole; its compression can then go to the second thread.
+_WHOLE_BYTES = 4 << 20
+
+
+class GitWriter:
+    """One pack in the making, used by one thread. Full or broken disks raise `Storage`."""
+
+    __slots__ = ("_closed", "_deflater", "_draft", "_hasher", "_known", "_layout", "_packs")
+
+    def __init__(self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: Draft | None = None) -> None:
+        packs.refresh()
+        self._layout = layout
+        self._packs = packs
+        self._hasher = hasher
+        self._draft = Draft(layout.temporary) if draft is None else draft
+        self._known = {oid for oid, _, _ in self._draft.entries}
+        self._deflater = Deflater(self._draft)
+        self._closed = False
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes the pack has grown to so far."""
+        return self._draft.size
+
+    def blob(self, content: bytes) -> bytes:
+        """Add a blob and return its id."""
+        return self.add(BLOB, content)
+
+    def blob_from(self, descriptor: int, size: int) -> bytes:
+        """Add ``size`` bytes read from a descriptor, in bounded memory; EOFError if there are fewer."""
+        if size > _WHOLE_BYTES:
+            return self._stream(descriptor, size)
+        pieces = []
+        while size > 0:
+            piece = _read(descriptor, size)
+            pieces.append(piece)
+            size -= len(piece)
+        return self.add(BLOB, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def directory(self, entries: Iterable[Entry]) -> TreeId:
+        """Add a directory (entries in any order) and return its identity."""
+        rows, table, modes_rows = split_entries(entries)
+        tree = self.add(TREE, encode_tree(rows))
+        if table:
+            modes_rows.append((PLAIN, TABLE_NAME, self.add(BLOB, table)))
+        modes = self.add(TREE, encode_tree(modes_rows)) if modes_rows else b""
+        return TreeId(tree=tree, modes=modes)
+
+    def checkpoint(
+        self,
+        *,
+        id: str,
+        manifest: bytes,
+        workspace: TreeId,
+        state: Mapping[str, bytes],
+        created_at: int,
+    ) -> bytes:
+        """Add the commit of a checkpoint and return its id; ``created_at`` is in nanoseconds."""
+        rows = [(PLAIN, MANIFEST, self.add(BLOB, manifest)), (SUBTREE, WORKSPACE, workspace.tree)]
+        if workspace.modes:
+            rows.append((SUBTREE, MODES, workspace.modes))
+        if state:
+            files = [(PLAIN, _state_name(name), oid) for name, oid in state.items()]
+            rows.append((SUBTREE, STATE, self.add(TREE, encode_tree(files))))
+        tree = self.add(TREE, encode_tree(rows))
+        return self.add(COMMIT, encode_commit(tree=tree, id=id, created_at=created_at))
+
+    def add(self, kind: int, content: bytes) -> bytes:
+        """Add an object of any kind and return its id."""
+        if self._closed:
+            raise Internal("the pack is published or abandoned already", hint="report this")
+        oid = self._hasher.object_id(kind, content)
+        if oid in self._known or self._packs.holds(oid):
+            return oid
+        self._known.add(oid)
+        try:
+            self._deflater.add(kind, oid, content)
+        except OSError as error:
+            raise self._failed(error) from error
+        return oid
+
+    def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
+        """Copy blobs out of another git object directory, and return the ids that are now stored."""
+        return set()
+
+    def publish(self, *, durable: bool = True) -> None:
+        """Make everything added readable; when it returns, it survives a power cut (unless not durable).
+
+        One attempt only: what a failed sync leaves behind is never believed.
+        """
+        if self._closed:
+            raise Internal("the pack is published or abandoned already", hint="report this")
+        try:
+            self._deflater.drain()
+            if self._draft.entries:
+                publish_draft(self._draft, self._layout, durable=durable)
+            elif durable:
+                sync_directory(self._layout.packs)
+        except OSError as error:
+            raise storage(error, doing="publishing a checkpoint's objects") from error
+        finally:
+            self.abandon()
+        self._packs.refresh()
+
+    def abandon(self) -> None:
+        """Forget everything added; harmless after `publish`."""
+        self._closed = True
+        self._deflater.stop()
+        self._draft.discard()
+        self._known.clear()
+
+    def detach(self) -> Mapping[str, object]:
+        """Hand over the unpublished pack as plain values; this writer is done then.
+
+        A large pack lies in a file that this process keeps locked until it ends.
+        """
+        self._closed = True
+        try:
+            self._deflater.drain()
+            return self._draft.detach()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _stream(self, descriptor: int, size: int) -> bytes:
+        oid = b""
+        draft = self._draft
+        try:
+            self._deflater.drain()
+            start = draft.size
+            try:
+                oid, crc = self._stream_entry(descriptor, size)
+            finally:
+                if not oid or oid in self._known or self._packs.holds(oid):
+                    draft.cut(start)
+                else:
+                    self._known.add(oid)
+                    draft.entries.append((oid, crc, start))
+        except OSError as error:
+            raise self._failed(error) from error
+        return oid
+
+    def _stream_entry(self, descriptor: int, size: int) -> tuple[bytes, int]:
+        running = self._hasher.begin(b"blob %d\0" % size, size=size)
+        deflate = zlib.compressobj(LEVEL)
+        head = entry_header(BLOB, size)
+        crc = zlib.crc32(head)
+        self._draft.add_piece(head)
+        while size:
+            piece = _read(descriptor, min(size, COPY_BYTES))
+            size -= len(piece)
+            running.update(piece)
+            packed = deflate.compress(piece)
+            crc = zlib.crc32(packed, crc)
+            self._draft.add_piece(packed)
+        packed = deflate.flush()
+        self._draft.add_piece(packed)
+        return running.digest(), zlib.crc32(packed, crc)
+
+    def _failed(self, error: OSError) -> Exception:
+        self.abandon()
+        return storage(error, doing="writing a checkpoint's objects")
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    piece = os.read(descriptor, size)
+    if not piece:
+        raise EOFError("a file is shorter than it was")
+    return piece
+
+
+def _state_name(name: str) -> bytes:
+    if not name or "/" in name or "\0" in name or name in {".", ".."}:
+        raise Invalid(f"a state file cannot be called {name!r}", hint="use a plain file name")
+    return name.encode("utf-8", "surrogateescape")
