@@ -24,8 +24,8 @@ class WorkspaceRow(Value):
     created_at: int
 
 
-class CheckpointFacts(Value):
-    """What a save has to know of a checkpoint, without its manifest being read.
+class LatestFacts(Value):
+    """What a save has to know of the newest checkpoint, without its manifest being read.
 
     ``tree`` and ``modes`` are in hex; ``gaps`` is the text that `encode_gaps` wrote.
     """
@@ -40,18 +40,8 @@ class CheckpointFacts(Value):
     gaps: str
 
 
-class LatestFacts(Value):
-    """The newest checkpoint of a workspace, and the newest complete one that is no guard."""
-
-    newest: CheckpointFacts
-    complete: CheckpointFacts | None
-
-
 class Query(Value):
-    """Which checkpoints to list, newest first. ``since`` is in nanoseconds.
-
-    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly.
-    """
+    """Which checkpoints to list, newest first. ``since`` is in nanoseconds; ``name`` is a glob."""
 
     workspace_key: str | None = None
     limit: int | None = None
@@ -61,7 +51,6 @@ class Query(Value):
     since: int | None = None
     until: int | None = None
     name: str | None = None
-    called: str | None = None
     good: bool = False
     complete: bool = False
     guards: bool = True
@@ -81,7 +70,7 @@ class CatalogueReader(Protocol):
         """Return one workspace."""
 
     def latest_facts(self, workspace_key: str) -> LatestFacts | None:
-        """Return what a save has to know about the newest checkpoints; None before the first."""
+        """Return what a save has to know about the newest checkpoint; None before the first."""
 
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
@@ -98,7 +87,8 @@ class CatalogueReader(Protocol):
     def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
         """Return the commits that rows refer to; of deleted rows only those deleted after a time.
 
-        Without a time, of all rows.
+        Without a time, of all rows. Raises `Damaged` if a row was altered from outside: the commit
+        that it really means might be left out, and its bytes freed.
         """
 
     def operations(self, workspace_key: str) -> Sequence[Operation]:
@@ -109,6 +99,9 @@ class CatalogueReader(Protocol):
 
     def fault(self) -> str | None:
         """Return what SQLite's own integrity check says, None if all is well."""
+
+    def altered(self) -> Sequence[str]:
+        """Return the commits of the rows that were altered from outside (`Catalogue.adopt` mends them)."""
 
 
 class Catalogue(CatalogueReader, Protocol):
@@ -123,8 +116,13 @@ class Catalogue(CatalogueReader, Protocol):
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
 
-    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint:
-        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with."""
+    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
+
+        None if a sound row of it is there. It gets the number that its manifest expected, or the next free one: called in the order of
+        those numbers, a rebuild keeps the order of the saves. A row that was altered from outside is
+        written anew, and keeps its mutable facts.
+        """
 
     def set_name(self, checkpoint: str, name: str | None) -> None:
         """Name a checkpoint."""
@@ -152,6 +150,9 @@ class Catalogue(CatalogueReader, Protocol):
 
     def set_generation(self, generation: str) -> None:
         """Declare that objects may have been freed."""
+
+    def mend(self) -> Sequence[str]:
+        """Drop operations that were altered from outside, restore workspaces that were; say which."""
 
     def back_up(self) -> bool:
         """Write a sound copy beside the catalogue; False when nothing changed since the last one."""

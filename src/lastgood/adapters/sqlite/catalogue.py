@@ -7,14 +7,15 @@ import os
 from lastgood.adapters.sqlite import rows
 from lastgood.adapters.sqlite.backup import back_up, integrity_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, ensure
+from lastgood.adapters.sqlite.faults import REPAIR_HINT
+from lastgood.adapters.sqlite.mending import adopt, mend
 from lastgood.adapters.sqlite.queries import LATEST_FACTS, selection
 from lastgood.adapters.sqlite.schema import CURRENT
-from lastgood.adapters.sqlite.seal import reseal
+from lastgood.adapters.sqlite.seal import broken_seal, is_broken, reseal
 from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.names import to_bytes
-from lastgood.ports.catalogue import LatestFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Manifest
     from lastgood.model.operation import Operation
     from lastgood.model.settings import Durability
-    from lastgood.ports.catalogue import Query, WorkspaceRow
+    from lastgood.ports.catalogue import LatestFacts, Query, WorkspaceRow
     from lastgood.ports.host import Clock
 
     Parameters = tuple[object, ...] | dict[str, object]
@@ -33,7 +34,9 @@ if TYPE_CHECKING:
 _INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({', '.join('?' * 14)})"  # noqa: S608 - names of columns
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of columns
 _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
-_OPERATIONS = f"SELECT {rows.OPERATION} FROM operation"  # noqa: S608 - as above
+_OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
+_ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
+_FORGET = f"FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')}"
 _ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
 _UNKNOWN = "the store knows no such checkpoint"
 _OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
@@ -74,7 +77,7 @@ class SqliteCatalogue:
         """Return the engine generation: it changes whenever objects may have been freed."""
         found = self._one("SELECT value FROM meta WHERE name = 'generation'")
         if found is None:
-            raise Damaged("the catalogue has lost its generation", hint="run: lastgood verify --repair")
+            raise Damaged("the catalogue has lost its generation", hint=REPAIR_HINT)
         return str(found[0])
 
     def workspaces(self) -> Sequence[WorkspaceRow]:
@@ -87,13 +90,9 @@ class SqliteCatalogue:
         return None if row is None else rows.workspace(row)
 
     def latest_facts(self, workspace_key: str) -> LatestFacts | None:
-        """Return what a save has to know about the newest checkpoints; None before the first."""
-        found = self._all(LATEST_FACTS, {"key": workspace_key, "guard": "guard"})
-        if not found:
-            return None
-        return LatestFacts(
-            newest=rows.facts(found[0]), complete=rows.facts(found[1]) if len(found) > 1 else None
-        )
+        """Return what a save has to know about the newest checkpoint; None before the first."""
+        row = self._one(LATEST_FACTS, (workspace_key,))
+        return None if row is None else rows.facts(row)
 
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
@@ -125,8 +124,11 @@ class SqliteCatalogue:
     def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
         """Return the commits that rows refer to; of deleted rows only those deleted after a time.
 
-        Without a time, of all rows.
+        Without a time, of all rows. Raises `Damaged` if a row was altered from outside: the commit
+        that it really means might be left out, and its bytes freed.
         """
+        if self.altered():
+            raise Damaged("the catalogue has rows that were altered from outside", hint=REPAIR_HINT)
         found = self._all(
             "SELECT commit_id FROM checkpoint"
             " WHERE deleted_at IS NULL OR :after IS NULL OR deleted_at > :after ORDER BY sequence",
@@ -135,8 +137,8 @@ class SqliteCatalogue:
         return [str(row[0]) for row in found]
 
     def operations(self, workspace_key: str) -> Sequence[Operation]:
-        """Return the operations of a workspace, newest first."""
-        statement = _OPERATIONS + " WHERE workspace_key = ? ORDER BY number DESC"
+        """Return the operations of a workspace, newest first, without those altered from outside."""
+        statement = _OPERATIONS + " AND workspace_key = ? ORDER BY number DESC"
         return [rows.operation(row) for row in self._all(statement, (workspace_key,))]
 
     def next_sequence(self) -> int:
@@ -150,6 +152,10 @@ class SqliteCatalogue:
             return self._database.read(integrity_fault)
         except Damaged as error:
             return error.message
+
+    def altered(self) -> Sequence[str]:
+        """Return the commits of the rows that were altered from outside (`adopt` mends them)."""
+        return [str(row[0]) for row in self._all(_ALTERED)]
 
     def add_workspace(self, row: WorkspaceRow) -> None:
         """Add a workspace, or leave the one that is there."""
@@ -181,14 +187,14 @@ class SqliteCatalogue:
         sequence = self._database.write(insert)
         return Checkpoint(manifest=manifest, commit=commit, sequence=sequence, name=name, pinned=pinned)
 
-    def add_recovered(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
-        """Bring back a checkpoint of which only the commit is left; None if its row is there.
+    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
 
-        It gets the number its manifest expected, or the next free one: called in the order of the
-        manifests' numbers, a rebuild keeps the order of the saves.
+        None if a sound row of it is there. It gets the number that its manifest expected, or the next free one: called in the order of
+        those numbers, a rebuild keeps the order of the saves. A row that was altered from outside is
+        written anew, and keeps its mutable facts.
         """
-        columns = rows.birth(manifest, commit=commit, name=manifest.name, pinned=False, recovered=True)
-        return self._database.write(lambda connection: _insert_recovered(connection, manifest, columns))
+        return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
 
     def set_name(self, checkpoint: str, name: str | None) -> None:
         """Name a checkpoint."""
@@ -220,11 +226,9 @@ class SqliteCatalogue:
 
         def drop(connection: sqlite3.Connection) -> list[str]:
             old = (deleted_before,)
-            found = connection.execute(
-                "SELECT id FROM checkpoint WHERE deleted_at < ? ORDER BY sequence", old
-            )
+            found = connection.execute(f"SELECT id {_FORGET} ORDER BY sequence", old)
             ids = [str(row[0]) for row in found]
-            connection.execute("DELETE FROM checkpoint WHERE deleted_at < ?", old)
+            connection.execute(f"DELETE {_FORGET}", old)
             return ids
 
         return self._database.write(drop)
@@ -256,6 +260,10 @@ class SqliteCatalogue:
             )
         )
 
+    def mend(self) -> Sequence[str]:
+        """Drop operations that were altered from outside, restore workspaces that were; say which."""
+        return self._database.write(mend)
+
     def back_up(self) -> bool:
         """Write a sound copy beside the catalogue; False when nothing changed since the last one."""
         return self._database.read(lambda connection: back_up(connection, self.path))
@@ -281,26 +289,10 @@ class SqliteCatalogue:
     def _change(self, table: str, statement: str, changes: list[tuple[object, str]], *, missing: str) -> None:
         def change(connection: sqlite3.Connection) -> None:
             for parameters in changes:
+                sound = not is_broken(connection, table, parameters[1])
                 if connection.execute(statement, parameters).rowcount == 0:
                     raise NotFound(missing, details={"id": parameters[1]})
-                reseal(connection, table, parameters[1])
+                if sound:
+                    reseal(connection, table, parameters[1])
 
         self._database.write(change)
-
-
-def _insert_recovered(
-    connection: sqlite3.Connection, manifest: Manifest, columns: rows.Row
-) -> Checkpoint | None:
-    if connection.execute("SELECT 1 FROM checkpoint WHERE id = ?", (manifest.id,)).fetchone():
-        return None
-    sequence = max(manifest.sequence, 1)
-    taken = "SELECT 1 FROM checkpoint WHERE sequence = ?"
-    while connection.execute(taken, (sequence,)).fetchone():
-        sequence += 1
-    connection.execute(
-        f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES ({', '.join('?' * 15)})",  # noqa: S608 - names of columns
-        (sequence, *columns),
-    )
-    reseal(connection, "checkpoint", manifest.id)
-    row: rows.Row = connection.execute(f"{_SELECT} WHERE id = ?", (manifest.id,)).fetchone()
-    return rows.checkpoint(row)

@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 from lastgood.adapters.sqlite.rows import CHECKPOINT, FACTS
+from lastgood.adapters.sqlite.seal import broken_seal
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.ports.catalogue import Query
 
-_LAST_OF_WORKSPACE = (
-    f"SELECT {FACTS} FROM checkpoint WHERE workspace_key = :key AND deleted_at IS NULL{{}}"  # noqa: S608 - names of columns, no input
-    " ORDER BY sequence DESC LIMIT 1"
-)
+# A row that was altered from outside is no ground to build on: the one before it is.
 LATEST_FACTS = (
-    f"SELECT * FROM ({_LAST_OF_WORKSPACE.format('')}) UNION ALL"  # noqa: S608 - as above
-    f" SELECT * FROM ({_LAST_OF_WORKSPACE.format(' AND partial = 0 AND kind <> :guard')})"
+    f"SELECT {FACTS} FROM checkpoint WHERE workspace_key = ? AND deleted_at IS NULL"  # noqa: S608 - names of columns, no input
+    f" AND NOT {broken_seal('checkpoint')} ORDER BY sequence DESC LIMIT 1"
 )
 
 
@@ -29,7 +27,6 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.since is not None, "created_at >= :since"),
             (query.until is not None, "created_at <= :until"),
             (query.name is not None, "name GLOB :name"),
-            (query.called is not None, "name = :called"),
             (query.good, "good = 1"),
             (query.complete, "partial = 0"),
             (not query.guards, "kind <> 'guard'"),

@@ -57,7 +57,14 @@ def reseal(connection: sqlite3.Connection, table: str, key: str) -> None:
 
 def broken_seal(table: str) -> str:
     """Return the expression that is true for a row that was not altered by us."""
-    return f"seal <> {_fresh(table)}"
+    return f"(seal <> {_fresh(table)})"
+
+
+def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
+    """Tell whether a row was altered by others than us."""
+    name, _ = SEALED[table]
+    statement = f"SELECT 1 FROM {table} WHERE {name} = ? AND {broken_seal(table)}"  # noqa: S608 - names above
+    return connection.execute(statement, (key,)).fetchone() is not None
 
 
 def broken_rows(connection: sqlite3.Connection) -> list[str]:

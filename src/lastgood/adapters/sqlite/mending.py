@@ -1,0 +1,86 @@
+"""Mending rows: checkpoints out of their commits, workspaces out of the manifests that name them."""
+
+from __future__ import annotations
+
+from lastgood.adapters.sqlite import rows
+from lastgood.adapters.sqlite.seal import broken_seal, reseal
+from lastgood.names import to_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from lastgood.model.checkpoint import Checkpoint, Manifest
+
+_MARKS = ", ".join("?" * 14)
+_SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
+_INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {_MARKS})"  # noqa: S608 - as above
+_FOUND = (
+    f"SELECT sequence, name, pinned, recovered, {broken_seal('checkpoint')}"  # noqa: S608 - as above
+    " FROM checkpoint WHERE id = ? OR commit_id = ?"
+)
+
+
+def adopt(connection: sqlite3.Connection, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+    """Write the row of a checkpoint that is missing or was altered; None if a sound one is there."""
+    found = connection.execute(_FOUND, (manifest.id, commit)).fetchall()
+    if any(not row[4] for row in found):
+        return None
+    sequence = (
+        _rewrite(connection, manifest, commit, found[0]) if found else _insert(connection, manifest, commit)
+    )
+    reseal(connection, "checkpoint", manifest.id)
+    row: rows.Row = connection.execute(_SELECT, (sequence,)).fetchone()
+    return rows.checkpoint(row)
+
+
+def _rewrite(connection: sqlite3.Connection, manifest: Manifest, commit: str, row: rows.Row) -> object:
+    sequence, name, pinned, recovered, _ = row
+    kept = None if name is None else str(name)
+    columns = rows.birth(manifest, commit=commit, name=kept, pinned=bool(pinned), recovered=bool(recovered))
+    connection.execute(
+        f"UPDATE checkpoint SET ({rows.BIRTH}) = ({_MARKS}) WHERE sequence = ?",  # noqa: S608 - as above
+        (*columns, sequence),
+    )
+    return sequence
+
+
+def _insert(connection: sqlite3.Connection, manifest: Manifest, commit: str) -> object:
+    sequence = max(manifest.sequence, 1)
+    while connection.execute("SELECT 1 FROM checkpoint WHERE sequence = ?", (sequence,)).fetchone():
+        sequence += 1
+    columns = rows.birth(manifest, commit=commit, name=manifest.name, pinned=False, recovered=True)
+    connection.execute(_INSERT, (sequence, *columns))
+    return sequence
+
+
+def mend(connection: sqlite3.Connection) -> list[str]:
+    """Drop operations that were altered from outside, restore workspaces that were; say which.
+
+    Without its record an operation cannot be undone; the checkpoints that it refers to stay.
+    """
+    return [*_drop_operations(connection), *_restore_workspaces(connection)]
+
+
+def _drop_operations(connection: sqlite3.Connection) -> list[str]:
+    altered = broken_seal("operation")
+    found = connection.execute(f"SELECT number, id FROM operation WHERE {altered}").fetchall()  # noqa: S608 - as above
+    for number, _ in found:
+        connection.execute("DELETE FROM operation WHERE number = ?", (number,))
+    return [f"operation {id} dropped: its record was altered" for _, id in found]
+
+
+def _restore_workspaces(connection: sqlite3.Connection) -> list[str]:
+    altered = broken_seal("workspace")
+    keys = [row[0] for row in connection.execute(f"SELECT key FROM workspace WHERE {altered}")]  # noqa: S608 - as above
+    for key in keys:
+        newest = connection.execute(
+            f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - as above
+            f" WHERE workspace_key = ? AND NOT {broken_seal('checkpoint')} ORDER BY sequence DESC LIMIT 1",
+            (key,),
+        ).fetchone()
+        if newest is not None:
+            path = to_bytes(rows.checkpoint(newest).manifest.workspace)
+            connection.execute("UPDATE workspace SET path = ? WHERE key = ?", (path, key))
+        reseal(connection, "workspace", key)
+    return [f"workspace {key} restored: its record was altered" for key in keys]
