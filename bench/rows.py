@@ -1,0 +1,348 @@
+"""What is measured, row by row, each beside git and the peers in the same run."""
+
+from __future__ import annotations
+
+import os
+import statistics
+import subprocess
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+
+import special
+import trees
+from sides import GIT_ENVIRONMENT, Git, OneShot, Side, borg, ours, praisonai, restic, stepback
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """How big everything is, and how often it is repeated."""
+
+    files: int = 10_000
+    many: int = 100_000
+    many_mean: int = 1_000
+    rounds: int = 7
+    history_files: int = 5_000
+    history_saves: int = 1_000
+    listed: int = 10_000
+    savers: int = 8
+    saves_a_saver: int = 25
+
+
+SHORT = Sizes(
+    files=200, many=300, rounds=2, history_files=100, history_saves=5, listed=50, savers=2, saves_a_saver=3
+)
+
+
+@dataclass(frozen=True)
+class Row:
+    """One line of the table: a figure a side, the ratio that counts, and its target.
+
+    ``target`` bounds ``ratio``; where there is none, lastgood's own figure.
+    """
+
+    work: str
+    unit: str
+    figures: dict[str, float]
+    target: str
+    ratio: float | None = None
+    met: bool | None = None
+    note: str = ""
+
+
+@dataclass
+class Bench:
+    """The place and the sizes of a run."""
+
+    place: str
+    sizes: Sizes
+    with_peers: bool
+    laid: dict[str, tuple[int, int]] = field(default_factory=dict)
+
+    def tree(self, files: int, *, mean: int = trees.MEAN_SIZE, purpose: str = "tree") -> str:
+        """Return a workspace of so many files, freshly laid unless it is there already."""
+        root = os.path.join(self.place, f"{purpose}-{files}")
+        if self.laid.get(root) != (files, mean):
+            trees.lay(root, files=files, mean=mean)
+            self.laid[root] = (files, mean)
+        return root
+
+    def store(self, side: Side) -> str:
+        """Return where a side keeps what it saves."""
+        return os.path.join(self.place, "stores", side.name)
+
+    def peers(self, *, backups: bool = True) -> list[Side]:
+        """Return the peers that are installed."""
+        candidates: list[Side] = [praisonai(), stepback()]
+        if backups:
+            candidates += [borg(), restic()]
+        return [side for side in candidates if self.with_peers and side.available]
+
+
+def interleaved(
+    sides: Sequence[Side], measure: Callable[[Side], float], *, rounds: int, before: Callable[[int], object]
+) -> dict[str, float]:
+    """Return each side's median over rounds in which all take turns, in an order that rotates."""
+    seconds: dict[str, list[float]] = {side.name: [] for side in sides}
+    for turn in range(rounds):
+        before(turn)
+        for place in range(len(sides)):
+            side = sides[(turn + place) % len(sides)]
+            os.sync()  # what one side left to write must not slow the next
+            seconds[side.name].append(measure(side))
+    return {name: statistics.median(taken) for name, taken in seconds.items()}
+
+
+def compared(work: str, figures: dict[str, float], *, limit: float, note: str = "") -> Row:
+    """Return a row that compares lastgood with git, in milliseconds."""
+    ratio = figures["lastgood"] / figures["git"]
+    shown = {name: seconds * 1000 for name, seconds in figures.items()}
+    return Row(work, "ms", shown, f"≤ {limit:g} x git", ratio=ratio, met=ratio <= limit, note=note)
+
+
+def first_save(bench: Bench) -> list[Row]:
+    """Measure the first save of a plain folder."""
+    root = bench.tree(bench.sizes.files)
+    sides: list[Side] = [ours(), Git(), *bench.peers()]
+
+    def measure(side: Side) -> float:
+        side.open(root, bench.store(side))
+        seconds = side.first()
+        side.close()
+        return seconds
+
+    figures = interleaved(sides, measure, rounds=min(3, bench.sizes.rounds), before=_nothing)
+    _forget_stepback(root)
+    size = _megabytes(root)
+    return [
+        compared(f"first save, plain folder, {bench.sizes.files:,} files / {size} MB", figures, limit=0.30)
+    ]
+
+
+def first_save_in_git(bench: Bench) -> list[Row]:
+    """Measure the first save of a git project whose objects are packed, as after a clone."""
+    root = bench.tree(bench.sizes.files, purpose="project")
+    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"], ["gc", "-q"]):
+        subprocess.run(["git", *command], cwd=root, env=GIT_ENVIRONMENT, check=True)
+    subprocess.run(["git", "status", "--short"], cwd=root, env=GIT_ENVIRONMENT, check=True)
+    sides: list[Side] = [ours(), Git(), *bench.peers(backups=False)]
+
+    def measure(side: Side) -> float:
+        side.open(root, bench.store(side))
+        seconds = side.first()
+        side.close()
+        return seconds
+
+    figures = interleaved(sides, measure, rounds=min(3, bench.sizes.rounds), before=_nothing)
+    return [compared(f"first save, git project, {bench.sizes.files:,} files", figures, limit=0.10)]
+
+
+def _opened(bench: Bench, root: str, sides: Sequence[Side]) -> None:
+    for side in sides:
+        side.open(root, bench.store(side))
+        side.first()
+    # Once more, so that nobody's cache holds times too young to be trusted.
+    time.sleep(1.1)
+    for side in sides:
+        side.unchanged()
+
+
+def no_change(bench: Bench) -> list[Row]:
+    """Measure saves in which nothing changed, alone and beside a busy thread."""
+    rows = []
+    sizes = bench.sizes
+    for files, mean, limit in ((sizes.files, trees.MEAN_SIZE, 1.3), (sizes.many, sizes.many_mean, 1.3)):
+        root = bench.tree(files, mean=mean)
+        mine = ours()
+        peers = bench.peers() if files == sizes.files else []
+        sides: list[Side] = [mine, Git(), *peers]
+        _opened(bench, root, sides)
+        figures = interleaved(sides, lambda side: side.unchanged(), rounds=sizes.rounds, before=_nothing)
+        rows.append(compared(f"no-change save, in process, {files:,} files", figures, limit=limit))
+        mine.ask("busy")
+        mine.unchanged()
+        beside = interleaved([mine], lambda side: side.unchanged(), rounds=sizes.rounds, before=_nothing)
+        ratio = beside["lastgood"] / figures["lastgood"]
+        rows.append(
+            Row(
+                f"the same beside a busy Python thread, {files:,} files",
+                "ms",
+                {"lastgood": beside["lastgood"] * 1000},
+                "≤ 2 x alone",
+                ratio=ratio,
+                met=ratio <= 2,
+            )
+        )
+        _close(sides, root)
+    return rows
+
+
+def ten_files(bench: Bench) -> list[Row]:
+    """Measure saves of ten changed files, durable in our case."""
+    rows = []
+    sizes = bench.sizes
+    for files, mean, limit in ((sizes.files, trees.MEAN_SIZE, 0.9), (sizes.many, sizes.many_mean, 1.1)):
+        root = bench.tree(files, mean=mean)
+        sides: list[Side] = [ours(), Git(), *(bench.peers() if files == sizes.files else [])]
+        _opened(bench, root, sides)
+        figures = interleaved(
+            sides, lambda side: side.save(), rounds=sizes.rounds, before=_editor(root, files=files, base=0)
+        )
+        rows.append(compared(f"10-file save, durable, in process, {files:,} files", figures, limit=limit))
+        _close(sides, root)
+    return rows
+
+
+def one_shot(bench: Bench) -> list[Row]:
+    """Measure `lastgood save` as a process."""
+    files = bench.sizes.files
+    root = bench.tree(files)
+    sides: list[Side] = [OneShot(), Git()]
+    _opened(bench, root, sides)
+    figures = interleaved(
+        sides,
+        lambda side: side.save(),
+        rounds=bench.sizes.rounds,
+        before=_editor(root, files=files, base=500),
+    )
+    return [compared(f"one-shot `lastgood save`, {files:,} files, 10 changed", figures, limit=1.3)]
+
+
+def restoring(bench: Bench) -> list[Row]:
+    """Measure bringing ten changed files back; ours takes a guard first."""
+    files = bench.sizes.files
+    root = bench.tree(files)
+    sides: list[Side] = [ours(), Git(), *bench.peers(backups=False)]
+    turns = iter(range(1_000, 100_000))
+
+    def measure(side: Side) -> float:
+        trees.edit(root, files=files, count=10, turn=next(turns))
+        return side.restore()
+
+    def settle(_turn: int) -> None:
+        time.sleep(0.05)
+
+    trees.edit(root, files=files, count=10, turn=next(turns))
+    _opened(bench, root, sides)
+    trees.edit(root, files=files, count=10, turn=next(turns))
+    for side in sides:
+        side.save()
+    figures = interleaved(sides, measure, rounds=bench.sizes.rounds, before=settle)
+    _close(sides, root)
+    note = "the guard checkpoint included"
+    return [compared(f"restore of 10 files in {files:,}", figures, limit=0.7, note=note)]
+
+
+def listing(bench: Bench) -> list[Row]:
+    """Measure `lastgood list --limit 20` as a process."""
+    count = bench.sizes.listed
+    root = bench.tree(50, purpose="listed")
+    side = OneShot()
+    side.open(root, bench.store(side))
+    side.save()
+    special.multiply(bench.store(side), count=count)
+    bare = _bare_python()
+    taken = [side.run("list", "--limit", "20") for _ in range(bench.sizes.rounds)]
+    log = special.git_log(os.path.join(bench.place, "stores", "log"), count=count, rounds=bench.sizes.rounds)
+    figures = {"lastgood": statistics.median(taken) * 1000, "git": log * 1000}
+    work = f"list of 20 in a store of {count:,} checkpoints, as a process"
+    note = f"`python -c pass` takes {bare * 1000:.0f} ms here; git is `git log -20`"
+    return [Row(work, "ms", figures, "≤ 40 ms", met=figures["lastgood"] <= 40, note=note)]
+
+
+def store_size(bench: Bench) -> list[Row]:
+    """Measure the store after many small saves, before and after consolidation."""
+    sizes = bench.sizes
+    root = bench.tree(sizes.history_files, mean=4_000, purpose="history")
+    mine, git = ours(), Git()
+    peers = [side for side in bench.peers(backups=False) if side.name == "PraisonAI"]
+    sides: list[Side] = [mine, git, *peers]
+    for side in sides:
+        side.open(root, bench.store(side))
+        side.first()
+    for turn in range(sizes.history_saves):
+        trees.edit(root, files=sizes.history_files, count=10, turn=50_000 + turn)
+        for side in sides:
+            side.save()
+    git.git("gc", "-q", "--prune=now")
+    figures = {side.name: special.disk_usage(bench.store(side)) / 1e6 for side in sides}
+    written = figures["lastgood"]
+    special.consolidate(bench.store(mine))
+    figures["lastgood"] = special.disk_usage(bench.store(mine)) / 1e6
+    _close(sides, root)
+    ratio = figures["lastgood"] / figures["git"]
+    work = f"store after {sizes.history_saves:,} saves of 10 files in {sizes.history_files:,}, consolidated"
+    note = f"git after `git gc`; lastgood before consolidation {written:.1f} MB"
+    return [Row(work, "MB", figures, "≤ 1.1 x git", ratio=ratio, met=ratio <= 1.1, note=note)]
+
+
+def together(bench: Bench) -> list[Row]:
+    """Measure several processes that save at once, each its own workspace, into one store."""
+    sizes = bench.sizes
+    roots = [bench.tree(1_000, mean=4_000, purpose=f"saver{number}") for number in range(sizes.savers)]
+    store = os.path.join(bench.place, "stores", "together")
+    rates = {"lastgood": special.rate_of_ours(roots, store, saves=sizes.saves_a_saver)}
+    rates["git"] = special.rate_of_git(roots, store, saves=sizes.saves_a_saver)
+    rates["lastgood"] = statistics.mean(
+        [rates["lastgood"], special.rate_of_ours(roots, store, saves=sizes.saves_a_saver)]
+    )
+    work = f"{sizes.savers} processes, one store, {sizes.savers} workspaces of 1,000 files, 10-file saves"
+    note = "git: eight repositories"
+    return [Row(work, "saves/s", rates, "≥ 200 saves/s", met=rates["lastgood"] >= 200, note=note)]
+
+
+def peak_memory(bench: Bench) -> list[Row]:
+    """Measure the peak memory of a first save and of a save without changes."""
+    sizes = bench.sizes
+    root = bench.tree(sizes.many, mean=sizes.many_mean)
+    figures = {}
+    mine = ours()
+    mine.open(root, bench.store(mine))
+    mine.first()
+    mine.unchanged()
+    figures["lastgood"] = float(str(mine.ask("peak")[1])) / 1e6
+    mine.close()
+    figures["git"] = special.peak_of_git(root, os.path.join(bench.place, "stores", "git")) / 1e6
+    work = f"peak memory of a save, {sizes.many:,} files"
+    return [Row(work, "MB", figures, "≤ 150 MB", met=figures["lastgood"] <= 150)]
+
+
+ROWS: dict[str, Callable[[Bench], list[Row]]] = {
+    "first-save": first_save,
+    "first-save-in-git": first_save_in_git,
+    "no-change": no_change,
+    "ten-files": ten_files,
+    "one-shot": one_shot,
+    "restore": restoring,
+    "list": listing,
+    "store-size": store_size,
+    "together": together,
+    "peak-memory": peak_memory,
+}
+
+
+def _nothing(_turn: int) -> None:
+    """Change nothing between rounds."""
+
+
+def _editor(root: str, *, files: int, base: int) -> Callable[[int], None]:
+    """Return what changes ten files before each round."""
+    return lambda turn: trees.edit(root, files=files, count=10, turn=base + turn)
+
+
+def _close(sides: Sequence[Side], root: str) -> None:
+    for side in sides:
+        side.close()
+    _forget_stepback(root)
+
+
+def _forget_stepback(root: str) -> None:
+    special.remove(os.path.join(root, ".stepback"))
+
+
+def _bare_python() -> float:
+    return statistics.median(special.bare_python() for _ in range(9))
+
+
+def _megabytes(root: str) -> int:
+    return round(special.disk_usage(root) / 1e6)

@@ -1,0 +1,162 @@
+"""Measurements that do not fit the verbs which all sides share."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import time
+
+from drive import append_to_ten, files_below
+from sides import GIT_ENVIRONMENT, PYTHON, ROOT, Git, ours
+
+sys.path.insert(0, os.path.join(ROOT, "src"))
+
+
+def remove(path: str) -> None:
+    """Remove a folder if it is there."""
+    shutil.rmtree(path, ignore_errors=True)
+
+
+def disk_usage(root: str) -> int:
+    """Return the bytes of all files below a folder."""
+    return sum(
+        os.lstat(os.path.join(folder, name)).st_size for folder, _, names in os.walk(root) for name in names
+    )
+
+
+def bare_python() -> float:
+    """Return the seconds of `python -c pass`."""
+    before = time.perf_counter()
+    subprocess.run([PYTHON, "-c", "pass"], check=True)
+    return time.perf_counter() - before
+
+
+def multiply(store: str, *, count: int) -> None:
+    """Fill the catalogue with rows that repeat the one checkpoint of a store under new ids."""
+    from lastgood.adapters.clock import SystemClock
+
+    from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+    from lastgood.ids import checkpoint_id
+    from lastgood.ports.catalogue import Query
+
+    clock = SystemClock()
+    catalogue = SqliteCatalogue.open(os.path.join(store, "catalogue.sqlite3"), clock=clock, durability="fast")
+    (model,) = catalogue.find(Query())
+    for number in range(1, count):
+        manifest = model.manifest.replace(
+            id=checkpoint_id(clock.random()),
+            message=f"save {number}",
+            sequence=number + 1,
+            created_at=model.manifest.created_at + number,
+        )
+        catalogue.add(manifest, commit=model.commit, name=None, pinned=False)
+    catalogue.close()
+
+
+def git_log(store: str, *, count: int, rounds: int) -> float:
+    """Return the median seconds of `git log -20` over so many commits."""
+    remove(store)
+    subprocess.run(["git", "init", "-q", "--bare", store], env=GIT_ENVIRONMENT, check=True)
+    stream = "".join(
+        f"commit refs/heads/saves\ncommitter bench <bench@localhost> {1_700_000_000 + number} +0000\n"
+        f"data 4\nsave\n\n"
+        for number in range(count)
+    )
+    subprocess.run(
+        ["git", "--git-dir", store, "fast-import", "--quiet"],
+        input=stream,
+        text=True,
+        env=GIT_ENVIRONMENT,
+        check=True,
+    )
+    taken = []
+    for _ in range(rounds):
+        before = time.perf_counter()
+        subprocess.run(
+            ["git", "--git-dir", store, "log", "-20", "--format=%h %cI %s", "saves"],
+            stdout=subprocess.DEVNULL,
+            env=GIT_ENVIRONMENT,
+            check=True,
+        )
+        taken.append(time.perf_counter() - before)
+    return sorted(taken)[len(taken) // 2]
+
+
+def rate_of_ours(roots: list[str], store: str, *, saves: int) -> float:
+    """Return how many saves a second processes of their own make together into one store."""
+    remove(store)
+    drivers = [ours() for _ in roots]
+    for driver, root in zip(drivers, roots, strict=True):
+        driver.start(root, store)
+        driver.save()
+    before = time.perf_counter()
+    for driver in drivers:
+        driver.send("burst", count=str(saves))
+    for driver in drivers:
+        driver.receive("burst")
+    seconds = time.perf_counter() - before
+    for driver in drivers:
+        driver.close()
+    remove(store)
+    return len(roots) * saves / seconds
+
+
+def rate_of_git(roots: list[str], store: str, *, saves: int) -> float:
+    """Return how many shadow commits a second go into repositories of their own."""
+    sides = []
+    for number, root in enumerate(roots):
+        side = Git()
+        side.open(root, f"{store}-{number}")
+        side.first()
+        sides.append(side)
+    before = time.perf_counter()
+    children = [_burst(side, root, saves=saves) for side, root in zip(sides, roots, strict=True)]
+    for child in children:
+        assert os.waitpid(child, 0)[1] == 0
+    seconds = time.perf_counter() - before
+    for number in range(len(roots)):
+        remove(f"{store}-{number}")
+    return len(roots) * saves / seconds
+
+
+def _burst(side: Git, root: str, *, saves: int) -> int:
+    child = os.fork()
+    if child:
+        return child
+    paths = files_below(root)
+    for turn in range(saves):
+        append_to_ten(paths, turn)
+        side.save()
+    os._exit(0)
+
+
+def consolidate(store: str) -> None:
+    """Join all packs of a store of ours, as the idle maintenance does."""
+    from lastgood.adapters.git.engine import GitEngine
+
+    engine = GitEngine(
+        os.fsencode(os.path.join(store, "objects.git")),
+        temporary=os.fsencode(os.path.join(store, "temporary")),
+    )
+    engine.consolidate()
+    engine.close()
+
+
+def peak_of_git(root: str, store: str) -> float:
+    """Return the peak memory in bytes of the largest of git's processes in a first save."""
+    side = Git()
+    side.open(root, store)
+    reader, writer = os.pipe()
+    child = os.fork()
+    if not child:
+        side.first()
+        peak = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss * 1024
+        os.write(writer, str(peak).encode())
+        os._exit(0)
+    os.waitpid(child, 0)
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe:
+        return float(pipe.read())
