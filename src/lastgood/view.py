@@ -5,9 +5,10 @@ from __future__ import annotations
 from lastgood.errors import Ambiguous, NotFound
 from lastgood.ids import short
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.names import printable
+from lastgood.names import join, printable
 from lastgood.ports.catalogue import Query
 from lastgood.rules import reference
+from lastgood.rules.compare import StoredTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from lastgood.ports.catalogue import CatalogueReader
     from lastgood.ports.engine import ObjectReader
     from lastgood.ports.host import Clock
+    from lastgood.ports.workspace import Scan
     from lastgood.rules.reference import Reference
 
 
@@ -57,12 +59,9 @@ class View:
         older = Query(workspace_key=checkpoint.manifest.workspace_key, complete=True, guards=False)
         return next((one for one in self._catalogue.find(older) if one.sequence < checkpoint.sequence), None)
 
-    def tree(self, checkpoint: Checkpoint) -> StoredTree:
+    def tree(self, checkpoint: Checkpoint) -> Files:
         """Return the files of a checkpoint."""
-        root = checkpoint.manifest.root
-        return StoredTree(
-            TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes)), self._objects
-        )
+        return Files(tree_of(checkpoint), self._objects)
 
     def _follow(self, wish: Reference) -> Checkpoint | None:
         if wish.form == "id":
@@ -82,7 +81,7 @@ class View:
         return None if found is None or found.deleted_at is not None else found
 
     def _by_name(self, wish: Reference) -> Checkpoint | None:
-        named = self._first(Query(workspace_key=self._key, name=_literal(wish.text), limit=1))
+        named = self._first(Query(workspace_key=self._key, called=wish.text, limit=1))
         if named is not None or wish.digits is None:
             return named
         matches = self._catalogue.with_prefix(wish.digits)
@@ -110,51 +109,73 @@ class View:
         return found[0] if found else None
 
 
-class StoredTree:
-    """The files that a checkpoint holds."""
+class Files(StoredTree):
+    """The files that a checkpoint holds; each directory is read once."""
+
+    __slots__ = ("_known", "objects")
 
     def __init__(self, root: TreeId, objects: ObjectReader) -> None:
-        self.root = root
+        super().__init__(root, self._listing)
         self.objects = objects
-        self._read: dict[TreeId, Sequence[Entry]] = {}
+        self._known: dict[TreeId, Sequence[Entry]] = {}
 
-    def listing(self, tree: TreeId) -> Sequence[Entry]:
-        """Return the entries of one directory of it, by the directory's identity."""
-        found = self._read.get(tree)
-        if found is None:
-            found = self._read[tree] = self.objects.directory(tree)
-        return found
-
-    def directory(self, path: bytes) -> Sequence[Entry] | None:
+    def at(self, path: bytes) -> Sequence[Entry] | None:
         """Return the entries of a directory, None if there is none of this path."""
         tree = self.root
         for name in path.split(b"/") if path else ():
-            entry = next((one for one in self.listing(tree) if one.name == name), None)
+            entry = next((one for one in self._listing(tree) if one.name == name), None)
             if entry is None or entry.kind != DIRECTORY:
                 return None
             tree = entry.tree_id
-        return self.listing(tree)
+        return self._listing(tree)
 
     def entry(self, path: bytes) -> Entry | None:
         """Return what is held under a path, None if nothing."""
         above, _, name = path.rpartition(b"/")
-        entries = self.directory(above)
+        entries = self.at(above)
         return next((one for one in entries if one.name == name), None) if entries else None
 
     def walk(self) -> Iterator[tuple[bytes, Entry]]:
-        """Yield every path with its entry, directories before what they hold, sorted by bytes."""
+        """Yield every path with its entry, directories before what they hold."""
         stack = [(b"", self.root)]
         while stack:
             path, tree = stack.pop()
             below = []
-            for entry in self.listing(tree):
-                full = path + b"/" + entry.name if path else entry.name
+            for entry in self._listing(tree):
+                full = join(path, entry.name)
                 yield full, entry
                 if entry.kind == DIRECTORY:
                     below.append((full, entry.tree_id))
             stack.extend(reversed(below))
 
+    def _listing(self, tree: TreeId) -> Sequence[Entry]:
+        found = self._known.get(tree)
+        if found is None:
+            found = self._known[tree] = self.objects.directory(tree)
+        return found
 
-def _literal(name: str) -> str:
-    """Return a glob that matches a name and nothing else."""
-    return "".join(f"[{ch}]" if ch in "*?[" else ch for ch in name)
+
+class ScannedFiles:
+    """The files of a workspace as a scan found them, readable like a checkpoint's."""
+
+    __slots__ = ("_scan", "root")
+
+    def __init__(self, scan: Scan) -> None:
+        self._scan = scan
+        self.root = scan.result.tree
+
+    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:  # noqa: ARG002 - the protocol's
+        """Return the captured entries of one directory."""
+        return self._scan.directory(path) or ()
+
+    def entry(self, path: bytes) -> Entry | None:
+        """Return what was captured under a path, None if nothing."""
+        above, _, name = path.rpartition(b"/")
+        entries = self._scan.directory(above)
+        return next((one for one in entries if one.name == name), None) if entries else None
+
+
+def tree_of(checkpoint: Checkpoint) -> TreeId:
+    """Return the identity of a checkpoint's files."""
+    root = checkpoint.manifest.root
+    return TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))

@@ -7,7 +7,7 @@ from lastgood.ids import name_fault
 from lastgood.model.report import DeleteReport
 from lastgood.names import printable
 from lastgood.ports.catalogue import Query
-from lastgood.transaction import Saving
+from lastgood.transaction.saving import Saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

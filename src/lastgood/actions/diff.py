@@ -9,8 +9,8 @@ from lastgood.model.tree import DIRECTORY, FILE, LINK
 from lastgood.names import printable, to_text, within
 from lastgood.rules.compare import compare
 from lastgood.rules.patch import Side, file_patch
-from lastgood.transaction import Saving
-from lastgood.view import StoredTree
+from lastgood.transaction.saving import Saving
+from lastgood.view import ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.model.tree import Change, Entry
     from lastgood.ports.context import Context
     from lastgood.rules.patch import FilePatch
-    from lastgood.view import View
+    from lastgood.view import Files, View
 
     Read = Callable[[bytes, Entry], bytes]
 
@@ -45,9 +45,8 @@ def with_workspace(
     with Saving(context):
         writer = context.engine.writer()
         try:
-            latest = context.catalogue.latest_facts(context.key)
-            scan = look(context, writer=writer, latest=latest)
-            changes = _within(compare(old, scan), paths)
+            scan = look(context, writer=writer, facts=context.catalogue.latest_facts(context.key))
+            changes = _within(compare(old, ScannedFiles(scan)), paths)
             present = _present(context)
             return _report(before, None, changes, old=_stored(old), new=present, patch=patch)
         finally:
@@ -60,7 +59,7 @@ def _within(changes: Iterable[Change], paths: tuple[bytes, ...]) -> list[Change]
     return [change for change in changes if any(within(change.path, scope) for scope in paths)]
 
 
-def _stored(tree: StoredTree) -> Read:
+def _stored(tree: Files) -> Read:
     return lambda _path, entry: tree.objects.read_blob(entry.oid)
 
 
@@ -68,7 +67,9 @@ def _present(context: Context) -> Read:
     def read(path: bytes, entry: Entry) -> bytes:
         content = context.applier.read(path, entry)
         if content is None:
-            raise NotFound(f"{printable(to_text(path))!r} changed while it was read", hint="run the diff again")
+            raise NotFound(
+                f"{printable(to_text(path))!r} changed while it was read", hint="run the diff again"
+            )
         return content
 
     return read

@@ -6,7 +6,7 @@ from lastgood.actions.delete import GRACE
 from lastgood.errors import Busy
 from lastgood.ports.catalogue import Query
 from lastgood.rules.limits import over_count, over_size
-from lastgood.transaction import Collecting
+from lastgood.transaction.collecting import Collecting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

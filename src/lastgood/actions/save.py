@@ -10,13 +10,13 @@ from lastgood.model.report import SaveReport
 from lastgood.model.scan import ScanRequest
 from lastgood.model.tree import Counts, Gap, TreeId
 from lastgood.names import printable
-from lastgood.rules.compare import compare, counts
-from lastgood.transaction import Draft, Saving
-from lastgood.view import StoredTree
+from lastgood.rules.compare import tally
+from lastgood.transaction.saving import Draft, Saving
+from lastgood.view import Files, ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.ports.catalogue import LatestFacts
+    from lastgood.ports.catalogue import CheckpointFacts, LatestFacts
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectWriter
     from lastgood.ports.workspace import Scan
@@ -37,12 +37,12 @@ def save(
     with Saving(context) as saving:
         writer = context.engine.writer()
         try:
-            latest = context.catalogue.latest_facts(context.key)
-            scan = look(context, writer=writer, latest=latest, budget=budget)
+            facts = context.catalogue.latest_facts(context.key)
+            scan = look(context, writer=writer, facts=facts, budget=budget)
             wanted = allow_empty or _says_something(draft)
-            report = _unchanged(context, scan, latest) if not wanted else None
+            report = None if wanted else _unchanged(context, scan, facts)
             if report is None:
-                report = add(saving, draft, scan=scan, writer=writer, latest=latest, started=started)
+                report = add(saving, draft, scan=scan, writer=writer, facts=facts, started=started)
         finally:
             writer.abandon()
         scan.keep()
@@ -69,15 +69,19 @@ def look(
     context: Context,
     *,
     writer: ObjectWriter,
-    latest: LatestFacts | None,
+    facts: LatestFacts | None,
     forced: tuple[bytes, ...] = (),
     budget: float | None = None,
 ) -> Scan:
-    """Scan the workspace, its new contents going to the writer."""
+    """Scan the workspace, its new contents going to the writer.
+
+    What an earlier guard was forced to hold does not stay captured for that: the tree that counts
+    for rule S5 is that of the newest complete checkpoint that is no guard.
+    """
     request = ScanRequest(
         root=context.root,
         settings=context.settings.capture,
-        previous=None if latest is None else tree_of(latest),
+        previous=None if facts is None or facts.complete is None else _tree(facts.complete),
         generation=context.catalogue.generation(),
         store=context.store,
         forced=forced,
@@ -92,37 +96,37 @@ def add(
     *,
     scan: Scan,
     writer: ObjectWriter,
-    latest: LatestFacts | None,
+    facts: LatestFacts | None,
     started: float,
     forced: tuple[bytes, ...] = (),
 ) -> SaveReport:
     """Make the checkpoint of a scan, whatever it found."""
+    newest = None if facts is None else facts.newest
     checkpoint = saving.add(
         draft,
         scan=scan.result,
         writer=writer,
-        changes=_changes(saving.context, scan, latest),
-        previous=None if latest is None else latest.id,
+        changes=_changes(saving.context, scan, newest),
+        previous=None if newest is None else newest.id,
         forced=forced,
         started=started,
     )
-    return SaveReport(checkpoint=checkpoint, created=True, new_gaps=_new_gaps(scan, latest))
+    return SaveReport(checkpoint=checkpoint, created=True, new_gaps=_new_gaps(scan, newest))
 
 
-def equals(scan: Scan, latest: LatestFacts | None) -> bool:
-    """Tell whether a checkpoint holds exactly what was scanned."""
+def equal_checkpoint(scan: Scan, facts: LatestFacts | None) -> str | None:
+    """Return the id of the checkpoint that holds exactly what was scanned, None if none does."""
     result = scan.result
-    return (
-        latest is not None
-        and not latest.partial
-        and not result.partial
-        and tree_of(latest) == result.tree
-        and latest.gaps == encode_gaps(result.gaps)
-    )
+    if facts is None or result.partial:
+        return None
+    gaps = encode_gaps(result.gaps)
+    for one in (facts.newest, facts.complete):
+        if one is not None and not one.partial and _tree(one) == result.tree and one.gaps == gaps:
+            return one.id
+    return None
 
 
-def tree_of(facts: LatestFacts) -> TreeId:
-    """Return the tree of a checkpoint."""
+def _tree(facts: CheckpointFacts) -> TreeId:
     return TreeId(tree=bytes.fromhex(facts.tree), modes=bytes.fromhex(facts.modes))
 
 
@@ -132,25 +136,23 @@ def _says_something(draft: Draft) -> bool:
     return draft.kind not in AUTOMATIC_KINDS
 
 
-def _unchanged(context: Context, scan: Scan, latest: LatestFacts | None) -> SaveReport | None:
-    if latest is None or not equals(scan, latest):
-        return None
-    same = context.catalogue.get(latest.id)
+def _unchanged(context: Context, scan: Scan, facts: LatestFacts | None) -> SaveReport | None:
+    equal = equal_checkpoint(scan, facts)
+    same = None if equal is None else context.catalogue.get(equal)
     if same is None:
         return None
     return SaveReport(checkpoint=same, created=False, reason="unchanged", unchanged_since=same.id)
 
 
-def _changes(context: Context, scan: Scan, latest: LatestFacts | None) -> Counts:
-    if latest is None:
+def _changes(context: Context, scan: Scan, newest: CheckpointFacts | None) -> Counts:
+    if newest is None:
         return Counts(added=scan.result.files)
-    before = StoredTree(tree_of(latest), context.engine)
-    return counts(compare(before, scan))
+    return tally(Files(_tree(newest), context.engine), ScannedFiles(scan))
 
 
-def _new_gaps(scan: Scan, latest: LatestFacts | None) -> tuple[Gap, ...]:
+def _new_gaps(scan: Scan, newest: CheckpointFacts | None) -> tuple[Gap, ...]:
     gaps = scan.result.gaps
-    if not gaps or latest is None:
+    if not gaps or newest is None:
         return gaps
-    known = {(gap.path, gap.reason) for gap in decode_gaps(latest.gaps)}
+    known = {(gap.path, gap.reason) for gap in decode_gaps(newest.gaps)}
     return tuple(gap for gap in gaps if (gap.path, gap.reason) not in known)

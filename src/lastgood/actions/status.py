@@ -5,8 +5,9 @@ from __future__ import annotations
 from lastgood.actions.save import look
 from lastgood.model.report import HealthNote, StatusReport
 from lastgood.ports.catalogue import Query
-from lastgood.rules.compare import compare, counts
-from lastgood.transaction import Saving
+from lastgood.rules.compare import tally
+from lastgood.transaction.saving import Saving
+from lastgood.view import ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -43,10 +44,10 @@ def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts:
     with Saving(context):
         writer = context.engine.writer()
         try:
-            scan = look(context, writer=writer, latest=context.catalogue.latest_facts(context.key))
+            scan = look(context, writer=writer, facts=context.catalogue.latest_facts(context.key))
         finally:
             writer.abandon()
-        return counts(compare(view.tree(checkpoint), scan))
+        return tally(view.tree(checkpoint), ScannedFiles(scan))
 
 
 def _health(context: Context, *, interrupted: bool) -> list[HealthNote]:

@@ -8,8 +8,8 @@ from lastgood.model.report import DamagedCheckpoint, VerifyReport
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join
 from lastgood.ports.catalogue import Query
-from lastgood.transaction import fits
-from lastgood.view import StoredTree
+from lastgood.rules.evidence import alike
+from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +22,9 @@ if TYPE_CHECKING:
     Aside = Callable[[Callable[[bytes], None]], None]
 
 
-def verify(context: Context, checkpoints: Sequence[Checkpoint], *, aside: Aside | None = None) -> VerifyReport:
+def verify(
+    context: Context, checkpoints: Sequence[Checkpoint], *, aside: Aside | None = None
+) -> VerifyReport:
     """Prove every stored byte, and every file of some checkpoints.
 
     ``aside`` is given for a trial restore of each (``--deep``). What is found is recorded, so that
@@ -65,12 +67,14 @@ def readopt(context: Context) -> tuple[str, ...]:
         except LastgoodError:
             continue  # a commit that cannot be read is reported by the proof, not adopted
     lost.sort(key=lambda found: (found[0].sequence, found[0].created_at, found[0].id))
-    for manifest, commit in lost:
-        context.catalogue.adopt(manifest, commit=commit)
+    for manifest, found in lost:
+        context.catalogue.adopt(manifest, commit=found)
     return tuple(f"{manifest.id} recovered" for manifest, _ in lost)
 
 
-def _verdicts(checkpoints: Sequence[Checkpoint], damaged: Sequence[DamagedCheckpoint]) -> dict[str, str | None]:
+def _verdicts(
+    checkpoints: Sequence[Checkpoint], damaged: Sequence[DamagedCheckpoint]
+) -> dict[str, str | None]:
     hit = {one.id: one.reason for one in damaged}
     return {one.id: hit.get(one.id) for one in checkpoints if hit.get(one.id) != one.damaged}
 
@@ -89,7 +93,9 @@ class _Proof:
             contents = self._engine.contents(bytes.fromhex(checkpoint.commit))
             manifest = decode(contents.manifest)
         except LastgoodError as error:
-            return DamagedCheckpoint(id=checkpoint.id, files=(), reason=f"its record is lost: {error.message}")
+            return DamagedCheckpoint(
+                id=checkpoint.id, files=(), reason=f"its record is lost: {error.message}"
+            )
         root = manifest.root
         tree = TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))
         if manifest.id != checkpoint.id or tree != contents.workspace:
@@ -117,7 +123,9 @@ class _Proof:
         lost: list[bytes] = []
         for entry in entries:
             if entry.kind == DIRECTORY:
-                lost += [join(entry.name, below) if below else entry.name for below in self._lost(entry.tree_id)]
+                lost += [
+                    join(entry.name, below) if below else entry.name for below in self._lost(entry.tree_id)
+                ]
             elif entry.oid in missing:
                 lost.append(entry.name)
         return lost
@@ -127,13 +135,14 @@ def _trials(context: Context, checkpoints: Sequence[Checkpoint], aside: Aside) -
     failed: list[DamagedCheckpoint] = []
     tried: dict[TreeId, tuple[bytes, ...]] = {}
     for checkpoint in checkpoints:
-        root = checkpoint.manifest.root
-        tree = TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))
+        tree = tree_of(checkpoint)
         if tree not in tried:
             tried[tree] = _trial(context, tree, aside)
         if tried[tree]:
             failed.append(
-                DamagedCheckpoint(id=checkpoint.id, files=tried[tree], reason="a trial restore came out wrong")
+                DamagedCheckpoint(
+                    id=checkpoint.id, files=tried[tree], reason="a trial restore came out wrong"
+                )
             )
     return failed
 
@@ -146,8 +155,8 @@ def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[bytes, ...]:
         applier = context.applier_of(folder)
         outcomes = applier.write_tree(tree, objects=context.engine)
         wrong.extend(outcome.path for outcome in outcomes if outcome.result == "failed")
-        for path, entry in StoredTree(tree, context.engine).walk():
-            if not fits(applier.present(path), entry):
+        for path, entry in Files(tree, context.engine).walk():
+            if not alike(applier.present(path), entry):
                 wrong.append(path)
 
     aside(attempt)

@@ -1,0 +1,104 @@
+"""recover: an interrupted restore is finished, or taken back (rules T7, P7)."""
+
+from __future__ import annotations
+
+from lastgood.actions.restore import guard, head_moved
+from lastgood.model.plan import Outcome
+from lastgood.model.report import RecoverReport
+from lastgood.model.tree import DIRECTORY
+from lastgood.names import parent
+from lastgood.rules.rebase import foreign, rebase, turned
+from lastgood.transaction.restoring import Recovering
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Journal
+    from lastgood.model.plan import Step
+    from lastgood.model.report import Recovered
+    from lastgood.model.tree import Entry
+    from lastgood.ports.context import Context
+    from lastgood.view import View
+
+
+def recover(context: Context, view: View, *, roll_back: bool = False) -> RecoverReport:
+    """Finish an interrupted restore, or take it back; report the position if there is none.
+
+    Paths that hold neither what the restore found nor what it wanted were changed by somebody
+    since: they are kept and named.
+    """
+    journal = context.journal.read()
+    if journal is None:
+        return _report(context, view.latest())
+    with Recovering(context) as recovering:
+        journal = context.journal.read()
+        if journal is None:
+            return _report(context, view.latest())
+        outcomes = _settle(recovering, journal, roll_back=roll_back)
+    done: Recovered = "rolled-back-restore" if roll_back else "finished-restore"
+    return _report(context, view.latest(), outcomes=outcomes, done=done)
+
+
+def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> tuple[Outcome, ...]:
+    context = recovering.context
+    steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
+    context.applier.clear_temporaries(journal.operation, _directories(steps))
+    changed = {step.path for step in steps if foreign(step, context.applier.present(step.path))}
+    ours = tuple(step for step in steps if step.path not in changed)
+    goal = tuple(turned(step) for step in ours) if roll_back else ours
+    remaining = rebase(goal, context.applier.present)
+    guarded = guard(
+        recovering, journal.plan.replace(steps=remaining), before=f"recovering {journal.operation}"
+    )
+    outcomes = tuple(recovering.carry_on(journal, remaining, scan=guarded.scan))
+    if not roll_back:
+        missed = {one.path for one in outcomes if one.result not in {"restored", "removed"}}
+        _record(recovering, journal, tuple(step for step in ours if step.path not in missed))
+    context.journal.close()
+    return outcomes + tuple(_kept(step) for step in steps if step.path in changed)
+
+
+def _directories(steps: tuple[Step, ...]) -> list[bytes]:
+    """Return every directory in which the restore may have left something temporary."""
+    made = {step.path for step in steps if DIRECTORY in {_kind(step.have), _kind(step.want)}}
+    return sorted({parent(step.path) for step in steps} | made)
+
+
+def _kind(entry: Entry | None) -> str | None:
+    return None if entry is None else entry.kind
+
+
+def _record(recovering: Recovering, journal: Journal, done: tuple[Step, ...]) -> None:
+    recovering.record(
+        journal.type,
+        id=journal.operation,
+        target=journal.plan.target,
+        guard=journal.guard,
+        steps=done,
+        of=journal.of,
+    )
+    if journal.of is not None:
+        recovering.context.catalogue.set_undone(journal.of, undone=journal.type == "undo")
+
+
+def _kept(step: Step) -> Outcome:
+    return Outcome(
+        path=step.path, action="skip", result="skipped", reason="changed by somebody since the interruption"
+    )
+
+
+def _report(
+    context: Context,
+    latest: Checkpoint | None,
+    *,
+    outcomes: tuple[Outcome, ...] = (),
+    done: Recovered | None = None,
+) -> RecoverReport:
+    moved = None if latest is None else head_moved(context, latest)
+    return RecoverReport(
+        state="idle",
+        done=done,
+        checkpoint=latest,
+        git_matches=None if latest is None or latest.manifest.git is None else moved is None,
+        outcomes=outcomes,
+    )

@@ -1,0 +1,107 @@
+"""undo, redo: operations taken back and brought again, in order (rule T8)."""
+
+from __future__ import annotations
+
+from lastgood.actions.restore import actual, carry_out, guard
+from lastgood.errors import Conflict, NotFound
+from lastgood.model.plan import RestorePlan
+from lastgood.model.report import UndoReport
+from lastgood.model.tree import DIRECTORY
+from lastgood.names import printable, to_text
+from lastgood.rules.history import to_redo, to_undo
+from lastgood.rules.rebase import rebase
+from lastgood.rules.restore import conflicts, identify, inverse
+from lastgood.transaction.restoring import Restoring
+from lastgood.transaction.saving import Saving
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.operation import Operation, OperationType
+    from lastgood.model.plan import Step
+    from lastgood.ports.context import Context
+
+_SHOWN = 5
+
+
+def undo(context: Context, *, force: bool = False) -> UndoReport:
+    """Take back the last restore or delete that was asked for.
+
+    Raises `Conflict` if a path has changed since, unless forced (a guard is taken all the same).
+    """
+    found = to_undo(context.catalogue.operations(context.key))
+    if found is None:
+        raise NotFound("there is nothing to undo", hint="see what was done: lastgood undo --list")
+    if found.type in {"delete", "prune"}:
+        return _deletion(context, found, undone=True)
+    return _restore(context, found, inverse(found.steps), type="undo", force=force)
+
+
+def redo(context: Context, *, force: bool = False) -> UndoReport:
+    """Bring again what the last undo took back."""
+    found = to_redo(context.catalogue.operations(context.key))
+    if found is None:
+        raise NotFound("there is nothing to redo", hint="see what was done: lastgood undo --list")
+    if found.type in {"delete", "prune"}:
+        return _deletion(context, found, undone=False)
+    return _restore(context, found, found.steps, type="redo", force=force)
+
+
+def _deletion(context: Context, operation: Operation, *, undone: bool) -> UndoReport:
+    with Saving(context) as saving:
+        known = [one for one in operation.checkpoints if context.catalogue.get(one) is not None]
+        if undone and not known:
+            raise NotFound(
+                "the deleted checkpoints are gone: their bytes were freed after the grace time",
+                hint="see what there is: lastgood list",
+            )
+        if undone:
+            context.catalogue.undelete(known)
+        else:
+            context.catalogue.delete(known, at=context.clock.now())
+        context.catalogue.set_undone(operation.id, undone=undone)
+        record = saving.record("undo" if undone else "redo", checkpoints=tuple(known), of=operation.id)
+    return UndoReport(operation=record)
+
+
+def _restore(
+    context: Context, operation: Operation, steps: tuple[Step, ...], *, type: OperationType, force: bool
+) -> UndoReport:
+    with Restoring(context) as restoring:
+        plan = _plan(context, operation, tuple(_held(step) for step in steps))
+        guarded = guard(restoring, plan, before=f"{type} of {operation.id}")
+        changed = conflicts(plan.steps, actual(context, guarded))
+        if changed and not force:
+            raise _conflict(changed, type)
+        if changed:
+            # What a person changed since is in the guard; every touched path goes back all the same.
+            plan = _plan(context, operation, rebase(steps, actual(context, guarded)))
+            guarded = guard(restoring, plan, before=f"{type} of {operation.id}")
+        id, outcomes = carry_out(restoring, plan, guarded, type=type, of=operation.id)
+        context.catalogue.set_undone(operation.id, undone=type == "undo")
+    record = next(one for one in context.catalogue.operations(context.key) if one.id == id)
+    return UndoReport(operation=record, guard=guarded.checkpoint, outcomes=outcomes)
+
+
+def _held(step: Step) -> Step:
+    """Have the guard hold a present file whatever the ignore rules say by now."""
+    return step.replace(forced=step.have is not None and step.have.kind != DIRECTORY)
+
+
+def _plan(context: Context, operation: Operation, steps: tuple[Step, ...]) -> RestorePlan:
+    target = operation.guard or ""
+    return RestorePlan(
+        id=identify(steps, target=target, workspace_key=context.key),
+        target=target,
+        workspace_key=context.key,
+        paths=(),
+        steps=steps,
+    )
+
+
+def _conflict(changed: tuple[bytes, ...], type: OperationType) -> Conflict:
+    shown = ", ".join(printable(to_text(path)) for path in changed[:_SHOWN])
+    return Conflict(
+        f"{len(changed)} path(s) changed since: {shown}",
+        hint=f"to {type} all the same (the present state is saved first): lastgood {type} --force",
+        details={"paths": [to_text(path) for path in changed]},
+    )

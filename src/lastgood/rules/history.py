@@ -1,0 +1,58 @@
+"""The order of undo and redo, decided from the operations alone (rule T8)."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Operation
+
+_ASKED_FOR = ("restore", "delete", "prune")
+
+
+def to_undo(operations: Sequence[Operation]) -> Operation | None:
+    """Return the operation that `undo` takes back: the newest that still stands.
+
+    ``operations`` are newest first.
+    """
+    return next((one for one in operations if one.type in _ASKED_FOR and not one.undone), None)
+
+
+def to_redo(operations: Sequence[Operation]) -> Operation | None:
+    """Return the operation that `redo` brings again: the last one undone.
+
+    A new operation ends the line of those undone before it.
+    """
+    undone = None
+    for one in operations:
+        if one.type not in _ASKED_FOR:
+            continue
+        if not one.undone:
+            break
+        undone = one
+    return undone
+
+
+def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int) -> Checkpoint | None:
+    """Return the state before the Nth last turn; without turns, N checkpoints back.
+
+    ``checkpoints`` are a workspace's complete ones without guards, newest first. A turn's checkpoint
+    holds the state after the turn unless its metadata says ``moment: before`` (rule S20); where
+    there are any of before, they are the ones that count.
+    """
+    befores = [one for one in checkpoints if one.kind == "turn" and _moment(one) == "before"]
+    if befores:
+        return befores[turns - 1] if turns <= len(befores) else None
+    ends = [index for index, one in enumerate(checkpoints) if one.kind == "turn"]
+    if not ends:
+        return checkpoints[turns] if turns < len(checkpoints) else None
+    if turns > len(ends):
+        return None
+    before = ends[turns - 1] + 1
+    return checkpoints[before] if before < len(checkpoints) else None
+
+
+def _moment(checkpoint: Checkpoint) -> str | None:
+    return checkpoint.manifest.metadata.get("moment")

@@ -1,0 +1,46 @@
+"""Steps made anew for what is there now, towards the same end."""
+
+from __future__ import annotations
+
+from lastgood.model.tree import DIRECTORY
+from lastgood.rules.evidence import alike
+from lastgood.rules.planner import action_between
+from lastgood.rules.restore import in_order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from lastgood.model.plan import Step
+    from lastgood.model.tree import Entry
+
+
+def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
+    """Return the steps that lead from what paths hold now to what some steps want.
+
+    Paths that are right already are left out; every present file is forced, so that the guard holds
+    it whatever the ignore rules say by now. ``actual`` answers for every path.
+    """
+    anew = []
+    for step in steps:
+        if step.action in {"keep", "skip"}:
+            continue
+        have = actual(step.path)
+        if not alike(have, step.want):
+            action = action_between(step.want, have)
+            forced = have is not None and have.kind != DIRECTORY
+            anew.append(step.replace(action=action, have=have, reason=None, forced=forced))
+    return in_order(anew)
+
+
+def turned(step: Step) -> Step:
+    """Return the step that takes one step back."""
+    return step.replace(action=action_between(step.have, step.want), want=step.have, have=step.want)
+
+
+def foreign(step: Step, present: Entry | None) -> bool:
+    """Tell whether a path holds neither what a step found nor what it wanted: somebody was there."""
+    if alike(present, step.want) or alike(present, step.have):
+        return False
+    # A path in the way of another kind is set aside first: nothing there is a state of our own.
+    return present is not None

@@ -1,0 +1,175 @@
+"""Saving: objects into one new pack, manifest and commit, pack durable, row committed."""
+
+from __future__ import annotations
+
+from lastgood.codec import manifest as manifests
+from lastgood.errors import Busy, Storage
+from lastgood.ids import checkpoint_id, operation_id
+from lastgood.model.checkpoint import Actor, Checkpoint, Manifest, Metrics, TreeRef
+from lastgood.model.operation import Operation
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+    from typing import Self
+
+    from lastgood.model.checkpoint import Kind
+    from lastgood.model.operation import OperationType
+    from lastgood.model.plan import Step
+    from lastgood.model.scan import ScanResult
+    from lastgood.model.tree import Counts
+    from lastgood.ports.context import Context
+    from lastgood.ports.engine import ObjectWriter
+    from lastgood.ports.host import SharedHold
+
+
+class Draft(Value):
+    """What the caller says about a checkpoint that is about to be made."""
+
+    kind: Kind = "manual"
+    message: str = ""
+    name: str | None = None
+    pinned: bool = False
+    actor: Actor = Actor()
+    metadata: Mapping[str, str] = {}
+
+
+class Saving:
+    """Holds the store and the workspace beside other saves: nothing is restored or freed meanwhile."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._holds: list[AbstractContextManager[SharedHold]] = []
+
+    def __enter__(self) -> Self:
+        locks, wait = self.context.locks, self.context.wait
+        try:
+            self._hold(locks.share_store(wait=wait))
+            self._hold(self._workspace_lock(wait))
+            self._admit()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def add(
+        self,
+        draft: Draft,
+        *,
+        scan: ScanResult,
+        writer: ObjectWriter,
+        changes: Counts,
+        previous: str | None,
+        forced: tuple[bytes, ...] = (),
+        started: float = 0.0,
+    ) -> Checkpoint:
+        """Make a checkpoint of what was scanned; durable when it returns (rule S13).
+
+        Raises `Storage` when the disk is full or the checkpoint alone exceeds the store's limit.
+        """
+        context = self.context
+        created_at = context.clock.now()
+        manifest = Manifest(
+            id=checkpoint_id(context.clock.random()),
+            workspace=context.root.decode("utf-8", "surrogateescape"),
+            workspace_key=context.key,
+            kind=draft.kind,
+            message=draft.message,
+            name=draft.name,
+            created_at=created_at,
+            sequence=context.catalogue.next_sequence(),
+            previous=previous,
+            root=TreeRef(tree=scan.tree.tree.hex(), modes=scan.tree.modes.hex()),
+            changes=changes,
+            files=scan.files,
+            size=scan.size,
+            ignored=scan.ignored,
+            gaps=scan.gaps,
+            partial=scan.partial,
+            private=scan.private,
+            forced=forced,
+            actor=draft.actor,
+            git=scan.git,
+            ignore=scan.ignore,
+            metrics=Metrics(
+                save_ms=round((context.clock.monotonic() - started) * 1000, 1),
+                stored_bytes=writer.stored_bytes,
+            ),
+            metadata=draft.metadata,
+        )
+        self._bounded(writer.stored_bytes)
+        commit = writer.checkpoint(
+            id=manifest.id,
+            manifest=manifests.encode(manifest),
+            workspace=scan.tree,
+            state={},
+            created_at=created_at,
+        )
+        writer.publish(durable=context.settings.durability == "full")
+        return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+
+    def record(
+        self,
+        kind: OperationType,
+        *,
+        id: str | None = None,
+        target: str | None = None,
+        guard: str | None = None,
+        steps: tuple[Step, ...] = (),
+        checkpoints: tuple[str, ...] = (),
+        of: str | None = None,
+    ) -> Operation:
+        """Record a change that `undo` can take back."""
+        operation = Operation(
+            id=self.new_operation() if id is None else id,
+            workspace_key=self.context.key,
+            type=kind,
+            at=self.context.clock.now(),
+            target=target,
+            guard=guard,
+            steps=steps,
+            checkpoints=checkpoints,
+            of=of,
+        )
+        self.context.catalogue.add_operation(operation)
+        return operation
+
+    def new_operation(self) -> str:
+        """Return a fresh operation id."""
+        return operation_id(self.context.clock.random())
+
+    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
+        return self.context.locks.share_workspace(self.context.key, wait=wait)
+
+    def _admit(self) -> None:
+        """Refuse to work beside an interrupted restore (rule T7)."""
+        if self.context.journal.read() is not None:
+            raise Busy(
+                "a restore of this workspace was interrupted and is not finished",
+                hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
+            )
+
+    def _bounded(self, size: int) -> None:
+        limit = self.context.settings.limits.max_store_size
+        if size > limit:
+            raise Storage(
+                f"this checkpoint alone would take {size} bytes, over the store's limit of {limit}",
+                hint="exclude large files, or raise retention.max_store_size in the user's configuration",
+                details={"size": size, "limit": limit},
+            )
+
+    def _hold(self, lock: AbstractContextManager[SharedHold]) -> None:
+        lock.__enter__()
+        self._holds.append(lock)
+
+    def _release(self) -> None:
+        while self._holds:
+            self._holds.pop().__exit__(None, None, None)
