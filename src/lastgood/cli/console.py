@@ -63,6 +63,10 @@ class Console:
         self.flush()
         self._write(2, text.encode("utf-8", "backslashreplace") + b"\n")
 
+    def overwrite(self, text: str) -> None:
+        """Replace the current line of the terminal on standard error."""
+        self._write(2, b"\r\x1b[K" + text.encode("utf-8", "backslashreplace"))
+
     def ask(self, question: str) -> str:
         """Return a person's answer, stripped; empty at the end of input."""
         self.flush()

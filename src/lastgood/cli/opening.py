@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import os
 
-from lastgood.errors import Invalid
+from lastgood.cli.grammar import quoted
+from lastgood.errors import Invalid, LastgoodError, NotFound, Usage
 from lastgood.names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.workspace import Workspace
 
 
@@ -56,3 +58,27 @@ def _relative(path: str, *, base: str, root: str) -> str:
 
 def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
+
+
+def looked_up(ref: str, call: Call, workspace: Workspace) -> Checkpoint:
+    """Return the checkpoint of a REF; a path given in its place is answered with the right form."""
+    try:
+        return workspace.get(ref)
+    except (NotFound, Invalid) as error:
+        if not call.verb.paths or not _means_path(ref, workspace):
+            raise
+        right = call.command(f"{call.verb.name} @ -- {quoted(ref)}")
+        raise Usage(
+            f"{printable(ref)!r} is a path, and a checkpoint belongs here",
+            hint=f"for this path from the latest checkpoint: {right}",
+        ) from error
+
+
+def _means_path(ref: str, workspace: Workspace) -> bool:
+    if "/" in ref or os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
+        return True
+    try:
+        workspace.read("@", ref)  # a deleted file is what one most wants back
+    except LastgoodError:
+        return False
+    return True

@@ -1,0 +1,195 @@
+"""Help for people, made from the table."""
+
+from __future__ import annotations
+
+from lastgood.cli.columns import pairs
+from lastgood.cli.table import GLOBAL_OPTIONS, VERBS, spellings
+from lastgood.codec.report import document
+from lastgood.errors import Usage
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Argument, Option, Verb
+
+EXIT_CODES = {
+    0: "done",
+    1: "internal fault",
+    2: "usage: the command line is wrong, nothing was done",
+    3: "done with omissions (new gaps; skipped or failed files)",
+    10: "not found",
+    11: "ambiguous",
+    12: "invalid value",
+    13: "conflict: something changed since",
+    14: "busy: another process is at work, or a restore waits for `lastgood recover`",
+    15: "unsafe, refused",
+    16: "damaged",
+    17: "unsupported",
+    130: "interrupted, or the question was answered with no",
+}
+_GROUPS = (
+    ("Make and look", ("save", "list", "show", "diff", "status")),
+    ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
+    ("Keep and check", ("name", "pin", "unpin", "delete", "verify", "workspace")),
+    ("About lastgood itself", ("config", "doctor", "completion", "help")),
+)
+_REFS = """\
+How to name a checkpoint (REF)
+
+  @, latest            the newest complete one that is no guard
+  @~N                  N before that
+  ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_
+  before-refactor      its name; of several the newest counts
+  @good                the newest whose check passed
+  @{2h}, @{3d}         the newest that is at least so old (s, m, h, d, w)
+  @{2026-11-21T10:00}  the newest at or before this moment (local time)
+
+Paths are no REFs: they come after --, as in `lastgood restore @ -- src/app.py`.
+"""
+_ENVIRONMENT = """\
+Environment variables
+
+  LASTGOOD_WORKSPACE   the workspace, where -C is not given
+  LASTGOOD_STORE       the store, where --store is not given
+  LASTGOOD_CAPTURE_EXCLUDE and so on
+                       every setting of `lastgood config`: section and key in capitals
+  LASTGOOD_TRACE=1     on an internal fault, show the whole trace
+  NO_COLOR=1           no colour
+  XDG_STATE_HOME       where the store is, unless named (default ~/.local/state)
+  XDG_CONFIG_HOME      where the user's configuration is (default ~/.config)
+"""
+
+
+def show_version(console: Console) -> int:
+    """Print the version."""
+    from lastgood.cli.version import VERSION
+
+    if console.json:
+        console.document(document("version", {"version": VERSION}))
+    else:
+        console.line(f"lastgood {VERSION}")
+    return 0
+
+
+def show_topic(topic: str | None, console: Console) -> int:
+    """Explain a verb or a topic; without one, all verbs in short."""
+    if topic is None:
+        return show_overview(console)
+    verb = spellings().get(topic)
+    if verb is not None:
+        return show_verb(verb, console)
+    if topic == "exit-codes":
+        text = "Exit codes\n\n" + "\n".join(f"  {code:3}  {says}" for code, says in EXIT_CODES.items())
+    elif topic in {"refs", "environment"}:
+        text = _REFS if topic == "refs" else _ENVIRONMENT
+    else:
+        raise _unknown(topic)
+    if console.json:
+        console.document(document("help", {"topic": topic, "text": text}))
+    else:
+        console.line(text.rstrip())
+    return 0
+
+
+def _unknown(topic: str) -> Usage:
+    from lastgood.rules.nearest import nearest
+
+    known = [*spellings(), "refs", "exit-codes", "environment"]
+    close = nearest(topic, known)
+    hint = f"did you mean `lastgood help {close[0]}`?" if close else "see all verbs: lastgood help"
+    return Usage(f"there is no help on {printable(topic)!r}", hint=hint)
+
+
+def show_overview(console: Console) -> int:
+    """Print what lastgood is, and every verb in a line."""
+    if console.json:
+        console.document(document("help", {"verbs": [_record(verb) for verb in VERBS if not verb.hidden]}))
+        return 0
+    console.line("lastgood: checkpoints of a workspace, and safe ways back to them")
+    console.line()
+    console.line("  lastgood [-C DIR] [--store DIR] VERB ...")
+    known = spellings()
+    for heading, names in _GROUPS:
+        console.line()
+        console.line(console.styled(heading, "bold"))
+        rows = [(f"  {known[name].name}", known[name].says) for name in names]
+        for line in pairs([(f"{name:12}", says) for name, says in rows]):
+            console.line(line)
+    console.line()
+    console.line("Start with `lastgood save`, look with `lastgood list`, go back with `lastgood restore @`.")
+    console.line("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes")
+    return 0
+
+
+def show_verb(verb: Verb, console: Console) -> int:
+    """Print all about one verb."""
+    if console.json:
+        console.document(document("help", {"verbs": [_record(verb)]}))
+        return 0
+    console.line(f"lastgood {verb.usage}")
+    console.line(f"  {verb.says}")
+    if verb.spellings:
+        console.line(f"  also spelled: {', '.join(verb.spellings)}")
+    if verb.about:
+        console.line()
+        for line in verb.about.split("\n"):
+            console.line(f"  {line}")
+    _section("Arguments", [row for row in map(_argument_row, verb.arguments) if row[1]], console)
+    _section("Options", [_option_row(option) for option in verb.options], console)
+    _section("Options of every verb", [_option_row(option) for option in GLOBAL_OPTIONS], console)
+    if verb.examples:
+        _section("Examples", list(verb.examples), console)
+    if verb.codes:
+        _section("Exit codes", [(str(code), EXIT_CODES[code]) for code in verb.codes], console)
+    return 0
+
+
+def _section(heading: str, rows: list[tuple[str, str]], console: Console) -> None:
+    if not rows:
+        return
+    console.line()
+    console.line(console.styled(heading, "bold"))
+    for line in pairs([(f"  {left}", right) for left, right in rows]):
+        console.line(line)
+
+
+def _argument_row(argument: Argument) -> tuple[str, str]:
+    if argument.choices:
+        return argument.name, "one of " + ", ".join(argument.choices)
+    if argument.form == "ref":
+        return argument.name, "a checkpoint: @ (latest), @~2, an id or its beginning, a name (help refs)"
+    return argument.name, ""
+
+
+def _option_row(option: Option) -> tuple[str, str]:
+    short = f"-{option.short}" if option.short else ""
+    long = f"--{option.name}" if option.name != "directory" else ""
+    spelled = ", ".join(word for word in (short, long) if word)
+    value = f" {option.value}" if option.value else ""
+    more = " (may be repeated)" if option.repeated and not option.choices else ""
+    if option.choices:
+        more += f" ({', '.join(option.choices)})"
+    return spelled + value, option.says + more
+
+
+def _record(verb: Verb) -> dict[str, object]:
+    return {
+        "name": verb.name,
+        "spellings": list(verb.spellings),
+        "usage": verb.usage,
+        "says": verb.says,
+        "options": [
+            {
+                "name": option.name,
+                "short": option.short or None,
+                "value": option.value or None,
+                "repeated": option.repeated,
+                "choices": list(option.choices),
+                "says": option.says,
+            }
+            for option in verb.options
+        ],
+        "examples": [command for command, _ in verb.examples],
+        "exit_codes": list(verb.codes),
+    }

@@ -1,0 +1,21 @@
+"""completion: a script for a shell."""
+
+from __future__ import annotations
+
+from lastgood.cli.completion import script
+from lastgood.codec.report import document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Print the script."""
+    shell = call.arguments[0]
+    if console.json:
+        console.document(document("completion", {"shell": shell, "script": script(shell)}))
+    else:
+        console.data(script(shell).encode())
+    return 0

@@ -1,0 +1,89 @@
+"""list: checkpoints, newest first."""
+
+from __future__ import annotations
+
+import time
+
+from lastgood.cli import values
+from lastgood.cli.columns import table
+from lastgood.cli.opening import open_for
+from lastgood.cli.wording import count, moment, shortened, title
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.model.checkpoint import Checkpoint
+
+_HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
+_NAME = 1
+_NAME_LIMIT = 72
+_GOOD = {True: "yes", False: "no", None: "-"}
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """List the checkpoints that fit."""
+    limit = values.number_option(call, "limit")
+    since = values.moment_option(call, "since", now=time.time_ns())
+    with open_for(call) as workspace:
+        checkpoints = workspace.list(
+            limit=limit,
+            kind=call.text("kind"),
+            session=call.text("session"),
+            since=since,
+            name=call.text("name"),
+            good=call.has("good"),
+            all_workspaces=call.has("all-workspaces"),
+        )
+    if console.json:
+        from lastgood.codec.report import list_document
+
+        console.document(list_document(checkpoints))
+    elif checkpoints:
+        for line in lines(checkpoints, console, everywhere=call.has("all-workspaces")):
+            console.line(line)
+        _tell_damage(checkpoints, console, call)
+    else:
+        console.note(_nothing(call))
+    return 0
+
+
+def lines(checkpoints: Sequence[Checkpoint], console: Console, *, everywhere: bool = False) -> list[str]:
+    """Return checkpoints as a table with its header."""
+    header = (*_HEADER, "Workspace") if everywhere else _HEADER
+    rows = [header]
+    for one in checkpoints:
+        row = _row(one)
+        rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
+    shown = table(rows, flexible=_NAME, limit=console.columns())
+    return [console.styled(shown[0], "bold"), *shown[1:]]
+
+
+def _row(checkpoint: Checkpoint) -> tuple[str, ...]:
+    gaps = str(len(checkpoint.gaps))
+    return (
+        checkpoint.short_id,
+        shortened(title(checkpoint), _NAME_LIMIT),
+        moment(checkpoint.manifest.created_at),
+        checkpoint.kind,
+        "-",
+        str(checkpoint.manifest.files),
+        f"{gaps} (partial)" if checkpoint.partial else gaps,
+        "damaged" if checkpoint.damaged else _GOOD[checkpoint.good],
+    )
+
+
+def _tell_damage(checkpoints: Sequence[Checkpoint], console: Console, call: Call) -> None:
+    damaged = sum(1 for one in checkpoints if one.damaged)
+    if damaged:
+        console.warn(f"{count(damaged, 'checkpoint')} damaged: {call.command('verify')} says which files")
+
+
+def _nothing(call: Call) -> str:
+    narrowing = ("kind", "session", "since", "name", "good")
+    if any(call.has(option) for option in narrowing):
+        return f"no checkpoint fits; all of them: {call.command('list')}"
+    return f"no checkpoints yet; make the first: {call.command('save')}"

@@ -1,0 +1,23 @@
+"""name: name a checkpoint."""
+
+from __future__ import annotations
+
+from lastgood.cli.opening import open_for
+from lastgood.codec.report import checkpoint_record, document
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Name one checkpoint."""
+    with open_for(call) as workspace:
+        checkpoint = workspace.name(call.arguments[0], call.arguments[1])
+    if console.json:
+        console.document(document("name", {"checkpoint": checkpoint_record(checkpoint)}))
+    else:
+        console.line(f"named {checkpoint.short_id}: {printable(checkpoint.name or '')}")
+    return 0

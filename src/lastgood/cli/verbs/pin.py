@@ -1,0 +1,25 @@
+"""pin, unpin: keep a checkpoint for ever, or let retention decide."""
+
+from __future__ import annotations
+
+from lastgood.cli.opening import open_for
+from lastgood.cli.wording import called
+from lastgood.codec.report import checkpoint_record, document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Pin or unpin one checkpoint."""
+    verb = call.verb.name
+    with open_for(call) as workspace:
+        act = workspace.pin if verb == "pin" else workspace.unpin
+        checkpoint = act(call.arguments[0])
+    if console.json:
+        console.document(document(verb, {"checkpoint": checkpoint_record(checkpoint)}))
+    else:
+        console.line(f"{verb}ned {called(checkpoint)}")
+    return 0

@@ -1,0 +1,22 @@
+"""rewind: go back N checkpoints."""
+
+from __future__ import annotations
+
+from lastgood.cli import values
+from lastgood.cli.opening import open_for, paths_of
+from lastgood.cli.restoring import check_options, restore
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Find the checkpoint N back, and restore it."""
+    text = call.argument(0)
+    steps = 1 if text is None else values.number(text, what="N")
+    check_options(call, console)
+    with open_for(call) as workspace:
+        target = workspace.plan_rewind(steps, paths=paths_of(call, workspace)).target
+        return restore(workspace.get(target), call, console, workspace=workspace)

@@ -1,0 +1,71 @@
+"""save: make a checkpoint."""
+
+from __future__ import annotations
+
+from lastgood.cli import values
+from lastgood.cli.opening import open_for
+from lastgood.cli.progress import Progress
+from lastgood.cli.wording import changes, count, size
+from lastgood.names import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.model.report import SaveReport
+    from lastgood.model.tree import Gap
+
+_OMISSIONS = 3
+_GAPS_SHOWN = 10
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Save and tell what came of it; exit code 3 when there are new gaps (rule S7)."""
+    budget = values.seconds_option(call, "budget")
+    metadata = values.pairs_option(call, "meta")
+    with open_for(call, create=True) as workspace, Progress(console, "saving"):
+        report = workspace.save(
+            call.argument(0) or "",
+            name=call.text("name"),
+            kind=call.text("kind") or "manual",
+            metadata=metadata,
+            allow_empty=call.has("allow-empty"),
+            budget=budget,
+            pin=call.has("pin"),
+        )
+    if console.json:
+        from lastgood.codec.report import save_document
+
+        console.document(save_document(report))
+    elif console.quiet:
+        console.line(report.checkpoint.id)
+    else:
+        _tell(report, console)
+    return _OMISSIONS if report.new_gaps else 0
+
+
+def _tell(report: SaveReport, console: Console) -> None:
+    checkpoint = report.checkpoint
+    if not report.created:
+        console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
+        return
+    manifest = checkpoint.manifest
+    words = [count(manifest.files, "file"), changes(manifest.changes)]
+    if manifest.gaps:
+        words.append(count(len(manifest.gaps), "gap"))
+    words.append(f"{manifest.metrics.save_ms:.0f} ms")
+    named = f" ({printable(checkpoint.name)})" if checkpoint.name else ""
+    console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {', '.join(words)}")
+    if manifest.partial:
+        console.warn("the time budget ended the save early: the checkpoint is partial")
+    if report.new_gaps:
+        _tell_gaps(report.new_gaps, console)
+
+
+def _tell_gaps(gaps: tuple[Gap, ...], console: Console) -> None:
+    console.warn(f"{count(len(gaps), 'new gap')}, not in the checkpoint:")
+    for gap in gaps[:_GAPS_SHOWN]:
+        amount = "" if gap.size is None else f", {size(gap.size)}"
+        console.warn(f"  {printable(to_text(gap.path))} ({gap.reason}{amount})")
+    if len(gaps) > _GAPS_SHOWN:
+        console.warn(f"  and {len(gaps) - _GAPS_SHOWN} more: lastgood show @")

@@ -1,0 +1,111 @@
+"""show: everything a checkpoint holds."""
+
+from __future__ import annotations
+
+import time
+
+from lastgood.cli.columns import pairs, table
+from lastgood.cli.differences import stat_lines
+from lastgood.cli.opening import open_for
+from lastgood.cli.wording import ago, changes, count, moment, size
+from lastgood.names import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.model.checkpoint import Checkpoint, GitState
+    from lastgood.model.report import DiffReport, ListedEntry
+    from lastgood.workspace import Workspace
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Show one checkpoint."""
+    with open_for(call) as workspace:
+        checkpoint = workspace.get(call.arguments[0])
+        entries = workspace.entries(checkpoint.id) if call.has("files") else None
+        changed = _changed(workspace, checkpoint) if call.has("stat") else None
+    if console.json:
+        from lastgood.codec.report import diff_document, show_document
+
+        document = show_document(checkpoint, entries=entries)
+        if changed is not None:
+            document["stat"] = diff_document(changed)["files"]
+        console.document(document)
+        return 0
+    for line in pairs(_facts(checkpoint)):
+        console.line(line)
+    if changed is not None:
+        _tell_all(stat_lines(changed.files), console)
+    if entries is not None:
+        _tell_all(_listing(entries), console)
+    return 0
+
+
+def _changed(workspace: Workspace, checkpoint: Checkpoint) -> DiffReport | None:
+    before = workspace.previous(checkpoint.id)
+    return None if before is None else workspace.diff(before.id, checkpoint.id)
+
+
+def _tell_all(lines: Sequence[str], console: Console) -> None:
+    if lines:
+        console.line()
+    for line in lines:
+        console.line(line)
+
+
+def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
+    manifest = checkpoint.manifest
+    created = f"{moment(manifest.created_at)} ({ago(manifest.created_at, now=time.time_ns())})"
+    facts = [
+        ("checkpoint", checkpoint.id),
+        ("name", printable(checkpoint.name or "-")),
+        ("kind", checkpoint.kind + (", pinned" if checkpoint.pinned else "")),
+        ("made", created),
+        ("by", _actor(checkpoint)),
+        ("workspace", printable(manifest.workspace)),
+        ("holds", f"{count(manifest.files, 'file')}, {size(manifest.size)}"),
+        ("changes", changes(manifest.changes)),
+        ("left out", f"{count(manifest.ignored, 'ignored entry')}, {count(len(manifest.gaps), 'gap')}"),
+        ("previous", manifest.previous or "-"),
+        ("commit", checkpoint.commit),
+    ]
+    facts += [("message", printable(line)) for line in manifest.message.split("\n") if line]
+    if manifest.partial:
+        facts.append(("partial", "yes: a time budget ended the save early"))
+    if checkpoint.good is not None:
+        facts.append(("good", "yes" if checkpoint.good else "no"))
+    if manifest.git is not None:
+        facts.append(("git", _git(manifest.git)))
+    facts += [("note", f"{printable(key)} = {printable(value)}") for key, value in manifest.metadata.items()]
+    if checkpoint.damaged:
+        facts.append(("damaged", printable(checkpoint.damaged)))
+    facts += [("gap", f"{printable(to_text(gap.path))} ({gap.reason})") for gap in manifest.gaps]
+    return facts
+
+
+def _actor(checkpoint: Checkpoint) -> str:
+    actor = checkpoint.manifest.actor
+    return printable(" ".join(word for word in (actor.type, actor.name, actor.call) if word))
+
+
+def _git(git: GitState) -> str:
+    words = [git.head[:12] if git.head else "no commit yet"]
+    words.append(f"on {printable(git.branch)}" if git.branch else "detached")
+    if git.dirty is not None:
+        words.append("clean" if not git.dirty else count(len(git.dirty), "changed file"))
+    if git.operation is not None:
+        words.append(f"during a {git.operation}")
+    if git.nested:
+        words.append(count(len(git.nested), "nested repository"))
+    return ", ".join(words)
+
+
+def _listing(entries: Sequence[ListedEntry]) -> list[str]:
+    rows = [
+        (entry.kind, f"{entry.mode:04o}", str(entry.size), printable(to_text(entry.path)))
+        for entry in entries
+    ]
+    return table(rows, flexible=3, limit=None)

@@ -1,0 +1,73 @@
+"""status: where the workspace stands."""
+
+from __future__ import annotations
+
+import time
+
+from lastgood.cli.columns import pairs
+from lastgood.cli.opening import open_for
+from lastgood.cli.progress import Progress
+from lastgood.cli.wording import ago, called, changes, count, size
+from lastgood.names import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import StatusReport
+
+_GAPS_SHOWN = 5
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Report the status; always exit code 0 (rule P8)."""
+    with open_for(call) as workspace, Progress(console, "looking"):
+        report = workspace.status()
+    if console.json:
+        from lastgood.codec.report import status_document
+
+        console.document(status_document(report))
+        return 0
+    for line in pairs(_facts(report, call)):
+        console.line(line)
+    return 0
+
+
+def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
+    facts = [
+        ("workspace", printable(report.workspace)),
+        (
+            "store",
+            f"{printable(report.store)} ({size(report.store_bytes)})",
+        ),
+        ("state", report.state),
+        ("checkpoints", f"{report.checkpoints:,}"),
+        ("latest", _latest(report.latest, call)),
+    ]
+    if report.latest is not None:
+        facts.append(("since then", "not looked at" if report.drift is None else changes(report.drift)))
+        facts += _gaps(report)
+    facts.append(("durability", report.durability))
+    if not report.health:
+        facts.append(("health", "good"))
+    for note in report.health:
+        facts += [("health", printable(note.message)), ("", f"  {printable(note.hint)}")]
+    return facts
+
+
+def _latest(latest: Checkpoint | None, call: Call) -> str:
+    if latest is None:
+        return f"none yet; make the first: {call.command('save')}"
+    made = ago(latest.manifest.created_at, now=time.time_ns())
+    return f"{called(latest)}, {latest.kind}, {made}, {count(latest.manifest.files, 'file')}"
+
+
+def _gaps(report: StatusReport) -> list[tuple[str, str]]:
+    if not report.gaps:
+        return [("gaps", "none")]
+    facts = [("gaps", f"{len(report.gaps):,}")]
+    facts += [("", f"  {printable(to_text(gap.path))} ({gap.reason})") for gap in report.gaps[:_GAPS_SHOWN]]
+    if len(report.gaps) > _GAPS_SHOWN:
+        facts.append(("", f"  and {len(report.gaps) - _GAPS_SHOWN:,} more: lastgood show @"))
+    return facts

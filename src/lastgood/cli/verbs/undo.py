@@ -1,0 +1,79 @@
+"""undo, redo: take back the last restore or delete, or do it again."""
+
+from __future__ import annotations
+
+from lastgood.cli.columns import table
+from lastgood.cli.opening import open_for
+from lastgood.cli.plans import remarks, report_counts
+from lastgood.cli.progress import Progress
+from lastgood.cli.wording import count, moment
+from lastgood.codec.report import undo_document
+from lastgood.ids import short
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.model.operation import Operation
+    from lastgood.model.report import UndoReport
+
+_OMISSIONS = 3
+_OMITTED = frozenset({"skipped", "failed"})
+_STACKED = frozenset({"restore", "delete", "prune"})
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Undo or redo, or list what can be."""
+    verb = call.verb.name
+    with open_for(call) as workspace:
+        if call.has("list"):
+            return _list(call, console, workspace.operations())
+        with Progress(console, verb):
+            act = workspace.undo if verb == "undo" else workspace.redo
+            report = act(force=call.has("force"))
+    if console.json:
+        console.document(undo_document(verb, report))
+    else:
+        _tell(report, call, console)
+    return _OMISSIONS if any(one.result in _OMITTED for one in report.outcomes) else 0
+
+
+def _tell(report: UndoReport, call: Call, console: Console) -> None:
+    operation = report.operation
+    done = "took back" if call.verb.name == "undo" else "did again"
+    if operation.checkpoints:
+        what = count(len(operation.checkpoints), "checkpoint")
+        result = f"{what} {'back' if call.verb.name == 'undo' else 'deleted'}"
+    else:
+        result = report_counts(report.outcomes)
+    console.line(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
+    for line in remarks(report.outcomes):
+        console.warn(line)
+    other = "redo" if call.verb.name == "undo" else "undo"
+    console.line(f"the other way: {call.command(other)}")
+
+
+def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
+    undoing = call.verb.name == "undo"
+    shown = [one for one in operations if one.type in _STACKED and one.undone is not undoing]
+    if console.json:
+        console.document(undo_document(call.verb.name, None, operations=shown))
+        return 0
+    if not shown:
+        console.note(f"nothing to {call.verb.name}")
+        return 0
+    rows = [("Operation", "When", "What")]
+    rows += [(one.id, moment(one.at), _named(one)) for one in shown]
+    for line in table(rows, flexible=2, limit=console.columns()):
+        console.line(line)
+    return 0
+
+
+def _named(operation: Operation) -> str:
+    if operation.checkpoints:
+        return f"{operation.type} of {count(len(operation.checkpoints), 'checkpoint')}"
+    if operation.target is not None and operation.target.startswith("ckpt_"):
+        return f"{operation.type} of {short(operation.target)}"
+    return operation.type

@@ -1,0 +1,103 @@
+"""workspace: list the workspaces of the store, attach a moved one, forget one (rules S19, K8)."""
+
+from __future__ import annotations
+
+from lastgood.cli.columns import table
+from lastgood.cli.consent import agreed
+from lastgood.cli.opening import open_for
+from lastgood.cli.restoring import DECLINED
+from lastgood.cli.verbs import delete
+from lastgood.cli.wording import count, moment
+from lastgood.codec.report import checkpoint_record, delete_document, document, workspace_record
+from lastgood.errors import Usage
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import WorkspaceSummary
+
+_HEADER = ("Workspace", "Checkpoints", "Latest", "Folder")
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """List, attach or forget."""
+    action, path = call.arguments[0], call.argument(1)
+    if action == "list":
+        if path is not None:
+            raise Usage("`workspace list` takes no path", hint="write: lastgood workspace list")
+        return _list(call, console)
+    if path is None:
+        raise Usage(f"`workspace {action}` needs PATH", hint="see: lastgood help workspace")
+    return _attach(path, call, console) if action == "attach" else _forget(path, call, console)
+
+
+def _list(call: Call, console: Console) -> int:
+    with open_for(call) as workspace:
+        summaries = workspace.workspaces()
+    if console.json:
+        records = [workspace_record(one) for one in summaries]
+        console.document(document("workspace", {"workspaces": records}))
+        return 0
+    if not summaries:
+        console.note("the store knows no workspace yet")
+        return 0
+    for line in table([_HEADER, *map(_row, summaries)], flexible=0, limit=console.columns()):
+        console.line(line)
+    return 0
+
+
+def _row(summary: WorkspaceSummary) -> tuple[str, ...]:
+    latest = "-" if summary.latest is None else moment(summary.latest.manifest.created_at)
+    folder = "present" if summary.present else "not there now"
+    return printable(summary.path), str(summary.checkpoints), latest, folder
+
+
+def _attach(old: str, call: Call, console: Console) -> int:
+    with open_for(call, create=True) as workspace:
+        summary = workspace.attach(old)
+    if console.json:
+        console.document(document("workspace", {"workspaces": [workspace_record(summary)]}))
+    else:
+        what = count(summary.checkpoints, "checkpoint")
+        console.line(f"{printable(summary.path)} now has the {what} of {printable(old)}")
+    return 0
+
+
+def _forget(path: str, call: Call, console: Console) -> int:
+    with open_for(call) as workspace:
+        checkpoints = workspace.plan_forget(path)
+        if call.has("dry-run"):
+            return _preview(checkpoints, path, console)
+        if not call.has("yes"):
+            if not console.can_ask:
+                raise Usage(
+                    "without a terminal `workspace forget` needs --yes",
+                    hint=f"look first: {call.command('workspace forget PATH --dry-run')}",
+                )
+            _preview(checkpoints, path, console)
+            if not agreed("Delete them?", console):
+                return DECLINED
+        report = workspace.forget(path)
+    if console.json:
+        console.document(delete_document("workspace", report))
+    else:
+        delete.tell(report, call, console)
+    return 0
+
+
+def _preview(checkpoints: Sequence[Checkpoint], path: str, console: Console) -> int:
+    if console.json:
+        records = [checkpoint_record(one) for one in checkpoints]
+        console.document(document("workspace", {"dry_run": True, "checkpoints": records}))
+        return 0
+    from lastgood.cli.verbs.list import lines
+
+    console.line(f"would delete {count(len(checkpoints), 'checkpoint')} of {printable(path)}")
+    for line in lines(checkpoints, console) if checkpoints else ():
+        console.line(line)
+    return 0
