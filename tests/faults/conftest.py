@@ -1,0 +1,39 @@
+"""Fixtures of the fault runs: the injector, and a quick place for trials."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from faults.injector import Injector
+from faults.stage import Stage
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+CACHE = Path(__file__).parent.parent.parent / ".cache"
+MEMORY = Path("/dev/shm")
+
+
+@pytest.fixture(scope="session")
+def arena() -> Iterator[Path]:
+    """A folder in memory where there is one: trials copy a great deal."""
+    home = MEMORY if os.access(MEMORY, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="lastgood-faults-", dir=home)).resolve()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
+@pytest.fixture(scope="module")
+def injector(arena: Path) -> Iterator[Injector]:
+    with Injector(cache=CACHE, scratch=arena) as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def stage(arena: Path, request: pytest.FixtureRequest) -> Stage:
+    return Stage(arena / request.module.__name__)

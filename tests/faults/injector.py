@@ -1,0 +1,198 @@
+"""Stops or fails a verb of lastgood at its Nth change to a file (see ``shim.c``).
+
+The verb runs in a child forked from a process that has imported lastgood and the shim already, so
+that one point of a sweep costs milliseconds.
+"""
+
+from __future__ import annotations
+
+import errno
+import json
+import mmap
+import os
+import select
+import subprocess
+import sys
+from dataclasses import dataclass
+from enum import IntEnum
+from pathlib import Path
+from struct import Struct
+from typing import TYPE_CHECKING, Self
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+HERE = Path(__file__).parent
+SOURCES = HERE.parent.parent / "src"
+
+_NUMBERS = Struct("<8q")
+_ROOTS, _ROOT_SIZE, _HIT_SIZE, _TRACE_SIZE = 4, 512, 1024, 1 << 18
+_HIT_AT = _NUMBERS.size + _ROOTS * _ROOT_SIZE
+_TRACE_AT = _HIT_AT + _HIT_SIZE
+_MAP_SIZE = _TRACE_AT + _TRACE_SIZE
+_REACHED_AT = 5 * 8
+
+
+class Mode(IntEnum):
+    """What happens at the Nth call."""
+
+    KILL = 0
+    FAIL = 1
+    FAIL_FROM = 2
+    SHORT = 3
+    PAUSE = 4
+
+
+@dataclass(frozen=True)
+class Blow:
+    """Which call is hit, and how. ``at`` 0 hits nothing and only counts."""
+
+    at: int = 0
+    mode: Mode = Mode.KILL
+    error: int = errno.ENOSPC
+
+    def __str__(self) -> str:
+        if self.mode in {Mode.FAIL, Mode.FAIL_FROM}:
+            return (
+                f"{errno.errorcode[self.error]}{'…' if self.mode is Mode.FAIL_FROM else ''} at call {self.at}"
+            )
+        return f"{self.mode.name} at call {self.at}"
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of one run: ``status`` is the exit code, negative for a signal."""
+
+    status: int
+    lines: tuple[str, ...]
+    calls: int
+    reached: bool
+    hit: str
+    trace: str = ""
+
+    @property
+    def killed(self) -> bool:
+        """Whether the run was ended by a signal."""
+        return self.status < 0
+
+    def said(self, word: str) -> str | None:
+        """Return what followed a word at the beginning of a line, None if it was not said."""
+        for line in self.lines:
+            if line.split(" ", 1)[0] == word:
+                return line.partition(" ")[2]
+        return None
+
+
+def build_shim(cache: Path) -> Path:
+    """Compile the shim into a cache folder, once for each version of its source."""
+    source = HERE / "shim.c"
+    target = cache / f"fault-shim-{source.stat().st_mtime_ns:x}.so"
+    if not target.exists():
+        cache.mkdir(parents=True, exist_ok=True)
+        fresh = target.with_suffix(f".{os.getpid()}")
+        subprocess.run(["gcc", "-O1", "-Wall", "-shared", "-fPIC", "-o", fresh, source, "-ldl"], check=True)
+        fresh.rename(target)
+    return target
+
+
+class Injector:
+    """A process that forks one child a trial, and the plan which the shim of that child follows."""
+
+    def __init__(self, *, cache: Path, scratch: Path) -> None:
+        self._map_path = scratch / f"fault-map-{os.getpid()}-{id(self):x}"
+        self._map_path.write_bytes(bytes(_MAP_SIZE))
+        with self._map_path.open("r+b") as file:
+            self._map = mmap.mmap(file.fileno(), _MAP_SIZE)
+        self._process = subprocess.Popen(
+            [sys.executable, str(HERE / "zygote.py")],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            env={
+                "PATH": os.environ["PATH"],
+                "PYTHONPATH": str(SOURCES),
+                "PYTHONDONTWRITEBYTECODE": "1",
+                "LD_PRELOAD": str(build_shim(cache)),
+                "LASTGOOD_FAULT_MAP": str(self._map_path),
+                "HOME": str(scratch),
+                "LC_ALL": "C.UTF-8",
+            },
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_error: object) -> None:
+        self.close()
+
+    def run(
+        self,
+        verb: str,
+        parameters: Mapping[str, object],
+        *,
+        roots: Sequence[Path],
+        blow: Blow,
+        traced: bool = False,
+    ) -> Trial:
+        """Run one verb, with calls below the roots counted and one of them hit."""
+        self.start(verb, parameters, roots=roots, blow=blow, traced=traced)
+        return self.finish()
+
+    def start(
+        self,
+        verb: str,
+        parameters: Mapping[str, object],
+        *,
+        roots: Sequence[Path],
+        blow: Blow,
+        traced: bool = False,
+    ) -> None:
+        """Begin a verb; to be followed by `finish`."""
+        self._arm(roots, blow, traced=traced)
+        assert self._process.stdin is not None
+        self._process.stdin.write(json.dumps({"verb": verb, **parameters}).encode() + b"\n")
+        self._process.stdin.flush()
+
+    def paused(self, timeout: float = 30.0) -> bool:
+        """Wait until the call to pause at is reached; False if the run ended without."""
+        assert self._process.stdout is not None
+        for _ in range(int(timeout / 0.002)):
+            if self._number(_REACHED_AT):
+                return True
+            if select.select([self._process.stdout], [], [], 0.002)[0]:
+                return bool(self._number(_REACHED_AT))
+        return False
+
+    def go_on(self) -> None:
+        """Let a paused run continue."""
+        self._map[_REACHED_AT : _REACHED_AT + 8] = (2).to_bytes(8, "little")
+
+    def finish(self) -> Trial:
+        """Wait for the verb that was begun."""
+        assert self._process.stdout is not None
+        answer = json.loads(self._process.stdout.readline())
+        _armed, calls, _at, _mode, _error, reached, _tracing, traced = _NUMBERS.unpack_from(self._map)
+        hit = bytes(self._map[_HIT_AT:_TRACE_AT]).partition(b"\0")[0].decode(errors="replace")
+        trace = bytes(self._map[_TRACE_AT : _TRACE_AT + min(traced, _TRACE_SIZE)]).decode(errors="replace")
+        self._map[0:8] = bytes(8)
+        return Trial(answer["status"], tuple(answer["lines"]), calls, bool(reached), hit, trace)
+
+    def close(self) -> None:
+        """End the process."""
+        assert self._process.stdin is not None
+        assert self._process.stdout is not None
+        self._process.stdin.close()
+        self._process.wait()
+        self._process.stdout.close()
+        self._map.close()
+        self._map_path.unlink()
+
+    def _number(self, offset: int) -> int:
+        return int.from_bytes(self._map[offset : offset + 8], "little")
+
+    def _arm(self, roots: Sequence[Path], blow: Blow, *, traced: bool) -> None:
+        assert len(roots) <= _ROOTS
+        names = b"".join(os.fsencode(root.resolve()).ljust(_ROOT_SIZE, b"\0") for root in roots)
+        self._map[_NUMBERS.size : _HIT_AT] = names.ljust(_ROOTS * _ROOT_SIZE, b"\0")
+        self._map[_HIT_AT:_TRACE_AT] = bytes(_HIT_SIZE)
+        numbers = (1, 0, blow.at, int(blow.mode), blow.error, 0, int(traced), 0)
+        self._map[0 : _NUMBERS.size] = _NUMBERS.pack(*numbers)

@@ -1,0 +1,165 @@
+"""A workspace and a store, prepared once and put back to the same place before every trial."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import stat
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    # What a path is: a mode with a file's bytes, a link's target, or None for a directory.
+    Tree = dict[bytes, tuple[int, bytes | str | None]]
+
+
+def tree_of(root: Path, *, without: tuple[bytes, ...] = (b".git",)) -> Tree:
+    """Read everything below a folder, but what bears one of some names."""
+    found: Tree = {}
+    _read(os.fsencode(root), b"", without, found)
+    return found
+
+
+def _read(directory: bytes, prefix: bytes, without: tuple[bytes, ...], found: Tree) -> None:
+    with os.scandir(directory) as names:
+        entries = sorted(names, key=lambda entry: entry.name)
+    for entry in entries:
+        if entry.name in without:
+            continue
+        path = prefix + entry.name
+        status = entry.stat(follow_symlinks=False)
+        mode = stat.S_IMODE(status.st_mode)
+        if entry.is_symlink():
+            found[path] = (0, os.fsdecode(os.readlink(entry.path)))
+        elif entry.is_dir():
+            found[path] = (mode, None)
+            _read(entry.path, path + b"/", without, found)
+        elif stat.S_ISREG(status.st_mode):
+            with open(entry.path, "rb") as file:
+                found[path] = (mode, file.read())
+
+
+def contents_of(tree: Tree) -> set[bytes]:
+    """Return every file content of a tree."""
+    return {content for _, content in tree.values() if isinstance(content, bytes)}
+
+
+def differences(left: Tree, right: Tree) -> str:
+    """Say how two trees differ, in a form short enough for a failure message."""
+    lines = [
+        f"{path!r}: {_brief(left.get(path))} != {_brief(right.get(path))}"
+        for path in sorted(left.keys() | right.keys())
+        if left.get(path) != right.get(path)
+    ]
+    return "\n".join(lines[:20])
+
+
+def _brief(node: tuple[int, bytes | str | None] | None) -> str:
+    return "absent" if node is None else f"{node[0]:o} {str(node[1])[:40]}"
+
+
+@dataclass(frozen=True)
+class Stage:
+    """``workspace`` and ``store`` are the places that verbs see; ``template`` is what they begin as."""
+
+    folder: Path
+
+    @property
+    def workspace(self) -> Path:
+        return self.folder / "live" / "workspace"
+
+    @property
+    def store(self) -> Path:
+        return self.folder / "live" / "store"
+
+    @property
+    def template(self) -> Path:
+        return self.folder / "template"
+
+    @property
+    def roots(self) -> tuple[Path, Path]:
+        return (self.workspace, self.store)
+
+    def prepare(self, build: Callable[[Stage], None]) -> None:
+        """Let a function build workspace and store in their live place, and keep that as template."""
+        shutil.rmtree(self.folder, ignore_errors=True)
+        self.workspace.mkdir(parents=True)
+        build(self)
+        self.keep()
+
+    def keep(self, name: str = "template") -> None:
+        """Keep the present state under a name."""
+        shutil.rmtree(self.folder / name, ignore_errors=True)
+        _copy(self.folder / "live", self.folder / name)
+
+    def reset(self, name: str = "template") -> None:
+        """Put a kept state back."""
+        shutil.rmtree(self.folder / "live", ignore_errors=True)
+        _copy(self.folder / name, self.folder / "live")
+
+    def tree(self) -> Tree:
+        """Read the workspace as it is now."""
+        return tree_of(self.workspace)
+
+
+def _copy(source: Path, target: Path) -> None:
+    shutil.copytree(source, target, symlinks=True, copy_function=shutil.copy2)
+
+
+def fill(root: Path) -> None:
+    """Write the first state: every kind of entry that a checkpoint holds, and some that it leaves out."""
+    _write(root / "README.md", "# first\n")
+    _write(root / "src" / "app.py", "print('first')\n")
+    _write(root / "src" / "deep" / "er" / "same.py", "the same in all states\n")
+    _write(root / "run.sh", "#!/bin/sh\necho first\n", mode=0o755)
+    _write(root / "key.pem", "first key\n", mode=0o600)
+    _write(root / "to-directory", "a file that becomes a directory\n")
+    _write(root / "to-file" / "inside", "a directory that becomes a file\n")
+    _write(root / "leaves", "a file that goes away\n")
+    _write(root / ".gitignore", "*.log\nout/\n")
+    _write(root / "debug.log", "ignored, first\n")
+    (root / "empty").mkdir()
+    (root / "link").symlink_to("src/app.py")
+    os.mkdir(os.fsencode(root) + b"/\xff\xfe name\n")
+    _write_bytes(os.fsencode(root) + b"/\xff\xfe name\n/in it", b"odd name, first\n")
+
+
+def alter(root: Path) -> None:
+    """Turn the first state into the second: additions, edits, deletions, modes and kinds."""
+    _write(root / "README.md", "# second\n")
+    _write(root / "src" / "app.py", "print('second')\n" * 50)
+    _write(root / "src" / "new.py", "print('new')\n")
+    _write(root / "added" / "one", "1\n")
+    _write(root / "added" / "deep" / "two", "2\n")
+    (root / "run.sh").chmod(0o644)
+    (root / "to-directory").unlink()
+    _write(root / "to-directory" / "inside", "now a directory\n")
+    shutil.rmtree(root / "to-file")
+    _write(root / "to-file", "now a file\n")
+    (root / "leaves").unlink()
+    (root / "empty").rmdir()
+    (root / "link").unlink()
+    (root / "link").symlink_to("README.md")
+
+
+def edit(root: Path) -> None:
+    """Make the unsaved work of a person on top of the second state."""
+    _write(root / "README.md", "# unsaved words of a person\n")
+    _write(root / "notes.txt", "unsaved notes\n")
+    _write(root / "src" / "deep" / "er" / "more.py", "unsaved module\n")
+    _write(root / "debug.log", "ignored, unsaved\n")
+    (root / "key.pem").chmod(0o640)
+
+
+def _write(path: Path, text: str, *, mode: int = 0o644) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    path.write_text(text, encoding="utf-8")
+    path.chmod(mode)
+
+
+def _write_bytes(path: bytes, content: bytes) -> None:
+    with open(path, "wb") as file:
+        file.write(content)

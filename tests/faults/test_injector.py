@@ -1,0 +1,59 @@
+"""The tools themselves: a fault run that hits nothing would prove nothing."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+from faults.injector import Blow, Mode
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faults.injector import Injector
+
+
+def test_every_change_below_a_root_is_counted(injector: Injector, tmp_path: Path) -> None:
+    trial = injector.run("write", {"directory": str(tmp_path), "files": 3}, roots=(tmp_path,), blow=Blow())
+    assert trial.lines == ("wrote",)
+    assert trial.calls == 6  # three files opened, three written
+
+
+def test_changes_elsewhere_are_not_counted(injector: Injector, tmp_path: Path) -> None:
+    other = tmp_path / "other"
+    other.mkdir()
+    trial = injector.run("write", {"directory": str(tmp_path), "files": 3}, roots=(other,), blow=Blow())
+    assert (trial.status, trial.calls) == (0, 0)
+
+
+def test_a_kill_comes_before_the_call_it_hits(injector: Injector, tmp_path: Path) -> None:
+    trial = injector.run("write", {"directory": str(tmp_path), "files": 3}, roots=(tmp_path,), blow=Blow(3))
+    assert trial.killed
+    assert trial.reached
+    assert [path.name for path in tmp_path.iterdir()] == ["file-0"]
+    assert trial.hit.endswith("file-1")
+
+
+def test_an_error_is_returned_from_the_call_it_hits(injector: Injector, tmp_path: Path) -> None:
+    blow = Blow(2, Mode.FAIL, errno.EIO)
+    trial = injector.run("write", {"directory": str(tmp_path), "files": 3}, roots=(tmp_path,), blow=blow)
+    assert trial.status == 70
+    assert "Input/output error" in trial.lines[0]
+
+
+def test_a_short_write_writes_half(injector: Injector, tmp_path: Path) -> None:
+    blow = Blow(2, Mode.SHORT)
+    trial = injector.run("write", {"directory": str(tmp_path), "files": 1}, roots=(tmp_path,), blow=blow)
+    assert trial.status == 0
+    assert trial.calls == 3  # Python writes the rest by another call
+    assert (tmp_path / "file-0").read_text() == "content"
+
+
+def test_a_pause_lets_the_test_act_in_the_middle(injector: Injector, tmp_path: Path) -> None:
+    order = {"directory": str(tmp_path), "files": 2}
+    injector.start("write", order, roots=(tmp_path,), blow=Blow(3, Mode.PAUSE))
+    assert injector.paused()
+    assert [path.name for path in tmp_path.iterdir()] == ["file-0"]
+    injector.go_on()
+    assert injector.finish().status == 0
+    assert len(list(tmp_path.iterdir())) == 2

@@ -1,0 +1,130 @@
+"""Program: forks one child for each line of standard input, which carries out one verb of lastgood.
+
+A child prints what it did the moment the verb returned (``saved ID``), or ``failed CODE MESSAGE``
+with the error's exit code; anything else that escapes is exit code 70. It leads its own process
+group, so that the shim can kill it with all its children.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import sys
+import traceback
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastgood.workspace import Workspace
+
+LONGEST = 120
+
+
+def main() -> None:
+    """Serve until standard input ends."""
+    for line in sys.stdin.buffer:
+        order = json.loads(line)
+        reader, writer = os.pipe()
+        child = os.fork()
+        if child == 0:
+            os.close(reader)
+            _be(order, writer)
+        os.close(writer)
+        with os.fdopen(reader, "rb") as stream:
+            said = stream.read().decode(errors="replace")
+        _, status = os.waitpid(child, 0)
+        answer = {"status": os.waitstatus_to_exitcode(status), "lines": said.splitlines()}
+        sys.stdout.write(json.dumps(answer) + "\n")
+        sys.stdout.flush()
+
+
+def _be(order: dict[str, Any], writer: int) -> None:
+    os.setpgid(0, 0)
+    signal.alarm(LONGEST)
+
+    def say(line: str) -> None:
+        os.write(writer, line.replace("\n", " ").encode(errors="backslashreplace") + b"\n")
+
+    status = 70
+    try:
+        status = _carry_out(order, say)
+    except BaseException:  # noqa: BLE001 - the child reports whatever escapes, and ends
+        say(f"escaped {traceback.format_exc()}")
+    finally:
+        os._exit(status)
+
+
+def _carry_out(order: dict[str, Any], say: Callable[[str], None]) -> int:
+    if order["verb"] == "write":
+        for number in range(order["files"]):
+            with open(os.path.join(order["directory"], f"file-{number}"), "w", encoding="utf-8") as file:
+                file.write("content")
+        say("wrote")
+        return 0
+    import lastgood
+    from lastgood.errors import LastgoodError
+
+    try:
+        with lastgood.open(order["workspace"], store=order["store"], maintenance="off") as workspace:
+            VERBS[order["verb"]](workspace, order, say)
+    except LastgoodError as error:
+        say(f"failed {error.code} {error.message} | {error.hint}")
+        return error.exit_code
+    return 0
+
+
+def _save(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    report = workspace.save(order.get("message", "under fire"), name=order.get("name"))
+    say(f"saved {report.checkpoint.id}")
+
+
+def _restore(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    report = workspace.restore(order["ref"])
+    failures = [outcome for outcome in report.outcomes if outcome.result == "failed"]
+    say(f"incomplete {failures[0]}" if failures else f"restored {report.operation}")
+
+
+def _undo(workspace: Workspace, _order: dict[str, Any], say: Callable[[str], None]) -> None:
+    report = workspace.undo()
+    failures = [outcome for outcome in report.outcomes if outcome.result == "failed"]
+    say(f"incomplete {failures[0]}" if failures else f"undone {report.operation.id}")
+
+
+def _redo(workspace: Workspace, _order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"redone {workspace.redo().operation.id}")
+
+
+def _delete(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"deleted {workspace.delete(*order['refs']).operation.id}")
+
+
+def _maintain(workspace: Workspace, _order: dict[str, Any], say: Callable[[str], None]) -> None:
+    workspace.maintain()
+    say("maintained")
+
+
+def _verify(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    report = workspace.verify(deep=order.get("deep", False), repair=order.get("repair", False))
+    say(f"verified {report.ok}")
+
+
+def _recover(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"recovered {workspace.recover(roll_back=order.get('roll_back', False)).done}")
+
+
+VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] = {
+    "save": _save,
+    "restore": _restore,
+    "undo": _undo,
+    "redo": _redo,
+    "delete": _delete,
+    "maintain": _maintain,
+    "verify": _verify,
+    "recover": _recover,
+}
+
+
+if __name__ == "__main__":
+    main()
