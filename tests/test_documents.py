@@ -1,0 +1,124 @@
+"""What the documents say is there, complete, and true."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+FRAGMENT = re.compile(r"[a-z0-9-]+\.(added|changed|fixed|removed|security)\.md")
+HOUSE_FILES = (
+    "README.md",
+    "LICENSE",
+    "CONTRIBUTING.md",
+    "SECURITY.md",
+    "AGENTS.md",
+    "GLOSSARY.md",
+    "ARCHITECTURE.md",
+    "justfile",
+    "changes/README.md",
+    "docs/performance.md",
+    "docs/testing.md",
+    "docs/errors.md",
+)
+
+
+def documents() -> list[str]:
+    found = [os.path.join(ROOT, name) for name in os.listdir(ROOT) if name.endswith(".md")]
+    for folder in ("docs", "changes"):
+        for place, _, names in os.walk(os.path.join(ROOT, folder)):
+            found += [os.path.join(place, name) for name in names if name.endswith(".md")]
+    return sorted(found)
+
+
+def read(path: str) -> str:
+    with open(os.path.join(ROOT, path), encoding="utf-8") as file:
+        return file.read()
+
+
+def anchors(text: str) -> set[str]:
+    """Return the anchors of headings, as forges make them."""
+    headings = re.findall(r"^#+ (.+)$", text, re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).strip().replace(" ", "-") for heading in headings}
+
+
+def links(document: str) -> Iterator[tuple[str, str]]:
+    """Yield file and anchor of each relative link."""
+    text = re.sub(r"```.*?```|`[^`\n]*`", "", read(document), flags=re.DOTALL)
+    for target in re.findall(r"\]\(([^)\s]+)\)", text):
+        if not re.match(r"[a-z]+:", target):
+            file, _, anchor = target.partition("#")
+            yield (
+                os.path.normpath(os.path.join(os.path.dirname(document), file)) if file else document,
+                anchor,
+            )
+
+
+@pytest.mark.parametrize("document", documents(), ids=lambda path: os.path.relpath(path, ROOT))
+def test_every_link_leads_somewhere(document: str) -> None:
+    for file, anchor in links(document):
+        assert os.path.exists(file), file
+        assert not anchor or anchor in anchors(read(file)), (file, anchor)
+
+
+@pytest.mark.parametrize("name", HOUSE_FILES)
+def test_the_house_is_complete(name: str) -> None:
+    assert read(name).strip()
+
+
+def test_the_architecture_fits_a_sitting() -> None:
+    assert read("ARCHITECTURE.md").count("\n") < 200
+
+
+def test_every_error_code_is_documented() -> None:
+    text = read("docs/errors.md")
+    for error in (errors.LastgoodError, *errors.LastgoodError.__subclasses__()):
+        assert re.search(rf"^\| `{error.code}` \|.*\| {error.exit_code} \|", text, re.MULTILINE), error
+
+
+def test_every_verb_is_documented() -> None:
+    from lastgood.cli.table import VERBS
+
+    documented = set(re.findall(r"^## ([a-z ]+)$", read("docs/cli.md"), re.MULTILINE))
+    assert {verb.name for verb in VERBS} - documented == set()
+
+
+def test_every_decision_has_its_number_and_its_parts() -> None:
+    folder = os.path.join(ROOT, "docs", "decisions")
+    names = sorted(name for name in os.listdir(folder) if name != "README.md")
+    assert [name[:3] for name in names] == [f"{number:03d}" for number in range(1, len(names) + 1)]
+    for name in names:
+        text = read(os.path.join(folder, name))
+        assert re.findall(r"^## (.+)$", text, re.MULTILINE) == [
+            "Forces",
+            "Choice",
+            "Alternatives",
+            "Consequences",
+        ], name
+
+
+def test_change_fragments_are_named_by_what_they_are() -> None:
+    names = [name for name in os.listdir(os.path.join(ROOT, "changes")) if name != "README.md"]
+    assert [name for name in names if not FRAGMENT.fullmatch(name)] == []
+
+
+def test_the_transcript_of_the_readme_is_what_the_commands_print() -> None:
+    done = subprocess.run(
+        [sys.executable, os.path.join(ROOT, "scripts", "transcript"), "--check"],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout

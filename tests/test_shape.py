@@ -1,0 +1,274 @@
+"""What the code has to look like, whatever it does: budgets, words, imports, rules cited."""
+
+from __future__ import annotations
+
+import ast
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood import errors
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+HERE = os.path.dirname(os.path.abspath(__file__))
+ROOT = os.path.dirname(HERE)
+SOURCE = os.path.join(ROOT, "src", "lastgood")
+
+FILE_LINES = 400
+FUNCTION_LINES = 50
+NESTING = 3
+
+BANNED_WORDS = {"manager", "service", "helper", "util", "utils", "common", "base", "misc", "data", "info"} | {
+    "handle",
+    "handler",
+    "process",
+}
+# Words of others that are called by their names.
+EXEMPT_NAMES = {
+    "helper",  # the module that is the scanner's helper process, named so in the architecture
+    "info_exclude",  # git's own file `info/exclude`
+}
+
+RULES = (
+    [f"S{number}" for number in (*range(1, 17), 18, 19)]
+    + [f"T{number}" for number in (*range(1, 9), 10, 12, 13, 15, 16)]
+    + ["K4", "K6"]
+)
+
+# What a save may import besides lastgood itself (docs/decisions/002 and 003). Everything here is
+# built in, frozen, or the one database; a new line costs every save of every user its milliseconds.
+ALLOWED_IMPORTS = {
+    "__future__",
+    "_abc",
+    "_codecs",
+    "_collections_abc",
+    "_distutils_hack",
+    "_frozen_importlib_external",
+    "_imp",
+    "_io",
+    "_locale",
+    "_posixsubprocess",
+    "_sha1",
+    "_signal",
+    "_sitebuiltins",
+    "_sqlite3",
+    "_stat",
+    "_struct",
+    "_thread",
+    "_warnings",
+    "_weakref",
+    "abc",
+    "binascii",
+    "builtins",
+    "codecs",
+    "encodings",
+    "errno",
+    "fcntl",
+    "gc",
+    "genericpath",
+    "io",
+    "itertools",
+    "marshal",
+    "mmap",
+    "operator",
+    "_operator",
+    "os",
+    "posix",
+    "posixpath",
+    "site",
+    "stat",
+    "sys",
+    "time",
+    "winreg",
+    "zipimport",
+    "zlib",
+}
+SLOW_IMPORTS = {"asyncio", "dataclasses", "typing", "enum", "pathlib", "json", "re", "argparse", "subprocess"}
+
+
+def sources(folder: str = SOURCE) -> Iterator[str]:
+    for place, folders, names in os.walk(folder):
+        folders[:] = [name for name in folders if name != "__pycache__"]
+        yield from (os.path.join(place, name) for name in sorted(names) if name.endswith(".py"))
+
+
+def read(path: str) -> str:
+    with open(path, encoding="utf-8") as file:
+        return file.read()
+
+
+def short(path: str) -> str:
+    return os.path.relpath(path, ROOT)
+
+
+def test_files_are_short() -> None:
+    long = {short(path): read(path).count("\n") for path in sources()}
+    assert {path: lines for path, lines in long.items() if lines > FILE_LINES} == {}
+
+
+def functions(path: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(ast.parse(read(path))):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def test_functions_are_short() -> None:
+    long = [
+        f"{short(path)}: {function.name} has {lines} lines"
+        for path in sources()
+        for function in functions(path)
+        if (lines := (function.end_lineno or 0) - function.lineno + 1) > FUNCTION_LINES
+    ]
+    assert long == []
+
+
+def depth(node: ast.AST) -> int:
+    """Return how deep statements lie in one another; an elif lies where its if does."""
+    deepest = 0
+    for part in ast.iter_child_nodes(node):
+        if isinstance(part, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            continue
+        inside = depth(part)
+        if isinstance(part, ast.For | ast.While | ast.If | ast.With | ast.Try | ast.Match):
+            is_elif = isinstance(node, ast.If) and isinstance(part, ast.If) and node.orelse == [part]
+            inside += not is_elif
+        deepest = max(deepest, inside)
+    return deepest
+
+
+def test_statements_are_not_nested_deeply() -> None:
+    deep = [
+        f"{short(path)}: {function.name}"
+        for path in sources()
+        for function in functions(path)
+        if depth(function) > NESTING
+    ]
+    assert deep == []
+
+
+def names_defined(path: str) -> Iterator[str]:
+    """Yield what others could call by name: modules, classes, functions, parameters, fields."""
+    yield os.path.basename(path).removesuffix(".py")
+    for node in ast.walk(ast.parse(read(path))):
+        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node.name
+        elif isinstance(node, ast.arg):
+            yield node.arg
+        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
+            yield node.target.id
+        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
+            yield node.attr
+
+
+def test_names_avoid_the_words_that_say_nothing() -> None:
+    bad = {
+        f"{short(path)}: {name}"
+        for path in sources()
+        for name in names_defined(path)
+        if name not in EXEMPT_NAMES and BANNED_WORDS.intersection(words_of(name))
+    }
+    assert sorted(bad) == []
+
+
+def words_of(name: str) -> list[str]:
+    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
+
+
+def test_every_list_of_exports_is_sorted_and_true() -> None:
+    for path in sources():
+        for node in ast.parse(read(path)).body:
+            if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
+                exported = ast.literal_eval(node.value)
+                assert list(exported) == sorted(set(exported)), short(path)
+
+
+def test_the_package_exports_everything_that_can_be_caught() -> None:
+    exported = list(lastgood.__all__)
+    assert [name for name in exported if not hasattr(lastgood, name)] == []
+    failures = {error.__name__ for error in (errors.LastgoodError, *errors.LastgoodError.__subclasses__())}
+    assert failures - set(exported) == set()
+
+
+def imported(command: list[str], **environment: str) -> set[str]:
+    """Return the modules that a program imports, without `site` and what that brings in."""
+    done = subprocess.run(
+        [sys.executable, "-S", "-X", "importtime", *command],
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": os.path.join(ROOT, "src"), **environment},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    lines = [line for line in done.stderr.splitlines() if line.startswith("import time:")]
+    return {line.rpartition("|")[2].strip() for line in lines[1:]}
+
+
+def test_a_save_imports_only_what_is_worth_its_milliseconds(tmp_path: Path) -> None:
+    workspace = tmp_path / "workspace"
+    workspace.mkdir()
+    (workspace / "kept.txt").write_text("kept\n")
+    command = [os.path.join(ROOT, "lastgood"), "-C", str(workspace), "--allow-root", "save", "one"]
+    for _ in range(2):  # what the first save makes, the second one reads
+        (workspace / "kept.txt").write_text("changed\n" * (_ + 1))
+        loaded = imported(command, LASTGOOD_STORE=str(tmp_path / "store"), HOME=str(tmp_path))
+        assert {name for name in loaded if not allowed(name)} == set()
+
+
+def allowed(name: str) -> bool:
+    return name.partition(".")[0] in ALLOWED_IMPORTS | {"lastgood"}
+
+
+def test_importing_the_package_is_light() -> None:
+    assert imported(["-c", "import lastgood"]) & SLOW_IMPORTS == set()
+
+
+def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    command = [os.path.join(ROOT, "lastgood"), "-C", str(tmp_path / "workspace"), "--allow-root", "save"]
+    loaded = imported(command, LASTGOOD_STORE=str(tmp_path / "store"), HOME=str(tmp_path))
+    others = {"restore", "undo", "delete", "verify", "recover", "diff"}
+    assert {f"lastgood.actions.{name}" for name in others} & loaded == set()
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_every_rule_is_cited_by_a_test(rule: str) -> None:
+    cited = re.compile(rf"(?<![0-9A-Za-z]){rule}(?![0-9A-Za-z])")
+    tests = (path for path in sources(HERE) if os.path.abspath(__file__) != path)
+    assert any(cited.search(read(path)) for path in tests), f"no test cites rule {rule}"
+
+
+def test_every_source_starts_with_a_docstring_and_postponed_annotations() -> None:
+    bare = []
+    for path in sources():
+        tree = ast.parse(read(path))
+        if not tree.body:
+            continue
+        if ast.get_docstring(tree) is None or (len(tree.body) > 1 and ast.unparse(tree.body[1]) != "from __future__ import annotations"):
+            bare.append(short(path))
+    assert bare == []
+
+
+def test_nothing_is_left_for_later() -> None:
+    marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError")
+    assert [short(path) for path in sources() if marks.search(read(path))] == []
+
+
+def test_below_the_composition_root_nothing_reads_the_environment() -> None:
+    """Invariant 8."""
+    readers = {"workspace.py", "helper.py", "__main__.py", "aio.py"}
+    reading = re.compile(r"\benviron\b|\bgetenv\b|expanduser|os\.getcwd")
+    found = []
+    for path in sources():
+        place = os.path.relpath(path, SOURCE)
+        if place.split(os.sep)[0] not in {"cli", *readers} and reading.search(read(path)):
+            found.append(short(path))
+    assert found == []
