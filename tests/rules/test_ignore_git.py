@@ -11,12 +11,15 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lastgood.model.checkpoint import IgnoreState
-from lastgood.rules.ignore import TreeRules
+from lastgood.rules.ignore import TreeRules, workspace_rules
+from lastgood.rules.ignore_relative import relative
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pytest
+
+    from lastgood.rules.ignore import Rules
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -361,3 +364,32 @@ def test_generated_rules_on_odd_names_ignore_what_git_ignores(
     names = [f"{number}/".encode() + file for number in range(len(texts)) for file in ODD_FILES]
     files = {str(number).encode(): text for number, text in enumerate(texts)}
     compare(tmp_path_factory.mktemp("odd"), names, files)
+
+
+@given(texts=st.lists(TEXT, min_size=5, max_size=20))
+@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+def test_rules_rewritten_for_a_directory_below_mean_the_same_there(texts: list[bytes]) -> None:
+    assert_rewritten_rules_mean_the_same(texts)
+
+
+def assert_rewritten_rules_mean_the_same(texts: list[bytes]) -> None:
+    for text in texts:
+        for folder in (b"a", b"a/b", b"abc", b"abcx/d", b"deep/1", b"x\r", b"foo"):
+            names = folder.split(b"/")
+            above = enter(workspace_rules(IgnoreState(), text), names)
+            below = workspace_rules(IgnoreState(), relative(text, names))
+            for file in ODD_FILES:
+                *over, name = file.split(b"/")
+                one, other = enter(above, over), enter(below, over)
+                for sort in (True, False):
+                    assert one.ignored(name, directory=sort) == other.ignored(name, directory=sort), text
+
+
+def test_odd_rules_rewritten_for_a_directory_below_mean_the_same_there() -> None:
+    assert_rewritten_rules_mean_the_same(ODD_RULES)
+
+
+def enter(rules: Rules, names: Sequence[bytes]) -> Rules:
+    for name in names:
+        rules = rules.child(name)
+    return rules

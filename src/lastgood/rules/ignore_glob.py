@@ -153,6 +153,8 @@ def shapes(elements: Sequence[Element]) -> tuple[Shape, ...]:
     """
     if sum(element != STAR for element in elements) > _LONGEST_NAME:
         return ()
+    if all(isinstance(element, int) and element >= 0 for element in elements):
+        return (Exact(bytes(elements)),)  # type: ignore[arg-type]  # just proven
     runs: list[list[Element]] = [[]]
     for element in elements:
         if element == STAR:

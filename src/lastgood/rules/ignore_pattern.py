@@ -5,7 +5,7 @@ The format is gitignore(5), down to what git does with odd lines; see tests/rule
 
 from __future__ import annotations
 
-from lastgood.rules.ignore_glob import ANY, DEEP, SLASH, STAR, Exact, Suffix, read_class, shapes
+from lastgood.rules.ignore_glob import ANY, DEEP, SLASH, STAR, read_class, shapes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,42 +13,64 @@ if TYPE_CHECKING:
 
     from lastgood.rules.ignore_glob import Element, Shape
 
-    # One way through a path, a segment a name; None stands for any number of names.
+    # One way through a path as it is written, a segment a name; [DEEP] stands for any number of names.
+    Way = list[list[Element]]
+    # The same, ready to match; None stands for any number of names.
     Segment = tuple[Shape, ...] | None
     Route = tuple[Segment, ...]
 
 _SPECIAL = b"*?[\\"
 _BOM = b"\xef\xbb\xbf"
-_ANY_NAME: tuple[Shape, ...] = (Suffix(b""),)
 
 
-class Pattern:
-    """One rule. A floating one fits names at any depth and has only routes of one segment."""
+class Line:
+    """One rule as it is written; a floating one fits names at any depth and has one way of one segment."""
 
-    __slots__ = ("directories_only", "floating", "negative", "routes")
+    __slots__ = ("directories_only", "floating", "negative", "ways")
 
     def __init__(
-        self, routes: Sequence[Route], *, floating: bool, negative: bool, directories_only: bool
+        self, ways: Sequence[Way], *, floating: bool, negative: bool, directories_only: bool
     ) -> None:
-        self.routes = routes
+        self.ways = ways
         self.floating = floating
         self.negative = negative
         self.directories_only = directories_only
 
 
-def parse(text: bytes) -> tuple[Pattern, ...]:
+class Pattern:
+    """One rule, ready to match."""
+
+    __slots__ = ("directories_only", "floating", "negative", "routes")
+
+    def __init__(self, line: Line) -> None:
+        self.routes: tuple[Route, ...] = tuple(_route(way) for way in line.ways)
+        self.floating = line.floating
+        self.negative = line.negative
+        self.directories_only = line.directories_only
+
+
+def _route(way: Way) -> Route:
+    return tuple(None if segment == [DEEP] else shapes(segment) for segment in way)
+
+
+def parse(text: bytes) -> list[Pattern]:
+    """Return the rules of an ignore file in order, ready to match."""
+    return [Pattern(line) for line in read_lines(text)]
+
+
+def read_lines(text: bytes) -> list[Line]:
     """Return the rules of an ignore file in order, without those that can match nothing."""
-    patterns = []
-    for line in text.removeprefix(_BOM).split(b"\n"):
-        if line and line[0] != 0x23:
-            pattern = _parse_line(line)
-            if pattern is not None:
-                patterns.append(pattern)
-    return tuple(patterns)
+    lines = []
+    for written in text.removeprefix(_BOM).split(b"\n"):
+        if written and written[0] != 0x23:
+            line = _read_line(written)
+            if line is not None:
+                lines.append(line)
+    return lines
 
 
-def _parse_line(line: bytes) -> Pattern | None:
-    text = _trim(line.removesuffix(b"\r").partition(b"\0")[0])
+def _read_line(written: bytes) -> Line | None:
+    text = _trim(written.removesuffix(b"\r").partition(b"\0")[0])
     negative = text.startswith(b"!")
     if negative:
         text = text[1:]
@@ -56,10 +78,10 @@ def _parse_line(line: bytes) -> Pattern | None:
     if directories_only:
         text = text[:-1]
     floating = b"/" not in text
-    routes = _floating_routes(text) if floating else _anchored_routes(text.removeprefix(b"/"))
-    if not routes:
+    ways = _floating_ways(text) if floating else _anchored_ways(text.removeprefix(b"/"))
+    if not ways:
         return None
-    return Pattern(routes, floating=floating, negative=negative, directories_only=directories_only)
+    return Line(ways, floating=floating, negative=negative, directories_only=directories_only)
 
 
 def _trim(line: bytes) -> bytes:
@@ -78,32 +100,28 @@ def _plain_length(text: bytes) -> int:
     return len(text)
 
 
-def _floating_routes(text: bytes) -> list[Route]:
-    if not text:
-        return []
-    if _plain_length(text) == len(text):
-        return [((Exact(text),),)]
+def _floating_ways(text: bytes) -> list[Way]:
     elements = _elements(text)
-    if elements is None:
+    if not elements:
         return []
     # Stars that touch are one; without slashes a double one is no more than a single one.
     single = [STAR if element == DEEP else element for element in elements]
-    return [(shapes(single),)]
+    return [[single]]
 
 
-def _anchored_routes(text: bytes) -> list[Route]:
+def _anchored_ways(text: bytes) -> list[Way]:
     plain = _plain_length(text)
     head: list[Element] = list(text[:plain])
     tail = _elements(text[plain:])
     if tail is None:
         return []
     if tail[:1] != [DEEP] or not plain or text[plain - 1] == SLASH:
-        return [_route(head + tail)]
+        return [_way(head + tail)]
     # Git compares the plain beginning of a pattern on its own, and takes the rest as a pattern by
     # itself: a double star right after it therefore counts as one at the start of a segment.
     rest = tail[1:]
     deep: list[Element] = [*head, STAR, SLASH, DEEP, *rest]
-    return [_route(head + rest[1:] if rest else [*head, STAR]), _route(deep)]
+    return [_way(head + rest[1:] if rest else [*head, STAR]), _way(deep)]
 
 
 def _elements(text: bytes) -> list[Element] | None:
@@ -154,19 +172,16 @@ def _read_stars(text: bytes, start: int) -> tuple[list[Element], int]:
     return [STAR], end
 
 
-def _route(elements: Sequence[Element]) -> Route:
-    segments: list[list[Element]] = [[]]
+def _way(elements: Sequence[Element]) -> Way:
+    segments: Way = [[]]
     for element in elements:
         if element == SLASH:
             segments.append([])
         else:
             segments[-1].append(element)
-    route: list[Segment] = []
-    for segment in segments:
-        if segment != [DEEP]:
-            route.append(shapes(segment))
-        elif not route or route[-1] is not None:
-            route.append(None)
-    if route[-1] is None:
-        route.append(_ANY_NAME)
-    return tuple(route)
+    way = [
+        segment
+        for at, segment in enumerate(segments)
+        if segment != [DEEP] or segments[at - 1 : at] != [[DEEP]]
+    ]
+    return [*way, [STAR]] if way[-1] == [DEEP] else way
