@@ -311,11 +311,11 @@ class MemoryEngine:
 
 
 def _blob_id(content: bytes) -> bytes:
-    return sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
+    return bytes(sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest())
 
 
 def _digest(parts: object) -> bytes:
-    return sha1(repr(parts).encode("utf-8", "surrogateescape"), usedforsecurity=False).digest()
+    return bytes(sha1(repr(parts).encode("utf-8", "surrogateescape"), usedforsecurity=False).digest())
 
 
 def _default_mode(entry: Entry) -> int:

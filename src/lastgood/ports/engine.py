@@ -106,10 +106,21 @@ class Fault(Protocol):
     mend it without losing anything.
     """
 
-    file: str
-    oid: bytes | None
-    reason: str
-    mendable: bool
+    @property
+    def file(self) -> str:
+        """Where it is wrong."""
+
+    @property
+    def oid(self) -> bytes | None:
+        """Which object is hit."""
+
+    @property
+    def reason(self) -> str:
+        """What is wrong."""
+
+    @property
+    def mendable(self) -> bool:
+        """Whether nothing is lost."""
 
 
 class Engine(ObjectReader, Protocol):

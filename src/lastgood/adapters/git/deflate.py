@@ -61,7 +61,7 @@ class Deflater:
 
     def __init__(self, draft: Draft) -> None:
         self._draft = draft
-        self._compress = _plain
+        self._compress: Callable[[bytes], bytes] = _plain
         self._total = 0
         self._batch: list[Job] = []
         self._batched = 0

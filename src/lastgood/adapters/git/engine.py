@@ -1,7 +1,11 @@
-"""The git engine: one bare repository, one new pack for each checkpoint."""
+"""The git engine: one bare repository, one new pack for each checkpoint.
+
+What a plain save does not need is imported when it is called for: start-up time is part of a save.
+"""
 
 from __future__ import annotations
 
+from lastgood.adapters.git.files import storage
 from lastgood.adapters.git.objects import Hasher
 from lastgood.adapters.git.pack_write import Draft
 from lastgood.adapters.git.packs import Packs
@@ -11,30 +15,125 @@ from lastgood.adapters.git.writer import GitWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
     from typing import Self
+
+    from lastgood.adapters.git.check import GitFault
+    from lastgood.adapters.git.tool import Git
+
+DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 
 
 class GitEngine(GitReader):
-    """The engine in one folder. ``temporary`` is a folder of the same file system."""
+    """The engine in one folder.
 
-    __slots__ = ("_layout",)
+    ``temporary`` is a folder of the same file system; ``search_path`` says where git may be found
+    (absolute folders only; without git there is no consolidation and no import, all else works).
+    """
 
-    def __init__(self, directory: bytes, *, temporary: bytes) -> None:
+    __slots__ = ("_layout", "_search_path")
+
+    def __init__(
+        self, directory: bytes, *, temporary: bytes, search_path: bytes = DEFAULT_SEARCH_PATH
+    ) -> None:
         self._layout = Layout(directory, temporary=temporary)
+        self._search_path = search_path
         super().__init__(Packs(self._layout.packs), Hasher())
 
     @classmethod
-    def create(cls, directory: bytes, *, temporary: bytes) -> Self:
+    def create(cls, directory: bytes, *, temporary: bytes, search_path: bytes = DEFAULT_SEARCH_PATH) -> Self:
         """Create the repository durably (or complete it) and open it; `Storage`."""
         create(Layout(directory, temporary=temporary))
-        return cls(directory, temporary=temporary)
+        return cls(directory, temporary=temporary, search_path=search_path)
 
     def writer(self) -> GitWriter:
         """Begin a pack."""
-        return GitWriter(self._layout, packs=self.packs, hasher=self.hasher)
+        return self._writer(None)
 
     def resume(self, detached: Mapping[str, object]) -> GitWriter:
-        """Go on with a pack that `GitWriter.detach` handed over."""
-        draft = Draft.resume(self._layout.temporary, detached)
-        return GitWriter(self._layout, packs=self.packs, hasher=self.hasher, draft=draft)
+        """Go on with a pack that `GitWriter.detach` handed over; `Storage`."""
+        try:
+            return self._writer(Draft.resume(self._layout.temporary, detached))
+        except OSError as error:
+            raise storage(error, doing="taking over a pack") from error
+
+    def commits(self) -> Iterator[bytes]:
+        """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out."""
+        from lastgood.adapters.git.reach import checkpoint_commits
+
+        self.stored.refresh()
+        return checkpoint_commits(self)
+
+    def check(self) -> Iterator[GitFault]:
+        """Prove every stored byte and yield each fault; one bad file never hides the others."""
+        from lastgood.adapters.git.check import check
+
+        return check(self._layout, reader=self)
+
+    def repair(self) -> Sequence[str]:
+        """Mend what can be mended, set damaged files aside, and say what was done; `Storage`."""
+        from lastgood.adapters.git.repair import repair
+
+        self.close()
+        done = repair(self._layout, hasher=self.hasher, new_writer=self.writer)
+        self.close()
+        return done
+
+    def packs(self) -> int:
+        """Return how many packs there are."""
+        self.stored.refresh()
+        return len(self.stored.all())
+
+    def stored_bytes(self) -> int:
+        """Return the size of all packs and indexes in bytes."""
+        from lastgood.adapters.git.rewrite import pack_bytes
+
+        self.stored.refresh()
+        return sum(pack_bytes(self._layout, pack.name) for pack in self.stored.all())
+
+    def consolidate(self) -> bool:
+        """Join all packs into one, dropping nothing; False if there was nothing to do or no git."""
+        from lastgood.adapters.git.consolidate import consolidate
+
+        return consolidate(self._layout, reader=self, git=self._git())
+
+    def sweep(self, live: Iterable[bytes]) -> int:
+        """Free every object that no live commit reaches, and return the bytes freed; `Damaged`."""
+        from lastgood.adapters.git.sweep import sweep
+
+        return sweep(self._layout, reader=self, git=self._git(), live=live)
+
+    def collect_leftovers(self) -> int:
+        """Delete temporary files whose writer is gone (proven by its lock), and return their bytes."""
+        from lastgood.adapters.git.leftovers import collect
+
+        return collect(self._layout.temporary)
+
+    def write_tags(self, tags: Mapping[str, bytes]) -> None:
+        """Make the refs exactly these, packed and durable; commits that are not stored get none."""
+        from lastgood.adapters.git.tags import write_tags
+
+        lost = self.missing(tags.values())
+        write_tags(self._layout, {id.encode(): oid for id, oid in tags.items() if oid not in lost})
+
+    def refresh(self) -> None:
+        """Notice packs that other processes published or removed."""
+        self.stored.refresh()
+
+    def close(self) -> None:
+        """Let go of files and maps; they open again when needed."""
+        self.stored.close()
+
+    def _writer(self, draft: Draft | None) -> GitWriter:
+        return GitWriter(
+            self._layout,
+            packs=self.stored,
+            hasher=self.hasher,
+            search_path=self._search_path,
+            draft=draft,
+        )
+
+    def _git(self) -> Git:
+        from lastgood.adapters.git.tool import Git
+
+        return Git(self._layout, search_path=self._search_path)

@@ -58,7 +58,7 @@ def encode_index(entries: Iterable[IndexEntry], *, pack_checksum: bytes) -> byte
 def checksum(body: bytes | mmap.mmap | memoryview) -> bytes:
     """Return the SHA-1 of a whole file's bytes."""
     if len(body) < _MAPPED_FROM_BYTES:
-        return sha1(body, usedforsecurity=False).digest()
+        return bytes(sha1(body, usedforsecurity=False).digest())
     import hashlib
 
     return hashlib.sha1(body, usedforsecurity=False).digest()
@@ -80,7 +80,7 @@ class Index:
         whole = _HEAD_BYTES + 28 * self.count + 8 * self._large + _TRAILER_BYTES
         if self._large < 0 or self._large > self.count or whole != len(content):
             raise ValueError("its size does not fit its number of objects")
-        if any(left > right for left, right in zip(self._fanout, self._fanout[1:], strict=False)):
+        if any(self._fanout[first] > self._fanout[first + 1] for first in range(255)):
             raise ValueError("its fan-out table does not rise")
 
     @classmethod
@@ -106,7 +106,12 @@ class Index:
         with memoryview(self._bytes) as view, view[:-20] as body:
             right = checksum(body) == self._bytes[-20:]
         oids = list(self.oids())
-        return right and all(left < right for left, right in zip(oids, oids[1:], strict=False))
+        return right and all(oids[place - 1] < oids[place] for place in range(1, len(oids)))
+
+    def demand_sound(self) -> None:
+        """Raise ValueError unless the index is sound."""
+        if not self.sound:
+            raise ValueError("its index is damaged")
 
     def find(self, oid: bytes) -> int:
         """Return the offset of an object in the pack, -1 when it is not in it."""

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     Header = tuple[int, int, int, int]
 
 _WINDOW_BYTES = 4096
+_HEADER_WINDOW = 1
 _STEP_BYTES = 1 << 18
 # Git itself makes chains of at most 4,095.
 _DEEPEST = 4096
@@ -31,13 +32,15 @@ _CACHED_LARGEST = 1 << 20
 class PackFile:
     """A pack and its index, opened when first needed. OSError when a file cannot be read."""
 
-    __slots__ = ("_cache", "_cached", "_descriptor", "_index", "name", "path")
+    __slots__ = ("_cache", "_cached", "_descriptor", "_index", "bases", "name", "path")
 
     def __init__(self, folder: bytes, name: bytes) -> None:
         self.name = name
         self.path = folder + b"/" + name
         self._descriptor = -1
         self._index: Index | None = None
+        # Where the bases of deltas are, for a walk over a pack without an index.
+        self.bases: dict[bytes, int] | None = None
         self._cache: dict[int, tuple[int, bytes]] = {}
         self._cached = 0
 
@@ -59,6 +62,11 @@ class PackFile:
         if self._descriptor < 0:
             self._descriptor = os.open(self.path + b".pack", os.O_RDONLY | os.O_CLOEXEC)
         return self._descriptor
+
+    @property
+    def end(self) -> int:
+        """Where the last entry ends if the pack is whole."""
+        return os.fstat(self.descriptor).st_size - 20
 
     def close(self) -> None:
         """Close the pack, and forget what was read of it; it opens again when needed."""
@@ -93,7 +101,8 @@ class PackFile:
             if not 12 <= found < offset:
                 raise ValueError("a delta's base lies outside the pack")
         elif kind == REF_DELTA:
-            found = self.index.find(window[at : at + OID_BYTES])
+            base = window[at : at + OID_BYTES]
+            found = self.index.find(base) if self.bases is None else self.bases.get(base, -1)
             at += OID_BYTES
             if found < 0:
                 raise ValueError("a delta's base is not in the pack")
@@ -101,17 +110,24 @@ class PackFile:
             raise ValueError(f"an entry is of the unknown kind {kind}")
         return (kind, size, found, offset + at), window[at:]
 
+    def kind(self, offset: int) -> int:
+        """Return an object's kind, looking through its deltas."""
+        for _ in range(_DEEPEST):
+            window = os.pread(self.descriptor, _HEADER_WINDOW, offset)
+            if not window:
+                break
+            kind = window[0] >> 4 & 7
+            if kind in KIND_NAMES:
+                return kind
+            (_, _, offset, _), _ = self.header(offset)
+        raise ValueError("a chain of deltas does not end")
+
     def kind_and_size(self, offset: int) -> tuple[int, int]:
         """Return an object's kind and size without making its content."""
         (kind, size, found, start), window = self.header(offset)
         if kind in {OFS_DELTA, REF_DELTA}:
             size = result_size(next(self._inflate(window, start=start, size=size)))
-        seen = 0
-        while kind in {OFS_DELTA, REF_DELTA}:
-            seen += 1
-            if seen > _DEEPEST:
-                raise ValueError("a chain of deltas does not end")
-            (kind, _, found, _), _ = self.header(found)
+            kind = self.kind(found)
         return kind, size
 
     def read(self, offset: int) -> tuple[int, bytes]:

@@ -131,12 +131,12 @@ class Draft:
         assert isinstance(size, int)
         assert isinstance(entries, list)
         if path:
-            draft._file = TemporaryFile.take_over(path)  # noqa: SLF001 - its own class
-            draft._file.rename(fresh_path(folder, PACK_SUFFIX))  # noqa: SLF001 - its own class
-            os.lseek(draft._file.descriptor, 0, os.SEEK_END)  # noqa: SLF001 - its own class
+            draft._file = TemporaryFile.take_over(path)
+            draft._file.rename(fresh_path(folder, PACK_SUFFIX))
+            os.lseek(draft._file.descriptor, 0, os.SEEK_END)
         elif memory:
-            draft._buffer.append(memory)  # noqa: SLF001 - its own class
-            draft._buffered = len(memory)  # noqa: SLF001 - its own class
+            draft._buffer.append(memory)
+            draft._buffered = len(memory)
         draft.size = size
         draft.entries = list(entries)
         return draft

@@ -5,7 +5,6 @@ from __future__ import annotations
 from lastgood.adapters.git.commits import MANIFEST, MODES, STATE, WORKSPACE, commit_tree
 from lastgood.adapters.git.files import storage, write_all
 from lastgood.adapters.git.objects import BLOB, COMMIT, KIND_NAMES, TREE, Hasher
-from lastgood.adapters.git.packs import Packs
 from lastgood.adapters.git.trees import BELOW_PREFIX, TABLE_NAME, decode_tree, join_entries
 from lastgood.errors import Damaged
 from lastgood.model.tree import Entry, TreeId
@@ -16,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping
 
     from lastgood.adapters.git.pack_read import PackFile
+    from lastgood.adapters.git.packs import Packs
     from lastgood.adapters.git.trees import Row
 
 _HINT = "run `lastgood verify --repair`"
@@ -34,10 +34,10 @@ class Contents(Value):
 class GitReader:
     """The reading half of the engine."""
 
-    __slots__ = ("hasher", "packs")
+    __slots__ = ("hasher", "stored")
 
     def __init__(self, packs: Packs, hasher: Hasher) -> None:
-        self.packs = packs
+        self.stored = packs
         self.hasher = hasher
 
     def read_blob(self, oid: bytes) -> bytes:
@@ -63,7 +63,7 @@ class GitReader:
         reason = ""
         for pack, offset in self._places(oid):
             try:
-                self.packs.opened(pack)
+                self.stored.opened(pack)
                 kind, size = pack.kind_and_size(offset)
             except (OSError, ValueError) as error:
                 reason = reason or _reason(pack, error)
@@ -91,10 +91,10 @@ class GitReader:
 
     def missing(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which nothing is stored (an index look-up, not a proof of content)."""
-        holds = self.packs.holds
+        holds = self.stored.holds
         lacking = {oid for oid in oids if not holds(oid)}
-        if lacking and self.packs.changed():
-            self.packs.refresh()
+        if lacking and self.stored.changed():
+            self.stored.refresh()
             lacking = {oid for oid in lacking if not holds(oid)}
         return lacking
 
@@ -127,7 +127,7 @@ class GitReader:
         reason = ""
         for pack, offset in self._places(oid):
             try:
-                self.packs.opened(pack)
+                self.stored.opened(pack)
                 found, content = pack.read(offset)
             except (OSError, ValueError) as error:
                 reason = reason or _reason(pack, error)
@@ -141,14 +141,14 @@ class GitReader:
         raise self._damaged(oid, reason)
 
     def _places(self, oid: bytes) -> Iterator[tuple[PackFile, int]]:
-        yield from self.packs.find(oid)
-        if self.packs.changed():
-            self.packs.refresh()
-            yield from self.packs.find(oid)
+        yield from self.stored.find(oid)
+        if self.stored.changed():
+            self.stored.refresh()
+            yield from self.stored.find(oid)
 
     def _stream(self, pack: PackFile, offset: int, *, oid: bytes) -> tuple[int, Iterator[bytes]] | None:
         try:
-            self.packs.opened(pack)
+            self.stored.opened(pack)
             streamed = pack.stream(offset)
         except (OSError, ValueError):
             return None
@@ -169,7 +169,7 @@ class GitReader:
 
     def _damaged(self, oid: bytes, reason: str) -> Damaged:
         unreadable = [
-            f"{name.decode('utf-8', 'replace')}.idx: {why}" for name, why in self.packs.unreadable.items()
+            f"{name.decode('utf-8', 'replace')}.idx: {why}" for name, why in self.stored.unreadable.items()
         ]
         reason = reason or "; ".join(["nothing stored has this id", *unreadable])
         return Damaged(

@@ -42,6 +42,7 @@ CONFIG = (
     "[gc]\n"
     "\tauto = 0\n"
     "\tpruneExpire = never\n"
+    "\twriteCommitGraph = false\n"
     "[maintenance]\n"
     "\tauto = false\n"
     "[fsck]\n" + "".join(f"\t{name} = ignore\n" for name in _IGNORED)
@@ -67,10 +68,10 @@ class Layout:
 def create(layout: Layout) -> None:
     """Create the repository durably, or complete one that was half created; `Storage`."""
     try:
-        _folder(layout.temporary)
-        _folder(layout.root)
+        ensure_folder(layout.temporary)
+        ensure_folder(layout.root)
         for name in _FOLDERS:
-            _folder(layout.root + b"/" + name)
+            ensure_folder(layout.root + b"/" + name)
         for name, content in ((b"config", CONFIG), (b"HEAD", HEAD)):
             if not os.path.lexists(layout.root + b"/" + name):
                 write_whole(layout, name, content)
@@ -94,7 +95,8 @@ def write_whole(layout: Layout, name: bytes, content: bytes) -> None:
         file.discard()
 
 
-def _folder(path: bytes) -> None:
+def ensure_folder(path: bytes) -> None:
+    """Create a private folder unless there is one; OSError."""
     try:
         os.mkdir(path, DIRECTORY_MODE)
     except FileExistsError:

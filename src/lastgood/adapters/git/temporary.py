@@ -9,7 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 
-from lastgood.adapters.git.files import FILE_MODE, unlink_quietly
+from lastgood.adapters.git.files import DIRECTORY_MODE, FILE_MODE, unlink_quietly
 from lastgood.errors import Storage
 
 PREFIX = b"engine-"
@@ -74,3 +74,47 @@ class TemporaryFile:
         if self.descriptor >= 0:
             unlink_quietly(self.path)
             self.close()
+
+
+class TemporaryFolder:
+    """A folder for another program's files, locked as long as it is open."""
+
+    __slots__ = ("_descriptor", "path")
+
+    def __init__(self, folder: bytes) -> None:
+        """Create and lock a folder under a name of its own; OSError when that cannot be."""
+        while True:
+            self.path = fresh_path(folder, b".folder")
+            os.mkdir(self.path, DIRECTORY_MODE)
+            try:
+                self._descriptor = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            except FileNotFoundError:
+                continue
+            fcntl.flock(self._descriptor, fcntl.LOCK_SH)
+            if os.path.lexists(self.path):
+                return
+            os.close(self._descriptor)
+
+    def adopt(self, name: bytes) -> TemporaryFile:
+        """Open a file that the other program wrote, and make it private."""
+        path = self.path + b"/" + name
+        os.chmod(path, FILE_MODE)
+        return TemporaryFile(path, os.open(path, _FLAGS))
+
+    def discard(self) -> None:
+        """Delete the folder with all that is in it."""
+        remove_tree(self.path)
+        os.close(self._descriptor)
+
+
+def remove_tree(path: bytes) -> int:
+    """Delete a folder of ours with all that is in it, links as links, and return the bytes of its files."""
+    freed = 0
+    for entry in os.scandir(path):
+        if entry.is_dir(follow_symlinks=False):
+            freed += remove_tree(entry.path)
+        else:
+            freed += entry.stat(follow_symlinks=False).st_size
+            os.unlink(entry.path)
+    os.rmdir(path)
+    return freed

@@ -31,10 +31,24 @@ _WHOLE_BYTES = 4 << 20
 class GitWriter:
     """One pack in the making, used by one thread. Full or broken disks raise `Storage`."""
 
-    __slots__ = ("_closed", "_deflater", "_draft", "_hasher", "_known", "_layout", "_packs")
+    __slots__ = (
+        "_closed",
+        "_deflater",
+        "_distrusted",
+        "_draft",
+        "_hasher",
+        "_known",
+        "_layout",
+        "_packs",
+        "_search_path",
+    )
 
-    def __init__(self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: Draft | None = None) -> None:
+    def __init__(
+        self, layout: Layout, *, packs: Packs, hasher: Hasher, search_path: bytes, draft: Draft | None = None
+    ) -> None:
         packs.refresh()
+        self._search_path = search_path
+        self._distrusted: frozenset[bytes] = frozenset()
         self._layout = layout
         self._packs = packs
         self._hasher = hasher
@@ -96,7 +110,7 @@ class GitWriter:
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
         oid = self._hasher.object_id(kind, content)
-        if oid in self._known or self._packs.holds(oid):
+        if oid in self._known or self._stored(oid):
             return oid
         self._known.add(oid)
         try:
@@ -107,7 +121,33 @@ class GitWriter:
 
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
         """Copy blobs out of another git object directory, and return the ids that are now stored."""
-        return set()
+        if self._closed:
+            raise Internal("the pack is published or abandoned already", hint="report this")
+        wanted = set(oids)
+        there = {oid for oid in wanted if oid in self._known or self._packs.holds(oid)}
+        if len(there) < len(wanted):
+            there |= self._import(objects, wanted - there)
+        return there
+
+    def _import(self, objects: bytes, oids: set[bytes]) -> set[bytes]:
+        from lastgood.adapters.git.imports import BlobImport
+        from lastgood.adapters.git.tool import Git
+
+        git = Git(self._layout, search_path=self._search_path)
+        if not git.found:
+            return set()
+        try:
+            self._deflater.drain()
+        except OSError as error:
+            raise self._failed(error) from error
+        work = BlobImport(self._layout, git=git, draft=self._draft, hasher=self._hasher, objects=objects)
+        copied = work.run(oids)
+        self._known |= copied
+        return copied
+
+    def distrust(self, packs: frozenset[bytes]) -> None:
+        """Store again what only damaged packs hold."""
+        self._distrusted = packs
 
     def publish(self, *, durable: bool = True) -> None:
         """Make everything added readable; when it returns, it survives a power cut (unless not durable).
@@ -147,6 +187,11 @@ class GitWriter:
         except OSError as error:
             raise self._failed(error) from error
 
+    def _stored(self, oid: bytes) -> bool:
+        if not self._distrusted:
+            return self._packs.holds(oid)
+        return any(pack.name not in self._distrusted for pack, _ in self._packs.find(oid))
+
     def _stream(self, descriptor: int, size: int) -> bytes:
         oid = b""
         draft = self._draft
@@ -156,7 +201,7 @@ class GitWriter:
             try:
                 oid, crc = self._stream_entry(descriptor, size)
             finally:
-                if not oid or oid in self._known or self._packs.holds(oid):
+                if not oid or oid in self._known or self._stored(oid):
                     draft.cut(start)
                 else:
                     self._known.add(oid)

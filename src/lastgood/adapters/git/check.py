@@ -1,0 +1,225 @@
+"""Proves every stored byte: checksums of files, ids of objects, and that nothing needed is missing."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from lastgood.adapters.git.commits import commit_tree
+from lastgood.adapters.git.files import pieces
+from lastgood.adapters.git.objects import COMMIT
+from lastgood.adapters.git.pack_read import PackFile
+from lastgood.adapters.git.prove import prove_object
+from lastgood.adapters.git.reach import checkpoint_commits
+from lastgood.adapters.git.repository import CONFIG, HEAD
+from lastgood.adapters.git.rewrite import DERIVED_SUFFIXES
+from lastgood.adapters.git.scan import pack_checksum, walk_pack
+from lastgood.adapters.git.tags import read_tags
+from lastgood.adapters.git.trees import SUBTREE
+from lastgood.errors import Damaged
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lastgood.adapters.git.idx import IndexEntry
+    from lastgood.adapters.git.objects import Hasher
+    from lastgood.adapters.git.reader import GitReader
+    from lastgood.adapters.git.repository import Layout
+
+# Files that git may put into the folder of packs; none holds anything of its own.
+_GITS_OWN = (*DERIVED_SUFFIXES, b".keep", b".promisor")
+_PACK_DIGITS = 40
+
+
+class GitFault(Value):
+    """One thing wrong in the repository."""
+
+    file: str
+    oid: bytes | None
+    reason: str
+    mendable: bool
+
+
+class PackState:
+    """What became of one pack's two files."""
+
+    __slots__ = ("bad", "entries", "idx_fault", "name", "pack_fault")
+
+    def __init__(self, name: bytes) -> None:
+        self.name = name
+        self.idx_fault = ""
+        self.pack_fault = ""
+        # The objects that it should hold, as far as can be told, and what is wrong with some.
+        self.entries: list[IndexEntry] = []
+        self.bad: dict[bytes, str] = {}
+
+    @property
+    def sound(self) -> bool:
+        """Whether nothing is wrong."""
+        return not (self.idx_fault or self.pack_fault or self.bad)
+
+
+def check(layout: Layout, *, reader: GitReader) -> Iterator[GitFault]:
+    """Yield each fault of the repository; one bad file never hides the others."""
+    for file, reason in top_faults(layout):
+        yield GitFault(file=file, oid=None, reason=reason, mendable=True)
+    names, extra = pack_names(layout)
+    for name in extra:
+        reason = "it does not belong here"
+        yield GitFault(file=_shown(name), oid=None, reason=reason, mendable=True)
+    states = [examine(layout, name, reader.hasher) for name in names]
+    stored = {oid for state in states for oid, _, _ in state.entries}
+    sound = {oid for state in states for oid, _, _ in state.entries if oid not in state.bad}
+    for state in states:
+        yield from _pack_faults(state, sound)
+    yield from _missing(reader, stored)
+
+
+def top_faults(layout: Layout) -> list[tuple[str, str]]:
+    """Return what is wrong with the repository's own few files."""
+    faults = []
+    for name, content in (("config", CONFIG), ("HEAD", HEAD)):
+        try:
+            with open(layout.root + b"/" + name.encode(), "rb") as stream:
+                if stream.read() != content:
+                    faults.append((name, "it is not as it was written"))
+        except OSError as error:
+            faults.append((name, error.strerror or "it cannot be read"))
+    try:
+        read_tags(layout)
+    except (OSError, ValueError) as error:
+        faults.append(("packed-refs", str(error)))
+    return faults
+
+
+def pack_names(layout: Layout) -> tuple[list[bytes], list[bytes]]:
+    """Return the names of packs, whole or not, and of files that do not belong beside them."""
+    names: set[bytes] = set()
+    extra = []
+    try:
+        found = sorted(os.listdir(layout.packs))
+    except FileNotFoundError:
+        return [], []
+    for file in found:
+        stem, suffix = os.path.splitext(file)
+        if suffix in {b".pack", b".idx"} and stem.startswith(b"pack-") and len(stem) == 5 + _PACK_DIGITS:
+            names.add(stem)
+        elif suffix not in _GITS_OWN and not file.startswith(b"multi-pack-index"):
+            extra.append(file)
+    return sorted(names), extra
+
+
+def examine(layout: Layout, name: bytes, hasher: Hasher) -> PackState:
+    """Prove one pack and its index."""
+    state = PackState(name)
+    pack = PackFile(layout.packs, name)
+    try:
+        checksum = pack_checksum(pack)
+    except OSError as error:
+        state.pack_fault = error.strerror or "it cannot be read"
+        checksum = None
+    else:
+        state.pack_fault = "" if checksum else "its checksum is wrong"
+    claimed = _claimed(pack, state, checksum)
+    if state.idx_fault and checksum:
+        state.entries, walked = walk_pack(pack, hasher)
+        state.pack_fault = walked
+    else:
+        state.entries = claimed
+        _prove(pack, state, hasher)
+    pack.close()
+    return state
+
+
+def _claimed(pack: PackFile, state: PackState, checksum: bytes | None) -> list[IndexEntry]:
+    """Return what the index says, noting what is wrong with it."""
+    try:
+        index = pack.index
+        if not index.sound:
+            state.idx_fault = "its checksum is wrong"
+        elif checksum and index.pack_checksum != checksum:
+            state.idx_fault = "it belongs to another pack"
+        return index.entries()
+    except OSError as error:
+        state.idx_fault = error.strerror or "it cannot be read"
+    except ValueError as error:
+        state.idx_fault = str(error)
+    return []
+
+
+def _prove(pack: PackFile, state: PackState, hasher: Hasher) -> None:
+    order = sorted((offset, crc, oid) for oid, crc, offset in state.entries)
+    try:
+        last = pack.end
+    except OSError as error:
+        state.bad = {oid: error.strerror or "it cannot be read" for _, _, oid in order}
+        return
+    for place, (offset, crc, oid) in enumerate(order):
+        fault = prove_object(pack, offset, oid=oid, hasher=hasher)
+        end = order[place + 1][0] if place + 1 < len(order) else last
+        if not fault and not state.idx_fault and _crc(pack, offset, end) != crc:
+            state.pack_fault = state.pack_fault or "an entry's CRC is wrong"
+        if fault:
+            state.bad[oid] = fault
+
+
+def _crc(pack: PackFile, start: int, end: int) -> int:
+    crc = 0
+    for piece in pieces(pack.descriptor, start=start, end=end):
+        crc = zlib.crc32(piece, crc)
+    return crc
+
+
+def _pack_faults(state: PackState, sound: set[bytes]) -> Iterator[GitFault]:
+    saved = state.bad.keys() <= sound
+    name = _shown(state.name)
+    if state.idx_fault:
+        whole = not state.pack_fault
+        yield GitFault(file=name + ".idx", oid=None, reason=state.idx_fault, mendable=whole)
+    if state.pack_fault:
+        told = bool(state.entries) and not state.idx_fault
+        yield GitFault(file=name + ".pack", oid=None, reason=state.pack_fault, mendable=told and saved)
+    for oid, reason in state.bad.items():
+        yield GitFault(file=name + ".pack", oid=oid, reason=reason, mendable=oid in sound)
+
+
+def _missing(reader: GitReader, stored: set[bytes]) -> Iterator[GitFault]:
+    seen: set[bytes] = set()
+    reader.stored.refresh()
+    for commit in _commits(reader, stored):
+        for oid, needed_by in _walk(reader, commit, seen):
+            if oid not in stored:
+                reason = f"it is missing, and {needed_by.hex()} needs it"
+                yield GitFault(file="objects", oid=oid, reason=reason, mendable=False)
+
+
+def _commits(reader: GitReader, stored: set[bytes]) -> Iterator[bytes]:
+    return (oid for oid in checkpoint_commits(reader) if oid in stored)
+
+
+def _walk(reader: GitReader, commit: bytes, seen: set[bytes]) -> Iterator[tuple[bytes, bytes]]:
+    """Yield each object below a commit that was not seen before, with the one that names it."""
+    waiting = [commit_tree(reader.read_object(commit, kind=COMMIT))]
+    yield waiting[0], commit
+    while waiting:
+        tree = waiting.pop()
+        if tree in seen:
+            continue
+        seen.add(tree)
+        try:
+            rows = reader.tree_rows(tree)
+        except Damaged:
+            continue
+        for mode, _, oid in rows:
+            if mode == SUBTREE:
+                waiting.append(oid)
+            if oid not in seen:
+                yield oid, tree
+            if mode != SUBTREE:
+                seen.add(oid)
+
+
+def _shown(name: bytes) -> str:
+    return name.decode("utf-8", "backslashreplace")

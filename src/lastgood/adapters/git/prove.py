@@ -1,0 +1,27 @@
+"""Proves stored objects by their ids."""
+
+from __future__ import annotations
+
+from lastgood.adapters.git.objects import KIND_NAMES
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.adapters.git.objects import Hasher
+    from lastgood.adapters.git.pack_read import PackFile
+
+
+def prove_object(pack: PackFile, offset: int, *, oid: bytes, hasher: Hasher) -> str:
+    """Return what is wrong with an object, empty when nothing is; in bounded memory but for deltas."""
+    try:
+        streamed = pack.stream(offset)
+        if streamed is None:
+            found = hasher.object_id(*pack.read(offset))
+        else:
+            kind, size, content = streamed
+            running = hasher.begin(b"%b %d\0" % (KIND_NAMES[kind], size), size=size)
+            for piece in content:
+                running.update(piece)
+            found = running.digest()
+    except (OSError, ValueError) as error:
+        return str(error)
+    return "" if found == oid else "its bytes are not what they were"

@@ -1,0 +1,64 @@
+"""Finds what commits need: every object below them, each with a file name."""
+
+from __future__ import annotations
+
+from lastgood.adapters.git.commits import commit_tree
+from lastgood.adapters.git.objects import COMMIT
+from lastgood.adapters.git.trees import SUBTREE
+from lastgood.errors import Damaged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+    from lastgood.adapters.git.pack_read import PackFile
+    from lastgood.adapters.git.reader import GitReader
+
+
+def reachable(reader: GitReader, commits: Iterable[bytes]) -> dict[bytes, bytes]:
+    """Return every object that commits reach, with a name; `Damaged` if one cannot be told."""
+    names: dict[bytes, bytes] = {}
+    for commit in commits:
+        content = reader.read_object(commit, kind=COMMIT)
+        names[commit] = b""
+        try:
+            waiting = [commit_tree(content)]
+        except ValueError as error:
+            raise Damaged(f"commit {commit.hex()}: {error}", hint="run `lastgood verify`") from error
+        names.setdefault(waiting[0], b"")
+        while waiting:
+            for mode, name, oid in reader.tree_rows(waiting.pop()):
+                if mode == SUBTREE and oid not in names:
+                    waiting.append(oid)
+                names.setdefault(oid, name)
+    return names
+
+
+def checkpoint_commits(reader: GitReader) -> Iterator[bytes]:
+    """Yield every checkpoint commit that can be read, once."""
+    seen: set[bytes] = set()
+    for pack in list(reader.stored.all()):
+        try:
+            reader.stored.opened(pack)
+            found = [oid for oid, _, offset in pack.index.entries() if _is_commit(pack, offset)]
+        except (OSError, ValueError):
+            continue
+        for oid in found:
+            if oid not in seen and _is_checkpoint(reader, oid):
+                seen.add(oid)
+                yield oid
+
+
+def _is_commit(pack: PackFile, offset: int) -> bool:
+    try:
+        return pack.kind(offset) == COMMIT
+    except (OSError, ValueError):
+        return False
+
+
+def _is_checkpoint(reader: GitReader, oid: bytes) -> bool:
+    try:
+        commit_tree(reader.read_object(oid, kind=COMMIT))
+    except (Damaged, ValueError):
+        return False
+    return True

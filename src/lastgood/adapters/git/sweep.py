@@ -1,0 +1,111 @@
+"""Frees what no live commit reaches."""
+
+from __future__ import annotations
+
+from lastgood.adapters.git.deflate import Deflater
+from lastgood.adapters.git.files import pieces, storage
+from lastgood.adapters.git.pack_write import Draft
+from lastgood.adapters.git.prove import prove_object
+from lastgood.adapters.git.publish import publish_draft
+from lastgood.adapters.git.reach import reachable
+from lastgood.adapters.git.rewrite import pack_bytes, remove_packs, write_pack
+from lastgood.adapters.git.tags import keep_tags
+from lastgood.errors import Damaged
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lastgood.adapters.git.pack_read import PackFile
+    from lastgood.adapters.git.reader import GitReader
+    from lastgood.adapters.git.repository import Layout
+    from lastgood.adapters.git.tool import Git
+
+# Larger entries are copied as they lie in the pack.
+_WHOLE_BYTES = 4 << 20
+
+
+def sweep(layout: Layout, *, reader: GitReader, git: Git, live: Iterable[bytes]) -> int:
+    """Keep only what live commits reach and return the bytes freed.
+
+    `Damaged` if one of them cannot be kept whole: then nothing is freed at all.
+    """
+    reader.stored.refresh()
+    packs = list(reader.stored.all())
+    commits = set(live)
+    names = reachable(reader, commits)
+    lost = reader.missing(names)
+    if lost:
+        raise _refusal(f"{len(lost)} objects that checkpoints need are missing", sorted(lost))
+    if not _any_dead(packs, names):
+        return 0
+    keep_tags(layout, commits)
+    kept = b""
+    if names:
+        kept = write_pack(layout, git, names=names) if git.found else _copy_pack(layout, reader, names)
+    freed = remove_packs(layout, packs, kept=kept)
+    reader.stored.refresh()
+    return max(freed - pack_bytes(layout, kept), 0) if kept else freed
+
+
+def _any_dead(packs: list[PackFile], names: dict[bytes, bytes]) -> bool:
+    dead = False
+    for pack in packs:
+        try:
+            pack.index.demand_sound()
+        except (OSError, ValueError) as error:
+            raise _refusal(f"{pack.name.decode()}: {error}", []) from error
+        dead = dead or any(oid not in names for oid in pack.index.oids())
+    return dead
+
+
+def _copy_pack(layout: Layout, reader: GitReader, names: Iterable[bytes]) -> bytes:
+    """Publish a pack of some objects without git, each proven on the way in and again in the new pack."""
+    draft = Draft(layout.temporary)
+    deflater = Deflater(draft)
+    try:
+        for oid in names:
+            _copy_object(reader, oid, draft=draft, deflater=deflater)
+        deflater.drain()
+        name = publish_draft(draft, layout, durable=True)
+    except OSError as error:
+        raise storage(error, doing="sweeping") from error
+    finally:
+        deflater.stop()
+        draft.discard()
+    reader.stored.refresh()
+    new = next(pack for pack in reader.stored.all() if pack.name == name)
+    for oid in names:
+        fault = prove_object(new, new.index.find(oid), oid=oid, hasher=reader.hasher)
+        if fault:
+            raise _refusal(f"the new pack is wrong ({fault}); the old ones stay", [oid])
+    return name
+
+
+def _copy_object(reader: GitReader, oid: bytes, *, draft: Draft, deflater: Deflater) -> None:
+    fault = "nothing stored has this id"
+    for pack, offset in reader.stored.find(oid):
+        reader.stored.opened(pack)
+        fault = prove_object(pack, offset, oid=oid, hasher=reader.hasher)
+        if fault:
+            continue
+        if pack.stream(offset) is None or pack.kind_and_size(offset)[1] < _WHOLE_BYTES:
+            kind, content = pack.read(offset)
+            deflater.add(kind, oid, content)
+            return
+        deflater.drain()
+        crc, start = next((crc, at) for row, crc, at in pack.index.entries() if row == oid)
+        end = min((at for _, _, at in pack.index.entries() if at > start), default=pack.end)
+        draft.entries.append((oid, crc, draft.size))
+        for piece in pieces(pack.descriptor, start=start, end=end):
+            draft.add_piece(piece)
+        return
+    raise _refusal(f"object {oid.hex()}: {fault}", [oid])
+
+
+def _refusal(reason: str, oids: list[bytes]) -> Damaged:
+    return Damaged(
+        f"nothing was freed: {reason}",
+        hint="run `lastgood verify --repair`",
+        details={"objects": [oid.hex() for oid in oids[:10]]},
+    )

@@ -1,0 +1,105 @@
+"""Runs git where git is better: sealed off from the user's settings, the workspace and the network."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.git.files import storage
+from lastgood.adapters.git.temporary import TemporaryFile
+from lastgood.errors import Damaged, LastgoodError, Storage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from lastgood.adapters.git.repository import Layout
+
+_SEALED = {
+    b"LC_ALL": b"C",
+    b"HOME": b"/nonexistent",
+    b"GIT_CONFIG_NOSYSTEM": b"1",
+    b"GIT_CONFIG_GLOBAL": b"/dev/null",
+    b"GIT_ATTR_NOSYSTEM": b"1",
+    b"GIT_TERMINAL_PROMPT": b"0",
+    b"GIT_OPTIONAL_LOCKS": b"0",
+    b"GIT_NO_LAZY_FETCH": b"1",
+    b"GIT_NO_REPLACE_OBJECTS": b"1",
+}
+_SETTINGS = (
+    b"-c",
+    b"pack.packSizeLimit=0",
+    b"-c",
+    b"pack.writeReverseIndex=false",
+    b"-c",
+    b"core.fsync=none",
+    b"-c",
+    b"core.fsmonitor=false",
+)
+_ERROR_BYTES = 2000
+
+
+class Git:
+    """The git program, found once in absolute folders only."""
+
+    __slots__ = ("_layout", "_path", "_program")
+
+    def __init__(self, layout: Layout, *, search_path: bytes) -> None:
+        folders = [folder for folder in search_path.split(b":") if folder.startswith(b"/")]
+        self._layout = layout
+        self._path = b":".join(folders)
+        programs = [folder + b"/git" for folder in folders]
+        self._program = next((path for path in programs if os.access(path, os.X_OK)), b"")
+
+    @property
+    def found(self) -> bool:
+        """Whether there is a git to run."""
+        return bool(self._program)
+
+    def run(
+        self,
+        arguments: Sequence[bytes],
+        *,
+        feed: Iterable[bytes] = (),
+        output: int | None = None,
+        environment: dict[bytes, bytes] | None = None,
+    ) -> bytes:
+        """Run a git command in our repository and return what it printed, unless ``output`` takes it.
+
+        `Storage` or `Damaged` when it fails, with its own words.
+        """
+        files: list[TemporaryFile] = []
+        try:
+            files.extend(TemporaryFile.create(self._layout.temporary, b".git") for _ in range(3))
+            given, printed, complaint = (file.descriptor for file in files)
+            with open(given, "wb", closefd=False) as stream:
+                stream.writelines(feed)
+            os.lseek(given, 0, os.SEEK_SET)
+            status = self._spawn(
+                arguments, (given, printed if output is None else output, complaint), environment or {}
+            )
+            if status != 0:
+                raise _refused(arguments[0], status, os.pread(complaint, _ERROR_BYTES, 0))
+            return os.pread(printed, os.fstat(printed).st_size, 0)
+        except OSError as error:
+            raise storage(error, doing="running git") from error
+        finally:
+            for file in files:
+                file.discard()
+
+    def _spawn(
+        self, arguments: Sequence[bytes], streams: tuple[int, int, int], extra: dict[bytes, bytes]
+    ) -> int:
+        sealed = _SEALED | {b"PATH": self._path, b"GIT_DIR": self._layout.root} | extra
+        actions = [(os.POSIX_SPAWN_DUP2, descriptor, place) for place, descriptor in enumerate(streams)]
+        command = (self._program, *_SETTINGS, *arguments)
+        child = os.posix_spawn(self._program, command, sealed, file_actions=actions)
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+def _refused(command: bytes, status: int, complaint: bytes) -> LastgoodError:
+    words = complaint.decode("utf-8", "replace").strip()
+    message = f"git {command.decode()} failed ({status}): {words}"
+    details: dict[str, object] = {"status": status}
+    if status < 0 or b"No space" in complaint or b"Input/output" in complaint:
+        return Storage(message, hint="nothing was changed; mend that and try again", details=details)
+    return Damaged(message, hint="nothing was changed; run `lastgood verify --repair`", details=details)
