@@ -9,10 +9,23 @@ from lastgood.rules.ignore import UNREADABLE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.rules.ignore import Text
+    from lastgood.rules.ignore import Text, Unreadable
 
 _ABSENT = (FileNotFoundError, NotADirectoryError)
 _CHUNK = 1 << 20
+
+
+def open_file(path: bytes, *, follow: bool = True) -> int | Unreadable | None:
+    """Open a regular file for reading; None if there is none, `UNREADABLE` if it cannot be known."""
+    try:
+        # Asked first, because merely opening a device can have effects.
+        if not stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
+            return UNREADABLE
+        return os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW))
+    except _ABSENT:
+        return None
+    except (OSError, ValueError):
+        return UNREADABLE
 
 
 def read_file(path: bytes, *, limit: int, follow: bool = True) -> Text:
@@ -20,17 +33,9 @@ def read_file(path: bytes, *, limit: int, follow: bool = True) -> Text:
 
     Whatever is no regular file, or larger than ``limit`` bytes, is unreadable; never waits on a pipe.
     """
-    try:
-        # Asked first, because merely opening a device can have effects.
-        if not stat.S_ISREG(os.stat(path, follow_symlinks=follow).st_mode):
-            return UNREADABLE
-        descriptor = os.open(
-            path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow else os.O_NOFOLLOW)
-        )
-    except _ABSENT:
-        return None
-    except (OSError, ValueError):
-        return UNREADABLE
+    descriptor = open_file(path, follow=follow)
+    if not isinstance(descriptor, int):
+        return descriptor
     try:
         return read_descriptor(descriptor, limit=limit)
     finally:

@@ -1,0 +1,270 @@
+"""The project's index: which paths it tracks, and what it knows of them (gitformat-index(5))."""
+
+from __future__ import annotations
+
+import os
+from _struct import Struct
+
+from lastgood.adapters.project.files import open_file, read_descriptor, read_file
+from lastgood.names import ancestors, join
+from lastgood.rules.ignore import Unreadable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from typing import TypeAlias
+
+    from lastgood.adapters.project.repository import Repository
+
+    # Modification and change time (ns), inode, size, mode, object id, flags (the extended ones shifted).
+    Fact: TypeAlias = "tuple[int, int, int, int, int, bytes, int]"
+
+_LIMIT = 1 << 30
+_HEADER = Struct(">4sII")
+_LENGTH = Struct(">I")
+_STAT = Struct(">10I")
+_STAT_BYTES = 40
+_SECOND = 1_000_000_000
+_EXTENDED = 0x4000
+
+
+class UnknownIndex:
+    """Stands for an index that exists and cannot be understood: any path may be a tracked one."""
+
+    __slots__ = ("reason",)
+
+    def __init__(self, reason: str) -> None:
+        self.reason = reason
+
+
+class _Damage(Exception):  # never leaves this module
+    pass
+
+
+class Index:
+    """What one reading of an index found; entries outside the workspace are left out.
+
+    ``places`` are the offsets of the entries by path. ``attributes_above`` are the tracked attributes
+    files between the top of the repository and the workspace, as paths from the top.
+    ``written_ns`` is the time of the index file; an entry that is not older is racy. ``whole`` is
+    False for a split index: its paths then are more than are tracked now, and prove nothing.
+    """
+
+    __slots__ = (
+        "_data",
+        "_digest_size",
+        "_directories",
+        "_tracked",
+        "attributes_above",
+        "places",
+        "whole",
+        "written_ns",
+    )
+
+    def __init__(
+        self,
+        data: bytes,
+        places: dict[bytes, int],
+        *,
+        repository: Repository,
+        written_ns: int,
+        whole: bool,
+    ) -> None:
+        self._data = data
+        self._digest_size = repository.digest_size
+        self._tracked: frozenset[bytes] | None = None
+        self._directories: frozenset[bytes] | None = None
+        self.places = _below(places, repository.prefix)
+        self.attributes_above = tuple(path for path in attributes_above(repository.prefix) if path in places)
+        self.written_ns = written_ns
+        self.whole = whole
+
+    @property
+    def tracked(self) -> frozenset[bytes]:
+        """The tracked paths, relative to the workspace; a submodule's is that of its directory."""
+        if self._tracked is None:
+            self._tracked = frozenset(self.places)
+        return self._tracked
+
+    @property
+    def tracked_directories(self) -> frozenset[bytes]:
+        """The directories above tracked paths, without the workspace itself."""
+        if self._directories is None:
+            found: set[bytes] = set()
+            for path in self.places:
+                above = path.rpartition(b"/")[0]
+                while above and above not in found:
+                    found.add(above)
+                    above = above.rpartition(b"/")[0]
+            self._directories = frozenset(found)
+        return self._directories
+
+    def fact(self, path: bytes) -> Fact | None:
+        """Return what the index knows of a path."""
+        at = self.places.get(path)
+        if at is None or not self.whole:
+            return None
+        ctime, ctime_ns, mtime, mtime_ns, _dev, inode, mode, _uid, _gid, size = _STAT.unpack_from(
+            self._data, at
+        )
+        end = at + _STAT_BYTES + self._digest_size
+        flags = self._data[end] << 8 | self._data[end + 1]
+        if flags & _EXTENDED:
+            flags |= (self._data[end + 2] << 8 | self._data[end + 3]) << 16
+        oid = self._data[at + _STAT_BYTES : end]
+        return mtime * _SECOND + mtime_ns, ctime * _SECOND + ctime_ns, inode, size, mode, oid, flags
+
+
+def read_index(repository: Repository) -> Index | UnknownIndex:
+    """Return the index of a worktree; one without entries if there is none."""
+    descriptor = open_file(repository.git_dir + b"/index")
+    if descriptor is None:
+        return Index(b"", {}, repository=repository, written_ns=0, whole=True)
+    if isinstance(descriptor, Unreadable):
+        return UnknownIndex("the index cannot be opened")
+    try:
+        written_ns = os.fstat(descriptor).st_mtime_ns
+        data = read_descriptor(descriptor, limit=_LIMIT)
+    finally:
+        os.close(descriptor)
+    if not isinstance(data, bytes):
+        return UnknownIndex("the index cannot be read")
+    try:
+        return _parse(data, repository, written_ns=written_ns)
+    except _Damage as damage:
+        return UnknownIndex(str(damage))
+
+
+def _parse(data: bytes, repository: Repository, *, written_ns: int) -> Index:
+    places, extensions = _places(data, digest_size=repository.digest_size)
+    shared = extensions.get(b"link")
+    if shared is not None:
+        _add_shared(places, shared[: repository.digest_size], repository=repository)
+    return Index(
+        data,
+        places,
+        repository=repository,
+        written_ns=written_ns,
+        whole=shared is None,
+    )
+
+
+def _add_shared(places: dict[bytes, int], oid: bytes, *, repository: Repository) -> None:
+    """Add the names of the index that a split one builds on, the deleted ones among them."""
+    places.pop(b"", None)  # an entry that only replaces one of the other index has no name here
+    if not any(oid):
+        return
+    path = repository.git_dir + b"/sharedindex." + oid.hex().encode("ascii")
+    data = read_file(path, limit=_LIMIT)
+    if data is None or isinstance(data, Unreadable):
+        raise _Damage("the shared index cannot be read")
+    for name in _places(data, digest_size=repository.digest_size)[0]:
+        places.setdefault(name, 0)
+
+
+def attributes_above(prefix: bytes) -> list[bytes]:
+    """Return where attributes files bear on the workspace from above, as paths from the top."""
+    folders = [b"", *ancestors(prefix)] if prefix else []
+    return [join(folder, b".gitattributes") for folder in folders]
+
+
+def _below(places: dict[bytes, int], prefix: bytes) -> dict[bytes, int]:
+    if not prefix:
+        return places
+    start = prefix + b"/"
+    cut = len(start)
+    return {path[cut:]: at for path, at in places.items() if path.startswith(start)}
+
+
+def _places(data: bytes, *, digest_size: int) -> tuple[dict[bytes, int], dict[bytes, bytes]]:
+    """Return where the entry of each path begins, and the extensions that have to be understood."""
+    _prove(data, digest_size=digest_size)
+    try:
+        mark, version, count = _HEADER.unpack_from(data, 0)
+        if mark != b"DIRC" or version not in {2, 3, 4}:
+            raise _Damage(f"the index is of an unknown version: {version}")
+        walk = _walk_compressed if version == 4 else _walk
+        places = dict(walk(data, count=count, digest_size=digest_size))
+        end = places.pop(b"\0", 0)
+        extensions = _required_extensions(data, end, limit=len(data) - digest_size)
+    except (IndexError, ValueError) as failure:
+        raise _Damage("the index ends too early") from failure
+    if b"sdir" in extensions:  # a sparse directory stands for all below it
+        places = {path.rstrip(b"/"): at for path, at in places.items()}
+    return places, extensions
+
+
+def _walk(data: bytes, *, count: int, digest_size: int) -> Iterator[tuple[bytes, int]]:
+    """Yield the path and place of each entry, at last the end under a name that no path can have."""
+    at = 12
+    fixed = _STAT_BYTES + digest_size + 2
+    for _ in range(count):
+        flags = at + fixed - 2
+        high = data[flags]
+        start = at + fixed + (2 if high & 0x40 else 0)
+        length = (high & 0x0F) << 8 | data[flags + 1]
+        end = start + length if length < 0xFFF else data.index(b"\0", start + length)
+        yield data[start:end], at
+        at += (end - at + 8) & ~7
+    yield b"\0", at
+
+
+def _walk_compressed(data: bytes, *, count: int, digest_size: int) -> Iterator[tuple[bytes, int]]:
+    at = 12
+    fixed = _STAT_BYTES + digest_size + 2
+    path = b""
+    for _ in range(count):
+        place = at
+        at += fixed + (2 if data[at + fixed - 2] & 0x40 else 0)
+        byte = data[at]
+        at += 1
+        dropped = byte & 0x7F
+        while byte & 0x80:
+            byte = data[at]
+            at += 1
+            dropped = (dropped + 1) << 7 | byte & 0x7F
+        if dropped > len(path):
+            raise _Damage("a name of the index drops more than there is")
+        end = data.index(b"\0", at)
+        path = path[: len(path) - dropped] + data[at:end]
+        at = end + 1
+        yield path, place
+    yield b"\0", at
+
+
+def _required_extensions(data: bytes, at: int, *, limit: int) -> dict[bytes, bytes]:
+    found = {}
+    while at < limit:
+        if at + 8 > limit:
+            raise _Damage("the index does not end where it should")
+        mark = data[at : at + 4]
+        size = _LENGTH.unpack_from(data, at + 4)[0]
+        if not mark[:1].isupper():
+            if mark not in {b"link", b"sdir"}:
+                raise _Damage(f"the index needs an unknown extension: {mark!r}")
+            found[mark] = data[at + 8 : at + 8 + size]
+        at += 8 + size
+    if at != limit:
+        raise _Damage("the index does not end where it should")
+    return found
+
+
+def _prove(data: bytes, *, digest_size: int) -> None:
+    """Check the digest at the end; one of zeros was left out on purpose (``index.skipHash``)."""
+    if len(data) < 12 + digest_size:
+        raise _Damage("the index ends too early")
+    written = data[-digest_size:]
+    if any(written) and _digest(data, digest_size=digest_size) != written:
+        raise _Damage("the index does not have the digest that it names")
+
+
+def _digest(data: bytes, *, digest_size: int) -> bytes:
+    body = memoryview(data)[:-digest_size]
+    if digest_size == 20 and len(data) < 1 << 20:
+        from _sha1 import sha1
+
+        small: bytes = sha1(body, usedforsecurity=False).digest()
+        return small
+    import hashlib
+
+    return hashlib.new("sha1" if digest_size == 20 else "sha256", body, usedforsecurity=False).digest()
