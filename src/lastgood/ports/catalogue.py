@@ -119,9 +119,9 @@ class Catalogue(CatalogueReader, Protocol):
     def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
         """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
 
-        None if a sound row of it is there. It gets the number that its manifest expected, or the next free one: called in the order of
-        those numbers, a rebuild keeps the order of the saves. A row that was altered from outside is
-        written anew, and keeps its mutable facts.
+        None if a sound row of it is there. It gets the number that its manifest expected, or the
+        next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
+        A row that was altered from outside is written anew, and keeps its mutable facts.
         """
 
     def set_name(self, checkpoint: str, name: str | None) -> None:

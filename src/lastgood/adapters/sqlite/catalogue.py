@@ -190,9 +190,9 @@ class SqliteCatalogue:
     def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
         """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
 
-        None if a sound row of it is there. It gets the number that its manifest expected, or the next free one: called in the order of
-        those numbers, a rebuild keeps the order of the saves. A row that was altered from outside is
-        written anew, and keeps its mutable facts.
+        None if a sound row of it is there. It gets the number that its manifest expected, or the
+        next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
+        A row that was altered from outside is written anew, and keeps its mutable facts.
         """
         return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
 

@@ -1,0 +1,85 @@
+"""The journal of a running restore: on the disk, whole and checked, before anything is touched."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from lastgood.adapters.files import read_whole, replace_durably, sync_directory
+from lastgood.codec.records import decode_journal, encode_journal
+from lastgood.errors import Busy, Damaged, Storage
+from lastgood.names import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.operation import Journal
+
+_MARK = b"lastgood-journal"
+
+
+class FileJournal:
+    """One file: a line ``lastgood-journal CRC32 LENGTH``, then the journal as JSON."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: bytes) -> None:
+        self._path = path
+
+    def read(self) -> Journal | None:
+        """Return the journal of an unfinished restore; `Damaged` if it is torn or altered."""
+        try:
+            content = read_whole(self._path)
+        except OSError as error:
+            raise self._failed("read", error) from error
+        if content is None:
+            return None
+        try:
+            return decode_journal(_payload(content))
+        except (Damaged, ValueError) as error:
+            raise self._damaged(str(error)) from error
+
+    def open(self, journal: Journal) -> None:
+        """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
+        if os.path.lexists(self._path):
+            raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
+        payload = encode_journal(journal)
+        head = b"%s %08x %d\n" % (_MARK, zlib.crc32(payload), len(payload))
+        try:
+            replace_durably(self._path, head + payload, temporary=self._path + b".new")
+        except OSError as error:
+            raise self._failed("written", error) from error
+
+    def close(self) -> None:
+        """Remove the journal; durable when it returns."""
+        try:
+            os.unlink(self._path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failed("removed", error) from error
+        sync_directory(os.path.dirname(self._path))
+
+    def _failed(self, verb: str, error: OSError) -> Storage:
+        return Storage(
+            f"the restore journal {self._shown} cannot be {verb}: {error.strerror}",
+            hint="check that the store can be written and has room, then try again",
+        )
+
+    def _damaged(self, why: str) -> Damaged:
+        return Damaged(
+            f"the restore journal {self._shown} is damaged ({why})",
+            hint="a restore was interrupted: compare the workspace with its newest guard checkpoint"
+            " (lastgood list --kind guard), then move the journal away",
+            details={"path": self._shown},
+        )
+
+    @property
+    def _shown(self) -> str:
+        return printable(to_text(self._path))
+
+
+def _payload(content: bytes) -> bytes:
+    head, _, payload = content.partition(b"\n")
+    if head != b"%s %08x %d" % (_MARK, zlib.crc32(payload), len(payload)):
+        raise Damaged("its checksum does not fit")
+    return payload

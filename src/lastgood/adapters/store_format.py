@@ -1,0 +1,145 @@
+"""The store's folder: its mark of format, its layout, and how it comes into being."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+
+from lastgood.adapters.files import read_whole, replace_durably, sync_directory
+from lastgood.adapters.identity import check_owner, make_private
+from lastgood.codec.canonical import Fields, dumps, loads
+from lastgood.errors import Damaged, LastgoodError, Storage, Unsafe, Unsupported
+from lastgood.names import printable, to_text
+
+FORMAT = 1
+_CURRENT = dumps({"engine": "git", "format": FORMAT}) + b"\n"
+_FOLDERS = (b"locks", b"workspaces")
+# What an interrupted creation may have left: it is taken up where it ended.
+_BEGINNINGS = {*_FOLDERS, b"README", b"machine", b"README.new", b"machine.new", b"format.new"}
+_FACTS = {b"catalogue.sqlite3", b"objects.git"}
+_README = b"""\
+This folder is a store of lastgood: checkpoints of your working folders, so that
+work can be taken back to its last good point. It lies outside those folders, so
+that deleting a project does not delete its safety net.
+
+  format               the version of this layout
+  catalogue.sqlite3    which checkpoints exist, and what is known about them
+  objects.git          their files, as a bare git repository
+  workspaces           caches, and the journal of a restore that is running
+  locks                held while lastgood works
+  machine              a random id, for machines that have none of their own
+
+Look around with `lastgood list --all-workspaces`; prove it with `lastgood verify`.
+Please change nothing here by hand, and copy it only while no lastgood is running.
+"""
+
+
+def ensure_store(path: bytes, *, random: bytes) -> None:
+    """Make a store, or check that the one that is there can be used.
+
+    The mark of format is written last: a folder without it is no store yet, and whoever comes next
+    completes it. Raises `Unsafe` (another's folder), `Unsupported`, `Damaged`, `Storage`.
+    """
+    check_owner(path)
+    if read_format(path):
+        return
+    make_private(path)
+    check_owner(path)
+    try:
+        turn = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            fcntl.flock(turn, fcntl.LOCK_EX)
+            if not read_format(path):
+                _create(path, random=random)
+        finally:
+            os.close(turn)
+    except OSError as error:
+        raise _failed(path, error) from error
+
+
+def read_format(path: bytes) -> bool:
+    """Tell whether a store is there; `Unsupported` if a newer lastgood made it, `Damaged` if garbled."""
+    try:
+        content = read_whole(path + b"/format")
+    except NotADirectoryError:
+        return False
+    except OSError as error:
+        raise _failed(path, error) from error
+    if content is None:
+        return False
+    if content != _CURRENT:  # reading JSON costs a save 6 ms
+        _judge(path, content)
+    return True
+
+
+def _judge(path: bytes, content: bytes) -> None:
+    try:
+        fields = Fields(loads(content, what="the store's format"), what="the store's format")
+        found = fields.number("format")
+    except LastgoodError as error:
+        raise Damaged(
+            f"the file {_shown(path)}/format is damaged ({error.message})",
+            hint="run: lastgood verify --repair",
+        ) from error
+    if found > FORMAT:
+        raise Unsupported(
+            f"the store {_shown(path)} has format {found}; this lastgood reads up to {FORMAT}",
+            hint="use the newer lastgood for this store",
+            details={"found": found, "supported": FORMAT},
+        )
+    if found < 1 or fields.text("engine") != "git":
+        raise Unsupported(
+            f"the store {_shown(path)} is of a kind that this lastgood does not know",
+            hint="use the lastgood that made it, or name another store",
+        )
+
+
+def mend_format(path: bytes) -> None:
+    """Write the mark of format anew (for `verify --repair`; the store has been looked at)."""
+    try:
+        replace_durably(path + b"/format", _CURRENT, temporary=path + b"/format.new")
+    except OSError as error:
+        raise _failed(path, error) from error
+
+
+def stored_machine(path: bytes) -> str:
+    """Return the store's own random id; `Damaged` if it is gone."""
+    try:
+        content = read_whole(path + b"/machine")
+    except OSError as error:
+        raise _failed(path, error) from error
+    if content is None or not content.strip():
+        raise Damaged(
+            f"the file {_shown(path)}/machine is gone", hint="put it back from a backup of the store"
+        )
+    return to_text(content.strip())
+
+
+def _create(path: bytes, *, random: bytes) -> None:
+    found = set(os.listdir(path))
+    if found & _FACTS:
+        raise Damaged(
+            f"the store {_shown(path)} has lost its file 'format'", hint="run: lastgood verify --repair"
+        )
+    if found - _BEGINNINGS:
+        raise Unsafe(
+            f"{_shown(path)} is not empty and no store of lastgood",
+            hint="name an empty or new folder as store",
+        )
+    for name in _FOLDERS:
+        make_private(path + b"/" + name)
+    for name, content in ((b"README", _README), (b"machine", random.hex().encode("ascii") + b"\n")):
+        replace_durably(path + b"/" + name, content, temporary=path + b"/" + name + b".new")
+    replace_durably(path + b"/format", _CURRENT, temporary=path + b"/format.new")
+    sync_directory(os.path.dirname(os.path.realpath(path)))
+
+
+def _shown(path: bytes) -> str:
+    return printable(to_text(path))
+
+
+def _failed(path: bytes, error: OSError) -> Storage:
+    return Storage(
+        f"the store {_shown(path)} cannot be used: {error.strerror}",
+        hint="check its permissions and its disk, or name another store with --store",
+    )
