@@ -27,7 +27,7 @@ class Forest:
         self.trees: dict[bytes, tuple[Entry, ...]] = {}
 
     def blob(self, content: bytes) -> bytes:
-        oid = sha1(b"blob" + content, usedforsecurity=False).digest()
+        oid = sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
         self.blobs[oid] = content
         return oid
 

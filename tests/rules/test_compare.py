@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from forest import Forest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from forest import Forest
 from lastgood.model.tree import Counts
 from lastgood.rules.compare import StoredTree, compare, counts, tally
 
@@ -15,7 +15,6 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from forest import Names, Node
-
     from lastgood.model.tree import Change, Entry, TreeId
 
 A: Node = (0o644, b"a")

@@ -16,6 +16,8 @@ else:
     Protocol = object
 
 PERMISSION_BITS = 0o777
+# setuid, setgid and sticky are recorded, and never restored (rule S3).
+SPECIAL_BITS = 0o7000
 
 
 class Present(Protocol):

@@ -207,6 +207,8 @@ class Planner:
             path, entry = waiting.pop()
             order.append((path, entry))
             obstacle = self._left_in(path)
+            if obstacle is not None and (path != root or remove):
+                self._add_left(path)
             for child in self._present.directory(path) or ():
                 inside = join(path, child.name)
                 if child.kind == DIRECTORY:
@@ -228,9 +230,12 @@ class Planner:
         left_out = self._present.left_out(path)
         if not left_out and self._present.directory(path) is not None:
             return None
-        reason = "holds a repository" if b".git" in left_out else "holds what was not captured"
-        self._add(path, "keep", reason=reason)
         return join(path, left_out[0]) if left_out else path
+
+    def _add_left(self, path: bytes) -> None:
+        repository = b".git" in self._present.left_out(path)
+        reason = "holds a repository" if repository else "holds what was not captured"
+        self._add(path, "keep", reason=reason)
 
     def _stays_empty(self, path: bytes, have: Entry) -> bool:
         reason = self._judge.reason_to_keep(path, directory=True)

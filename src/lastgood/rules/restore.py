@@ -9,7 +9,7 @@ from lastgood.errors import Unsafe
 from lastgood.model.plan import Step
 from lastgood.model.tree import DIRECTORY
 from lastgood.names import ancestors, printable, to_text
-from lastgood.rules.evidence import alike
+from lastgood.rules.evidence import Evidence, Present, alike
 from lastgood.rules.hostile import refuse
 from lastgood.rules.planner import Planner, action_between, is_unheld
 
@@ -20,7 +20,18 @@ if TYPE_CHECKING:
     from lastgood.model.plan import Action
     from lastgood.model.tree import Entry
     from lastgood.rules.compare import Tree
-    from lastgood.rules.evidence import Evidence, Present
+
+__all__ = [
+    "Evidence",
+    "Present",
+    "alike",
+    "conflicts",
+    "identify",
+    "in_order",
+    "inverse",
+    "plan",
+    "too_many_deletions",
+]
 
 # Rule T16.
 MANY_DELETIONS = 1000
@@ -102,11 +113,19 @@ def too_many_deletions(steps: Iterable[Step], files_total: int) -> bool:
     return deletions > MANY_DELETIONS or (deletions >= FEW_DELETIONS and deletions * 2 > files_total)
 
 
-def identify(steps: Iterable[Step], *, target: str, workspace_key: str, discard: bool = False) -> str:
+def identify(
+    steps: Iterable[Step],
+    *,
+    target: str,
+    workspace_key: str,
+    paths: Iterable[bytes] = (),
+    discard: bool = False,
+) -> str:
     """Return the id of a plan: the same steps towards the same target give the same id (rule T16)."""
     digest = sha1(usedforsecurity=False)
-    for text in (target, workspace_key, "discard" if discard else ""):
-        digest.update(b"%d:%b" % (len(text), text.encode()))
+    for text in (target.encode(), workspace_key.encode(), b"discard" if discard else b"", *sorted(paths)):
+        digest.update(b"%d:%b" % (len(text), text))
+    digest.update(b"\n")
     for step in steps:
         facts = f"{step.action} {_facts(step.want)} {_facts(step.have)} {step.forced}"
         digest.update(b"%d:%b %b\n" % (len(step.path), step.path, facts.encode()))

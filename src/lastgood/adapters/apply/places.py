@@ -1,0 +1,199 @@
+"""Directories of a workspace, each opened through its parent without following links."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+
+from lastgood.errors import NotFound, Storage, Unsafe
+from lastgood.names import printable, to_text, within
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+OPEN_DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+# Linux: a descriptor that needs no permission on the file itself.
+_BARE = getattr(os, "O_PATH", 0)
+_MOST_OPEN = 32
+_OWNER_READS = 0o500
+_OWNER_WRITES = 0o700
+_NOWHERE = frozenset({errno.ENOENT, errno.ENOTDIR, errno.ELOOP})
+
+
+def open_root(root: bytes) -> int:
+    """Open a workspace's root; `NotFound` if it is gone, `Unsafe` if it is a link or no directory."""
+    try:
+        return os.open(root, OPEN_DIRECTORY)
+    except OSError as error:
+        shown = printable(to_text(root))
+        if error.errno == errno.ENOENT:
+            raise NotFound(f"the workspace {shown} is gone", hint="name a folder that exists") from error
+        if error.errno in _NOWHERE:
+            raise Unsafe(f"{shown} is no directory", hint="name the folder by its real path") from error
+        raise Storage(
+            f"{shown} cannot be opened: {error.strerror}", hint="look at its permissions"
+        ) from error
+
+
+def is_nowhere(error: OSError) -> bool:
+    """Tell whether an error means that a path, or a directory above it, is not there."""
+    return error.errno in _NOWHERE
+
+
+def open_parent(root: int, path: bytes) -> int:
+    """Open the directory that holds a path, component by component; the caller closes it."""
+    descriptor = os.dup(root)
+    for name in path.split(b"/")[:-1]:
+        outer = descriptor
+        try:
+            descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=outer)
+        finally:
+            os.close(outer)
+    return descriptor
+
+
+class Directories:
+    """A bounded set of open directories.
+
+    Directories of our own that their owner may not read or write are made accessible when need be;
+    `unlocked` tells their permissions before, for the caller to put back.
+    """
+
+    def __init__(self, root: bytes) -> None:
+        self._root = open_root(root)
+        self._device = os.fstat(self._root).st_dev
+        self._user = os.geteuid()
+        # The least recently used comes first.
+        self._open: dict[bytes, int] = {}
+        self.unlocked: dict[bytes, int] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.forget(b"")
+        os.close(self._root)
+
+    def open(self, path: bytes) -> int:
+        """Return a descriptor of a directory, good until some dozens of others have been opened."""
+        known = path
+        while known and known not in self._open:
+            known = known.rpartition(b"/")[0]
+        descriptor = self._known(known)
+        for name in path[len(known) :].strip(b"/").split(b"/") if known != path else ():
+            known = known + b"/" + name if known else name
+            descriptor = self._enter(known, name, descriptor)
+        return descriptor
+
+    def open_to_change(self, path: bytes) -> int:
+        """Return a descriptor of a directory in which names may be changed.
+
+        Raises OSError EXDEV for one that lies on another file system than the root.
+        """
+        descriptor = self.open(path)
+        found = os.fstat(descriptor)
+        if found.st_dev != self._device:
+            raise OSError(errno.EXDEV, "it lies on another file system")
+        self._unlock(path, descriptor, found, need=_OWNER_WRITES)
+        return descriptor
+
+    def names(self, path: bytes) -> list[bytes]:
+        """Return the names in a directory."""
+        return [os.fsencode(name) for name in os.listdir(self.open(path))]
+
+    def set_mode(self, path: bytes, change: Callable[[int], int]) -> None:
+        """Change the permissions of a directory."""
+        if not path:
+            os.fchmod(self._root, change(stat.S_IMODE(os.fstat(self._root).st_mode)))
+            return
+        above, _, name = path.rpartition(b"/")
+        change_mode(name, self.open(above), change, only=os.O_DIRECTORY)
+
+    def sync(self, path: bytes) -> None:
+        """Carry a directory's names and permissions through to the disk, if its owner may read it."""
+        if path in self._open or not path:
+            os.fsync(self._known(path))
+            return
+        above = open_parent(self._root, path)
+        try:
+            descriptor = os.open(path.rpartition(b"/")[2], OPEN_DIRECTORY, dir_fd=above)
+        finally:
+            os.close(above)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+
+    def moved(self, path: bytes, now: bytes) -> None:
+        """Take note that a directory, or a file, is somewhere else."""
+        self.forget(path)
+        for known in [known for known in self.unlocked if within(known, path)]:
+            self.unlocked[now + known[len(path) :]] = self.unlocked.pop(known)
+
+    def forget(self, path: bytes) -> None:
+        """Close a directory and all below it, because it moves or goes."""
+        for known in [known for known in self._open if within(known, path)]:
+            os.close(self._open.pop(known))
+
+    def _known(self, path: bytes) -> int:
+        if not path:
+            return self._root
+        descriptor = self._open.pop(path)
+        self._open[path] = descriptor
+        return descriptor
+
+    def _enter(self, path: bytes, name: bytes, outer: int) -> int:
+        try:
+            descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=outer)
+        except PermissionError:
+            self._unlock_unreadable(path, name, outer)
+            descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=outer)
+        self._open[path] = descriptor
+        self._unlock(path, descriptor, os.fstat(descriptor), need=_OWNER_READS)
+        if len(self._open) > _MOST_OPEN:
+            os.close(self._open.pop(next(iter(self._open))))
+        return descriptor
+
+    def _unlock(self, path: bytes, descriptor: int, found: os.stat_result, *, need: int) -> None:
+        if found.st_mode & need == need or found.st_uid != self._user:
+            return
+        os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | need)
+        self.unlocked.setdefault(path, stat.S_IMODE(found.st_mode))
+
+    def _unlock_unreadable(self, path: bytes, name: bytes, outer: int) -> None:
+        before = change_mode(name, outer, lambda mode: mode | _OWNER_READS, only=os.O_DIRECTORY)
+        self.unlocked.setdefault(path, before)
+
+
+def change_mode(name: bytes, directory: int, change: Callable[[int], int], *, only: int = 0) -> int:
+    """Change the permissions of a file or directory, never through a link; return them as they were.
+
+    ``only`` may be O_DIRECTORY, for which nothing else will do.
+    """
+    flags = os.O_NOFOLLOW | os.O_CLOEXEC | only
+    try:
+        descriptor = os.open(name, flags | os.O_RDONLY | os.O_NONBLOCK, dir_fd=directory)
+        bare = False
+    except PermissionError:
+        if not _BARE:
+            raise
+        descriptor = os.open(name, flags | _BARE, dir_fd=directory)
+        bare = True
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) and not stat.S_ISDIR(found.st_mode):
+            raise OSError(errno.ELOOP, "it is no file and no directory")
+        mode = stat.S_IMODE(found.st_mode)
+        if bare:
+            os.chmod(b"/proc/self/fd/%d" % descriptor, change(mode))
+        else:
+            os.fchmod(descriptor, change(mode))
+    finally:
+        os.close(descriptor)
+    return mode

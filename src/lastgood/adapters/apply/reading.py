@@ -1,0 +1,117 @@
+"""What a path holds now, read anew and hashed as git hashes."""
+
+from __future__ import annotations
+
+import os
+import stat
+from _sha1 import sha1
+
+from lastgood.adapters.apply.places import is_nowhere
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Protocol
+
+    class _Hash(Protocol):
+        def update(self, data: bytes, /) -> None: ...
+        def digest(self) -> bytes: ...
+
+
+# From here on OpenSSL's import is paid back by its speed.
+_LARGE = 1 << 20
+_PIECE = 1 << 18
+_TRIES = 3
+READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def entry_at(name: bytes, directory: int) -> Entry | None:
+    """Return what a name in a directory holds, None if nothing.
+
+    A directory's ``oid`` is empty, and so is that of anything whose content cannot be read as a
+    whole: a socket, an unreadable file, one that will not hold still.
+    """
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if is_nowhere(error):
+            return None
+        return Entry(name=name, kind=FILE, mode=0, oid=b"")
+    if stat.S_ISDIR(found.st_mode):
+        return Entry(name=name, kind=DIRECTORY, mode=stat.S_IMODE(found.st_mode), oid=b"")
+    if stat.S_ISLNK(found.st_mode):
+        return Entry(name=name, kind=LINK, mode=0, oid=blob_id(os.readlink(name, dir_fd=directory)))
+    oid = _file_id(name, directory) if stat.S_ISREG(found.st_mode) else b""
+    return Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)
+
+
+def content_at(name: bytes, directory: int, entry: Entry) -> bytes | None:
+    """Return a file's bytes, or a link's target; None unless they are those of an entry."""
+    try:
+        if entry.kind == LINK:
+            content = os.readlink(name, dir_fd=directory)
+        else:
+            descriptor = _open_regular(name, directory)
+            with open(descriptor, "rb") as file:
+                content = file.read()
+    except OSError:
+        return None
+    return content if blob_id(content) == entry.oid else None
+
+
+def blob_id(content: bytes) -> bytes:
+    """Return the id under which git would know some bytes."""
+    digest = _hash(len(content))
+    digest.update(content)
+    return digest.digest()
+
+
+def _file_id(name: bytes, directory: int) -> bytes:
+    for _ in range(_TRIES):
+        try:
+            descriptor = _open_regular(name, directory)
+        except OSError:
+            return b""
+        try:
+            oid = _whole_id(descriptor)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+        if oid:
+            return oid
+    return b""
+
+
+def _open_regular(name: bytes, directory: int) -> int:
+    descriptor = os.open(name, READ_FILE, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError
+    return descriptor
+
+
+def _whole_id(descriptor: int) -> bytes:
+    """Return the blob id of a file, empty if it changed meanwhile."""
+    before = os.fstat(descriptor)
+    digest = _hash(before.st_size)
+    left = before.st_size
+    while left:
+        piece = os.read(descriptor, min(left, _PIECE))
+        if not piece:
+            return b""
+        digest.update(piece)
+        left -= len(piece)
+    after = os.fstat(descriptor)
+    still = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    return digest.digest() if still else b""
+
+
+def _hash(size: int) -> _Hash:
+    header = b"blob %d\0" % size
+    if size < _LARGE:
+        digest: _Hash = sha1(header, usedforsecurity=False)
+        return digest
+    import hashlib
+
+    return hashlib.sha1(header, usedforsecurity=False)
