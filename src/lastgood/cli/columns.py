@@ -12,7 +12,7 @@ _GAP = "  "
 
 
 def table(rows: Sequence[Sequence[str]], *, flexible: int, limit: int | None) -> list[str]:
-    """Return rows as aligned lines; the flexible column gives way where ``limit`` columns are all there are."""
+    """Return rows as aligned lines; the flexible column gives way to keep within ``limit`` columns."""
     if not rows:
         return []
     widths = [max(width(row[column]) for row in rows) for column in range(len(rows[0]))]

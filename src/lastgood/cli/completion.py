@@ -109,7 +109,9 @@ def _zsh() -> str:
         elif verb.paths or any(argument.form == "folder" for argument in verb.arguments):
             specs.append("'*:path:_files'")
         lines = " \\\n            ".join(specs)
-        cases.append(f"        {'|'.join(_words(verb))})\n            _arguments -s \\\n            {lines} ;;")
+        cases.append(
+            f"        {'|'.join(_words(verb))})\n            _arguments -s \\\n            {lines} ;;"
+        )
     return _ZSH.format(
         described="\n".join(f"    '{line.strip()}'" for line in described), cases="\n".join(cases)
     )
@@ -124,8 +126,8 @@ _lastgood() {{
     verbs=(
 {described}
     )
-    _arguments -C '-C[work on this workspace]:folder:_files -/' '--store[keep checkpoints here]:folder:_files -/' \\
-        '1: :->verb' '*:: :->rest'
+    _arguments -C '-C[work on this workspace]:folder:_files -/' \\
+        '--store[keep checkpoints here]:folder:_files -/' '1: :->verb' '*:: :->rest'
     case $state in
     verb) _describe verb verbs ;;
     rest)
@@ -161,22 +163,24 @@ def _zsh_option(option: Option) -> str:
 
 def _fish() -> str:
     lines = ["# fish completion for lastgood", "complete -c lastgood -f"]
+    lines += [_fish_option(option, condition="") for option in GLOBAL_OPTIONS]
     every = " ".join(word for verb in _listed() for word in _words(verb))
-    for option in GLOBAL_OPTIONS:
-        lines.append(_fish_option(option, condition=""))
     for verb in _listed():
-        none = f"not __fish_seen_subcommand_from {every}"
-        for word in _words(verb):
-            lines.append(f"complete -c lastgood -n '{none}' -a {word} -d '{_fish_says(verb.says)}'")
-        seen = f"__fish_seen_subcommand_from {' '.join(_words(verb))}"
-        for option in verb.options:
-            lines.append(_fish_option(option, condition=seen))
-        arguments = _plain_arguments(verb)
-        if arguments:
-            lines.append(f"complete -c lastgood -n '{seen}' -a '{' '.join(arguments)}'")
-        if verb.paths or any(argument.form == "folder" for argument in verb.arguments):
-            lines.append(f"complete -c lastgood -n '{seen}' -F")
+        lines += _fish_verb(verb, first=f"not __fish_seen_subcommand_from {every}")
     return "\n".join(lines) + "\n"
+
+
+def _fish_verb(verb: Verb, *, first: str) -> list[str]:
+    says = _fish_says(verb.says)
+    lines = [f"complete -c lastgood -n '{first}' -a {word} -d '{says}'" for word in _words(verb)]
+    seen = f"__fish_seen_subcommand_from {' '.join(_words(verb))}"
+    lines += [_fish_option(option, condition=seen) for option in verb.options]
+    arguments = _plain_arguments(verb)
+    if arguments:
+        lines.append(f"complete -c lastgood -n '{seen}' -a '{' '.join(arguments)}'")
+    if verb.paths or any(argument.form == "folder" for argument in verb.arguments):
+        lines.append(f"complete -c lastgood -n '{seen}' -F")
+    return lines
 
 
 def _fish_says(says: str) -> str:

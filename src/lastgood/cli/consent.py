@@ -38,7 +38,7 @@ def consented(
     if wanted is not None:
         if wanted != plan.id:
             raise Conflict(
-                f"the plan is now {plan.id}, not {printable(wanted)}: something has changed since the dry run",
+                f"the plan is now {plan.id}, not {printable(wanted)}: something has changed since",
                 hint=f"look again: {call.command(call.verb.name)} ... --dry-run",
                 details={"planned": wanted, "plan": plan.id},
             )

@@ -87,8 +87,6 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
 
 def _verb(call: Call) -> Callable[[Call, Console], int]:
     """Return what carries out a verb; only its own module is loaded."""
-    module = __import__(
-        f"lastgood.cli.verbs.{call.verb.module or call.verb.name}", fromlist=("carry_out",)
-    )
+    module = __import__(f"lastgood.cli.verbs.{call.verb.module or call.verb.name}", fromlist=("carry_out",))
     found: Callable[[Call, Console], int] = module.carry_out
     return found

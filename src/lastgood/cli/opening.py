@@ -15,8 +15,17 @@ if TYPE_CHECKING:
     from lastgood.workspace import Workspace
 
 
-def open_for(call: Call, *, create: bool = False) -> Workspace:
-    """Return the workspace of a call; ``create`` tells whether to begin one where there is none."""
+def open_anywhere(call: Call) -> Workspace:
+    """Return the workspace of a call that only asks about the store: any folder will do."""
+    from lastgood.workspace import open_workspace
+
+    return open_workspace(
+        call.text("directory"), store=call.text("store"), allow_root=True, environment=os.environ
+    )
+
+
+def open_for(call: Call) -> Workspace:
+    """Return the workspace of a call."""
     from lastgood.workspace import open_workspace
 
     return open_workspace(
@@ -24,7 +33,6 @@ def open_for(call: Call, *, create: bool = False) -> Workspace:
         store=call.text("store"),
         allow_root=call.has("allow-root"),
         environment=os.environ,
-        create=create,
     )
 
 

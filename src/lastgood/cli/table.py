@@ -27,7 +27,10 @@ _FORCE_UNDO = Option(name="force", says="also where files have changed since (a 
 _RESTORING = (
     Option(name="only", value="SCOPE", choices=("files",), repeated=True, says="bring back only this"),
     Option(
-        name="to", value="DIR", form="folder", says="write to a new or empty folder, leave the workspace alone"
+        name="to",
+        value="DIR",
+        form="folder",
+        says="write to a new or empty folder, leave the workspace alone",
     ),
     _DRY_RUN,
     _YES,
@@ -51,7 +54,9 @@ VERBS: tuple[Verb, ...] = (
             Option(name="kind", value="K", choices=KINDS, says="say what occasion this is (default: manual)"),
             Option(name="meta", value="KEY=VALUE", form="pair", repeated=True, says="attach a note"),
             Option(name="allow-empty", says="make one although nothing has changed"),
-            Option(name="budget", value="T", form="duration", says="stop reading after this time, for example 2s"),
+            Option(
+                name="budget", value="T", form="duration", says="stop reading after this time, for example 2s"
+            ),
             Option(name="pin", says="never let retention remove it"),
         ),
         examples=(
@@ -104,7 +109,12 @@ VERBS: tuple[Verb, ...] = (
         options=(
             Option(name="stat", says="lines added and removed per file"),
             Option(name="name-status", says="one letter and path per file"),
-            Option(name="previous", value="REF", form="ref", says="what REF changed: the one before it against it"),
+            Option(
+                name="previous",
+                value="REF",
+                form="ref",
+                says="what REF changed: the one before it against it",
+            ),
             Option(name="since-start", says="from the start of the session to the workspace"),
         ),
         paths=True,
@@ -142,7 +152,10 @@ VERBS: tuple[Verb, ...] = (
         arguments=(Argument(name="N", form="number", required=False),),
         options=_RESTORING,
         paths=True,
-        examples=(("lastgood rewind --dry-run", "what one step back would do"), ("lastgood rewind 3", "three back")),
+        examples=(
+            ("lastgood rewind --dry-run", "what one step back would do"),
+            ("lastgood rewind 3", "three back"),
+        ),
         codes=(0, 2, 3, 10, 13, 14, 15),
     ),
     Verb(
@@ -166,7 +179,10 @@ VERBS: tuple[Verb, ...] = (
         spellings=("resume",),
         arguments=(Argument(name="REF", form="ref", required=False),),
         options=(Option(name="rollback", says="put back what was there before the interrupted restore"),),
-        examples=(("lastgood recover", "after a crash"), ("lastgood recover --rollback", "the way back instead")),
+        examples=(
+            ("lastgood recover", "after a crash"),
+            ("lastgood recover --rollback", "the way back instead"),
+        ),
         codes=(0, 3, 10, 14),
     ),
     Verb(
@@ -213,7 +229,10 @@ VERBS: tuple[Verb, ...] = (
             Option(name="deep", says="prove it by restoring each checkpoint aside"),
             Option(name="repair", says="mend what can be mended, set damage aside; removes nothing good"),
         ),
-        examples=(("lastgood verify", "the whole store"), ("lastgood verify @ --deep", "restore the latest aside")),
+        examples=(
+            ("lastgood verify", "the whole store"),
+            ("lastgood verify @ --deep", "restore the latest aside"),
+        ),
         codes=(0, 16),
     ),
     Verb(

@@ -11,19 +11,16 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Counts
 
-_STEPS = ((60, 1, "second"), (3600, 60, "minute"), (86_400, 3600, "hour"), (0, 86_400, "day"))
+_UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
+_STEPS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
 
 def size(amount: int) -> str:
     """Return a number of bytes with a binary unit."""
     if amount < 1024:
         return f"{amount} B"
-    value = float(amount)
-    for unit in ("KiB", "MiB", "GiB", "TiB"):
-        value /= 1024
-        if value < 1024:
-            break
-    return f"{value:.1f} {unit}"
+    power = min(4, (amount.bit_length() - 1) // 10)
+    return f"{amount / (1 << 10 * power):.1f} {_UNITS[power]}"
 
 
 def count(amount: int, noun: str) -> str:
@@ -47,10 +44,8 @@ def ago(nanoseconds: int, *, now: int) -> str:
         return "in the future"
     if seconds < 2:
         return "just now"
-    for below, unit, noun in _STEPS:
-        if seconds < below or not below:
-            break
-    return count(int(seconds // unit), noun) + " ago"
+    unit, noun = next(step for step in _STEPS if seconds >= step[0])
+    return count(seconds // unit, noun) + " ago"
 
 
 def changes(counts: Counts) -> str:

@@ -1,1 +1,1 @@
-"""One module a verb: `carry_out(call, console)` returns the exit code."""
+"""One module a verb: ``carry_out(call, console)`` returns the exit code."""

@@ -6,9 +6,10 @@ import time
 
 from lastgood.cli import values
 from lastgood.cli.columns import table
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_anywhere, open_for
 from lastgood.cli.wording import count, moment, shortened, title
 from lastgood.names import printable
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -16,7 +17,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, Kind
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
 _NAME = 1
@@ -28,22 +29,23 @@ def carry_out(call: Call, console: Console) -> int:
     """List the checkpoints that fit."""
     limit = values.number_option(call, "limit")
     since = values.moment_option(call, "since", now=time.time_ns())
-    with open_for(call) as workspace:
+    everywhere = call.has("all-workspaces")
+    with open_anywhere(call) if everywhere else open_for(call) as workspace:
         checkpoints = workspace.list(
             limit=limit,
-            kind=call.text("kind"),
+            kind=cast("Kind | None", call.text("kind")),
             session=call.text("session"),
             since=since,
             name=call.text("name"),
             good=call.has("good"),
-            all_workspaces=call.has("all-workspaces"),
+            all_workspaces=everywhere,
         )
     if console.json:
         from lastgood.codec.report import list_document
 
         console.document(list_document(checkpoints))
     elif checkpoints:
-        for line in lines(checkpoints, console, everywhere=call.has("all-workspaces")):
+        for line in lines(checkpoints, console, everywhere=everywhere):
             console.line(line)
         _tell_damage(checkpoints, console, call)
     else:
@@ -53,8 +55,7 @@ def carry_out(call: Call, console: Console) -> int:
 
 def lines(checkpoints: Sequence[Checkpoint], console: Console, *, everywhere: bool = False) -> list[str]:
     """Return checkpoints as a table with its header."""
-    header = (*_HEADER, "Workspace") if everywhere else _HEADER
-    rows = [header]
+    rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
     for one in checkpoints:
         row = _row(one)
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)

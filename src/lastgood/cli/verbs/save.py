@@ -7,11 +7,13 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import changes, count, size
 from lastgood.names import printable, to_text
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
+    from lastgood.model.checkpoint import Kind
     from lastgood.model.report import SaveReport
     from lastgood.model.tree import Gap
 
@@ -23,11 +25,11 @@ def carry_out(call: Call, console: Console) -> int:
     """Save and tell what came of it; exit code 3 when there are new gaps (rule S7)."""
     budget = values.seconds_option(call, "budget")
     metadata = values.pairs_option(call, "meta")
-    with open_for(call, create=True) as workspace, Progress(console, "saving"):
+    with open_for(call) as workspace, Progress(console, "saving"):
         report = workspace.save(
             call.argument(0) or "",
             name=call.text("name"),
-            kind=call.text("kind") or "manual",
+            kind=cast("Kind", call.text("kind") or "manual"),
             metadata=metadata,
             allow_empty=call.has("allow-empty"),
             budget=budget,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.columns import table
 from lastgood.cli.consent import agreed
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_anywhere, open_for
 from lastgood.cli.restoring import DECLINED
 from lastgood.cli.verbs import delete
 from lastgood.cli.wording import count, moment
@@ -37,7 +37,7 @@ def carry_out(call: Call, console: Console) -> int:
 
 
 def _list(call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_anywhere(call) as workspace:
         summaries = workspace.workspaces()
     if console.json:
         records = [workspace_record(one) for one in summaries]
@@ -58,7 +58,7 @@ def _row(summary: WorkspaceSummary) -> tuple[str, ...]:
 
 
 def _attach(old: str, call: Call, console: Console) -> int:
-    with open_for(call, create=True) as workspace:
+    with open_for(call) as workspace:
         summary = workspace.attach(old)
     if console.json:
         console.document(document("workspace", {"workspaces": [workspace_record(summary)]}))
@@ -69,7 +69,7 @@ def _attach(old: str, call: Call, console: Console) -> int:
 
 
 def _forget(path: str, call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_anywhere(call) as workspace:
         checkpoints = workspace.plan_forget(path)
         if call.has("dry-run"):
             return _preview(checkpoints, path, console)

@@ -1,0 +1,83 @@
+"""config: every setting, its value, and where it comes from (rules S6, K7)."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.cli.columns import table
+from lastgood.cli.opening import open_for
+from lastgood.cli.wording import size
+from lastgood.codec.report import document, folder_value, text_value
+from lastgood.names import printable
+from lastgood.rules.configuration import KEYS
+from lastgood.workspace.configuration import configuration, user_configuration_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.rules.configuration import Configuration, Setting
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Show the configuration."""
+    with open_for(call) as workspace:
+        path, store = workspace.path, workspace.store
+    found = configuration(path, environment=os.environ)
+    if console.json:
+        console.document(_document(found, path=path, store=store))
+        return 0
+    rows = [("Setting", "Value", "From")]
+    rows += [(one.key, _shown(one), ", ".join(one.sources)) for one in found.origins if _worth(one)]
+    for line in table(rows, flexible=1, limit=console.columns()):
+        console.line(line)
+    console.line()
+    console.line("Left out of every checkpoint, unless named in capture.built_in_off (.git always):")
+    console.line("  " + " ".join((".git", *found.settings.capture.built_in)))
+    mine = user_configuration_path(os.environ)
+    if mine is not None:
+        console.note(f"\nyour own settings go into {printable(mine)}")
+    return 0
+
+
+def _worth(setting: Setting) -> bool:
+    """Leave out what is neither set nor has a default."""
+    return setting.value is not None or setting.sources != ("default",)
+
+
+def _shown(setting: Setting) -> str:
+    value = setting.value
+    if isinstance(value, tuple):
+        return printable(", ".join(map(str, value))) if value else "(none)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    form = KEYS[setting.key].form
+    if form == "size" and isinstance(value, int):
+        return size(value)
+    if form == "duration" and isinstance(value, int | float):
+        return f"{value:g} s"
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {amount}" for key, amount in value.items())
+    return printable(str(value))
+
+
+def _document(found: Configuration, *, path: str, store: str) -> dict[str, object]:
+    settings = [
+        {"key": one.key, "value": _plain(one.value), "from": [text_value(source) for source in one.sources]}
+        for one in found.origins
+    ]
+    return document(
+        "config",
+        {
+            "workspace": folder_value(path),
+            "store": folder_value(store),
+            "settings": settings,
+            "built_in_excludes": [".git", *found.settings.capture.built_in],
+        },
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [text_value(str(item)) for item in value]
+    return text_value(value) if isinstance(value, str) else value
