@@ -1,1 +1,85 @@
-"""lastgood gets autonomous coding work back to the last good point."""
+"""lastgood gets autonomous coding work back to the last good point.
+
+>>> import lastgood
+>>> with lastgood.open(project, store=store) as workspace:
+...     report = workspace.save("before the refactor", name="before-refactor")
+...     report.created
+True
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.errors import (
+        Ambiguous,
+        Busy,
+        Conflict,
+        Damaged,
+        Internal,
+        Invalid,
+        LastgoodError,
+        NotFound,
+        Storage,
+        Unsafe,
+        Unsupported,
+        Usage,
+    )
+    from lastgood.model.checkpoint import Actor, Checkpoint
+    from lastgood.model.event import Event
+    from lastgood.model.plan import RestorePlan
+    from lastgood.model.settings import Settings
+    from lastgood.workspace import Workspace
+    from lastgood.workspace import open_workspace as open  # noqa: A004 - the word of the interface
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Actor",
+    "Ambiguous",
+    "Busy",
+    "Checkpoint",
+    "Conflict",
+    "Damaged",
+    "Event",
+    "Internal",
+    "Invalid",
+    "LastgoodError",
+    "NotFound",
+    "RestorePlan",
+    "Settings",
+    "Storage",
+    "Unsafe",
+    "Unsupported",
+    "Usage",
+    "Workspace",
+    "__version__",
+    "open",
+]
+
+# Importing the package is part of every start of the command line: names are loaded when asked for.
+_PLACES = {
+    "Actor": "lastgood.model.checkpoint",
+    "Checkpoint": "lastgood.model.checkpoint",
+    "Event": "lastgood.model.event",
+    "RestorePlan": "lastgood.model.plan",
+    "Settings": "lastgood.model.settings",
+    "Workspace": "lastgood.workspace",
+    "open": "lastgood.workspace",
+}
+
+
+def __getattr__(name: str) -> object:
+    if name not in __all__:
+        message = f"module 'lastgood' has no attribute {name!r}"
+        raise AttributeError(message)
+    from importlib import import_module
+
+    module = import_module(_PLACES.get(name, "lastgood.errors"))
+    found: object = getattr(module, "open_workspace" if name == "open" else name)
+    globals()[name] = found
+    return found
+
+
+def __dir__() -> list[str]:
+    return sorted(__all__)

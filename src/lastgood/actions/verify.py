@@ -7,7 +7,6 @@ from lastgood.errors import Damaged, LastgoodError
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join
-from lastgood.ports.catalogue import Query
 from lastgood.rules.evidence import alike
 from lastgood.view import Files, tree_of
 
@@ -56,20 +55,19 @@ def repair(context: Context) -> tuple[str, ...]:
 
 
 def readopt(context: Context) -> tuple[str, ...]:
-    """Add a row for every checkpoint of the engine that the catalogue does not know (invariant 6)."""
-    known = {one.commit for one in context.catalogue.find(Query(deleted=True))}
-    lost = []
+    """Bring back the row of every checkpoint that the catalogue lost or that was altered (invariant 6)."""
+    found = []
     for commit in context.engine.commits():
-        if commit.hex() in known:
-            continue
         try:
-            lost.append((decode(context.engine.contents(commit).manifest), commit.hex()))
+            found.append((decode(context.engine.contents(commit).manifest), commit.hex()))
         except LastgoodError:
             continue  # a commit that cannot be read is reported by the proof, not adopted
-    lost.sort(key=lambda found: (found[0].sequence, found[0].created_at, found[0].id))
-    for manifest, found in lost:
-        context.catalogue.adopt(manifest, commit=found)
-    return tuple(f"{manifest.id} recovered" for manifest, _ in lost)
+    found.sort(key=lambda one: (one[0].sequence, one[0].created_at, one[0].id))
+    adopted = [context.catalogue.adopt(manifest, commit=commit) for manifest, commit in found]
+    return (
+        *(f"{one.id} recovered" for one in adopted if one is not None),
+        *context.catalogue.mend(),
+    )
 
 
 def _verdicts(

@@ -24,8 +24,8 @@ class WorkspaceRow(Value):
     created_at: int
 
 
-class LatestFacts(Value):
-    """What a save has to know of the newest checkpoint, without its manifest being read.
+class CheckpointFacts(Value):
+    """What a save has to know of a checkpoint, without its manifest being read.
 
     ``tree`` and ``modes`` are in hex; ``gaps`` is the text that `encode_gaps` wrote.
     """
@@ -40,8 +40,18 @@ class LatestFacts(Value):
     gaps: str
 
 
+class LatestFacts(Value):
+    """The newest checkpoint of a workspace, and the newest complete one that is no guard."""
+
+    newest: CheckpointFacts
+    complete: CheckpointFacts | None
+
+
 class Query(Value):
-    """Which checkpoints to list, newest first. ``since`` is in nanoseconds; ``name`` is a glob."""
+    """Which checkpoints to list, newest first. ``since`` is in nanoseconds.
+
+    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly.
+    """
 
     workspace_key: str | None = None
     limit: int | None = None
@@ -51,6 +61,7 @@ class Query(Value):
     since: int | None = None
     until: int | None = None
     name: str | None = None
+    called: str | None = None
     good: bool = False
     complete: bool = False
     guards: bool = True

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lastgood.model.settings import Settings
-    from lastgood.ports.catalogue import Catalogue
+    from lastgood.ports.catalogue import Catalogue, WorkspaceRow
     from lastgood.ports.engine import Engine
     from lastgood.ports.host import Clock, Locks, ProjectGit
     from lastgood.ports.workspace import Applier, JournalFile, Scanner
@@ -19,11 +19,13 @@ class Context(Value):
     """One workspace of one store.
 
     ``root`` is the workspace's real path, ``store`` the store's, ``key`` the workspace's name inside
-    the store. ``wait`` is how long to wait for a lock, in seconds. ``applier_of`` makes an applier
-    for another folder (``restore --to``).
+    the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
+    is how long to wait for a lock, in seconds. ``applier_of`` makes an applier for another folder
+    (``restore --to``).
     """
 
     key: str
+    row: WorkspaceRow
     root: bytes
     store: bytes
     settings: Settings

@@ -114,6 +114,7 @@ class Saving:
             created_at=created_at,
         )
         writer.publish(durable=context.settings.durability == "full")
+        context.catalogue.add_workspace(context.row)
         return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
 
     def record(

@@ -9,7 +9,7 @@ from lastgood.adapters.sqlite.backup import back_up, integrity_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, ensure
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
 from lastgood.adapters.sqlite.mending import adopt, mend
-from lastgood.adapters.sqlite.queries import LATEST_FACTS, selection
+from lastgood.adapters.sqlite.queries import COMPLETE_FACTS, NEWEST_FACTS, selection
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_seal, is_broken, reseal
 from lastgood.errors import Damaged, NotFound
@@ -90,9 +90,14 @@ class SqliteCatalogue:
         return None if row is None else rows.workspace(row)
 
     def latest_facts(self, workspace_key: str) -> LatestFacts | None:
-        """Return what a save has to know about the newest checkpoint; None before the first."""
-        row = self._one(LATEST_FACTS, (workspace_key,))
-        return None if row is None else rows.facts(row)
+        """Return what a save has to know of the newest checkpoints; None before the first."""
+        newest = self._one(NEWEST_FACTS, (workspace_key,))
+        if newest is None:
+            return None
+        complete = self._one(COMPLETE_FACTS, (workspace_key,))
+        return LatestFacts(
+            newest=rows.facts(newest), complete=None if complete is None else rows.facts(complete)
+        )
 
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""

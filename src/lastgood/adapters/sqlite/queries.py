@@ -10,10 +10,12 @@ if TYPE_CHECKING:
     from lastgood.ports.catalogue import Query
 
 # A row that was altered from outside is no ground to build on: the one before it is.
-LATEST_FACTS = (
+_STANDING = (
     f"SELECT {FACTS} FROM checkpoint WHERE workspace_key = ? AND deleted_at IS NULL"  # noqa: S608 - names of columns, no input
-    f" AND NOT {broken_seal('checkpoint')} ORDER BY sequence DESC LIMIT 1"
+    f" AND NOT {broken_seal('checkpoint')}"
 )
+NEWEST_FACTS = f"{_STANDING} ORDER BY sequence DESC LIMIT 1"
+COMPLETE_FACTS = f"{_STANDING} AND partial = 0 AND kind <> 'guard' ORDER BY sequence DESC LIMIT 1"
 
 
 def selection(query: Query) -> tuple[str, dict[str, object]]:
@@ -27,6 +29,7 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.since is not None, "created_at >= :since"),
             (query.until is not None, "created_at <= :until"),
             (query.name is not None, "name GLOB :name"),
+            (query.called is not None, "name = :called"),
             (query.good, "good = 1"),
             (query.complete, "partial = 0"),
             (not query.guards, "kind <> 'guard'"),

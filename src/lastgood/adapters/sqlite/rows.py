@@ -18,7 +18,7 @@ from lastgood.model.checkpoint import (
 )
 from lastgood.model.tree import Counts
 from lastgood.names import to_bytes, to_text
-from lastgood.ports.catalogue import LatestFacts, WorkspaceRow
+from lastgood.ports.catalogue import CheckpointFacts, WorkspaceRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -153,10 +153,10 @@ def _check(text: str) -> Check | None:
     )
 
 
-def facts(row: Row) -> LatestFacts:
+def facts(row: Row) -> CheckpointFacts:
     """Return the facts of a row of `FACTS`."""
     id, sequence, kind, created_at, tree, modes, partial, gaps = row
-    return LatestFacts(
+    return CheckpointFacts(
         id=_text(id),
         sequence=_number(sequence),
         kind=_text(kind),

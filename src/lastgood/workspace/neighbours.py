@@ -1,0 +1,75 @@
+"""The other workspaces of the store: listed, attached after a move, forgotten."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.actions import delete
+from lastgood.errors import Conflict, NotFound
+from lastgood.model.report import WorkspaceSummary
+from lastgood.names import printable, to_bytes
+from lastgood.ports.catalogue import Query
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import DeleteReport
+    from lastgood.ports.catalogue import WorkspaceRow
+    from lastgood.ports.context import Context
+
+
+def workspaces(context: Context) -> tuple[WorkspaceSummary, ...]:
+    """Return every workspace; one whose folder is missing is not gone for that (rule S19)."""
+    return tuple(_summary(context, row) for row in context.catalogue.workspaces())
+
+
+def attach(context: Context, old: str) -> WorkspaceSummary:
+    """Make a moved workspace's checkpoints those of this folder."""
+    row = _row(context, old)
+    if row.key == context.key:
+        raise Conflict(f"{printable(row.path)} is this workspace already", hint="nothing needs to be done")
+    if os.path.isdir(row.path) and os.path.realpath(row.path) == row.path:
+        raise Conflict(
+            f"{printable(row.path)} still exists: a copied folder does not inherit checkpoints",
+            hint="only a workspace that was moved can be attached",
+        )
+    if context.catalogue.count(context.key):
+        raise Conflict(
+            f"{printable(os.fsdecode(context.root))} has checkpoints of its own",
+            hint="forget them first: lastgood workspace forget .",
+        )
+    context.catalogue.attach(row.key, path=os.fsdecode(context.root))
+    attached = context.catalogue.workspace(row.key)
+    assert attached is not None
+    return _summary(context, attached)
+
+
+def plan_forget(context: Context, path: str) -> tuple[Checkpoint, ...]:
+    """Return the checkpoints that forgetting a workspace would remove."""
+    return tuple(delete.of_workspace(context, _row(context, path).key))
+
+
+def forget(context: Context, path: str) -> DeleteReport:
+    """Remove all checkpoints of a workspace."""
+    return delete.forget(context, _row(context, path).key)
+
+
+def _row(context: Context, wanted: str) -> WorkspaceRow:
+    full = os.path.realpath(wanted)
+    for row in context.catalogue.workspaces():
+        if wanted == row.key or full == row.path or os.path.abspath(wanted) == row.path:
+            return row
+    raise NotFound(
+        f"the store knows no workspace {printable(wanted)!r}", hint="see which: lastgood workspace list"
+    )
+
+
+def _summary(context: Context, row: WorkspaceRow) -> WorkspaceSummary:
+    newest = context.catalogue.find(Query(workspace_key=row.key, limit=1))
+    return WorkspaceSummary(
+        key=row.key,
+        path=row.path,
+        checkpoints=context.catalogue.count(row.key),
+        present=os.path.isdir(to_bytes(row.path)),
+        latest=newest[0] if newest else None,
+    )

@@ -1,0 +1,149 @@
+"""Ties adapters to ports: one store, one workspace of it."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.apply.applier import DescriptorApplier
+from lastgood.adapters.clock import SystemClock
+from lastgood.adapters.configuration import read_configuration
+from lastgood.adapters.identity import make_private
+from lastgood.adapters.journal import FileJournal
+from lastgood.adapters.locks import FlockLocks
+from lastgood.adapters.project.git import ReadOnlyGit
+from lastgood.adapters.scan.scanner import WorkspaceScanner
+from lastgood.errors import Unsafe
+from lastgood.names import printable, to_bytes, to_text
+from lastgood.ports.context import Context
+from lastgood.workspace.api import Workspace
+from lastgood.workspace.places import admit, find_root, store_path
+from lastgood.workspace.scanning import ScannerOfChoice
+from lastgood.workspace.shelf import Shelf
+from lastgood.workspace.upkeep import Upkeep
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+    from lastgood.model.settings import Settings
+    from lastgood.ports.host import Clock
+    from lastgood.ports.workspace import Scanner
+    from lastgood.workspace.api import PathLike
+    from lastgood.workspace.upkeep import Maintenance
+
+
+def open_workspace(
+    path: PathLike | None = None,
+    *,
+    store: PathLike | None = None,
+    allow_root: bool = False,
+    environment: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    maintenance: Maintenance | None = None,
+    clock: Clock | None = None,
+    repair: bool = False,
+) -> Workspace:
+    """Open a workspace, making the store if there is none.
+
+    Without a path it is the folder that ``LASTGOOD_WORKSPACE`` names, else the nearest one at or
+    above the current folder that has checkpoints, else the git top level, else the current folder.
+    ``settings`` take the place of all configuration files. ``repair`` brings back a damaged or
+    missing catalogue first. Raises `NotFound`, `Unsafe` (home, system folders, another user's
+    store), `Unsupported` (a newer store), `Damaged`, `Storage`.
+    """
+    given = dict(os.environ) if environment is None else environment
+    directory = store_path(None if store is None else os.fspath(store), given)
+    wanted = None if path is None else os.fspath(path)
+    if wanted is not None:  # nothing is made for a workspace that cannot be one
+        admit(find_root(wanted, given, known=_nothing), given, allow_root=allow_root)
+    shelf = Shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, repair=repair)
+    catalogue = shelf.catalogue(durability="full" if settings is None else settings.durability)
+    try:
+        paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
+        root = find_root(wanted, given, known=paths.__contains__)
+        admit(root, given, allow_root=allow_root)
+        _apart(root, shelf)
+        chosen = read_configuration(root, environment=given).settings if settings is None else settings
+        composer = Composer(
+            shelf, catalogue, settings=chosen, root=to_bytes(root), search_path=_programs(given)
+        )
+        return Workspace(
+            composer.context(), upkeep=Upkeep(_mode(maintenance, given)), recompose=composer.context
+        )
+    except BaseException:
+        catalogue.close()
+        shelf.engine.close()
+        raise
+
+
+class Composer:
+    """Makes the context of one folder in one store."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        catalogue: SqliteCatalogue,
+        *,
+        settings: Settings,
+        root: bytes,
+        search_path: str,
+    ) -> None:
+        self._search_path = search_path
+        self._shelf = shelf
+        self._catalogue = catalogue
+        self._settings = settings
+        self._root = root
+
+    def context(self) -> Context:
+        """Return the ports of the folder's workspace, under the key that the catalogue knows it by."""
+        shelf = self._shelf
+        row = shelf.place(self._catalogue, self._root)
+        cache = shelf.directory + b"/workspaces/" + row.key.encode()
+        make_private(cache)
+        here = WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine)
+        return Context(
+            key=row.key,
+            row=row,
+            root=self._root,
+            store=shelf.directory,
+            settings=self._settings,
+            engine=shelf.engine,
+            catalogue=self._catalogue,
+            locks=FlockLocks(shelf.directory),
+            clock=shelf.clock,
+            journal=FileJournal(cache + b"/restore.journal"),
+            scanner=ScannerOfChoice(here, lambda: _elsewhere(shelf, cache)),
+            applier=DescriptorApplier(self._root),
+            applier_of=DescriptorApplier,
+            project=ReadOnlyGit(temporary=shelf.temporary, search_path=self._search_path),
+        )
+
+
+def _elsewhere(shelf: Shelf, cache: bytes) -> Scanner:
+    from lastgood.adapters.scan.remote import RemoteScanner
+
+    return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine)
+
+
+def _programs(environment: Mapping[str, str]) -> str:
+    """Return where git is looked for: absolute folders only, so never in the workspace by ``.``."""
+    given = environment.get("PATH", os.defpath).split(os.pathsep)
+    return os.pathsep.join(folder for folder in given if os.path.isabs(folder))
+
+
+def _nothing(_folder: str) -> bool:
+    return False
+
+
+def _apart(root: str, shelf: Shelf) -> None:
+    """Refuse a workspace inside the store."""
+    store = to_text(shelf.directory)
+    if root == store or root.startswith(store + "/"):
+        raise Unsafe(f"{printable(root)} is inside the store", hint="name a project folder: -C DIR")
+
+
+def _mode(given: Maintenance | None, environment: Mapping[str, str]) -> Maintenance:
+    if given is not None:
+        return given
+    return "off" if environment.get("LASTGOOD_MAINTENANCE") == "off" else "background"

@@ -1,0 +1,35 @@
+"""verify and repair, with the folder that trial restores go to."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.actions import verify as proving
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import VerifyReport
+    from lastgood.ports.context import Context
+
+
+def verify(context: Context, checkpoints: Sequence[Checkpoint], *, deep: bool) -> VerifyReport:
+    """Prove what is kept; deep also by restoring each checkpoint aside."""
+    return proving.verify(context, checkpoints, aside=_aside_in(context.store) if deep else None)
+
+
+def repair(context: Context) -> tuple[str, ...]:
+    """Mend the engine's files, then the catalogue's rows."""
+    return (*proving.repair(context), *proving.readopt(context))
+
+
+def _aside_in(store: bytes) -> Callable[[Callable[[bytes], None]], None]:
+    def aside(attempt: Callable[[bytes], None]) -> None:
+        from tempfile import TemporaryDirectory  # lazily: only a deep proof pays for it
+
+        with TemporaryDirectory(prefix=b"trial-", dir=os.path.join(store, b"tmp")) as folder:
+            attempt(folder)
+
+    return aside

@@ -1,0 +1,81 @@
+"""Opens a store: its layout, its engine, its catalogue."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.git.engine import GitEngine
+from lastgood.adapters.identity import machine_id, make_private, workspace_key
+from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.store_format import ensure_store, stored_machine
+from lastgood.errors import Damaged
+from lastgood.names import printable, to_bytes, to_text
+from lastgood.ports.catalogue import WorkspaceRow
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.settings import Durability
+    from lastgood.ports.host import Clock
+
+
+class Shelf:
+    """A store that is open: what is kept, whichever workspace it is of."""
+
+    def __init__(self, directory: bytes, *, clock: Clock, repair: bool = False) -> None:
+        self.clock = clock
+        if repair:
+            from lastgood.workspace.rescue import rescue
+
+            self.rescued = rescue(directory, clock=clock)
+        else:
+            self.rescued = ()
+        ensure_store(directory, random=clock.random())
+        self.directory = os.path.realpath(directory)
+        self.temporary = self.directory + b"/tmp"
+        self._repository = self.directory + b"/objects.git"
+        self._catalogue = self.directory + b"/catalogue.sqlite3"
+        if not repair:
+            self._complete()
+        make_private(self.temporary)
+        self.engine = GitEngine.create(self._repository, temporary=self.temporary)
+
+    def catalogue(self, *, durability: Durability) -> SqliteCatalogue:
+        """Open the catalogue, making it in a store that is new."""
+        return SqliteCatalogue.open(to_text(self._catalogue), clock=self.clock, durability=durability)
+
+    def machine(self) -> str:
+        """Return what tells this machine from others."""
+        return machine_id(stored_machine(self.directory))
+
+    def place(self, catalogue: SqliteCatalogue, root: bytes) -> WorkspaceRow:
+        """Return the row of a workspace: the one that is there, or one to be added (rule S19).
+
+        A workspace that was attached bears the key of the place where it was before.
+        """
+        machine = self.machine()
+        path = to_text(root)
+        key = workspace_key(machine, root)
+        row = catalogue.workspace(key)
+        if row is not None and row.path == path:
+            return row
+        for known in catalogue.workspaces():
+            if known.path == path and known.machine == machine:
+                return known
+        if row is not None:  # the place of a workspace that moved away; this one is another
+            key = workspace_key(f"{machine} again {row.created_at}", root)
+        return WorkspaceRow(key=key, path=path, machine=machine, created_at=self.clock.now())
+
+    def _complete(self) -> None:
+        """Refuse a store whose catalogue is gone: an empty one would hide every checkpoint."""
+        packs = self._repository + b"/objects/pack"
+        if os.path.lexists(self._catalogue) or not os.path.isdir(packs) or not os.listdir(packs):
+            return
+        raise Damaged(
+            f"the catalogue of the store {printable(to_text(self.directory))} is gone",
+            hint="bring it back from its backup and the checkpoints themselves: lastgood verify --repair",
+        )
+
+
+def store_bytes(path: str) -> bytes:
+    """Return a store's path as bytes."""
+    return to_bytes(path)

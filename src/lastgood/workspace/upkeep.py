@@ -1,0 +1,47 @@
+"""Starts maintenance in a separate action when it is due; no save waits for it."""
+
+from __future__ import annotations
+
+import os
+import sys
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    from lastgood.ports.context import Context
+
+    Maintenance = Literal["background", "off"]
+
+
+class Upkeep:
+    """Decides after a save whether maintenance is due, and starts it detached."""
+
+    def __init__(self, mode: Maintenance) -> None:
+        self._mode = mode
+
+    def after_save(self, context: Context) -> None:
+        """Start maintenance where it is due and wanted; failing to start it harms nothing."""
+        if self._mode == "off":
+            return
+        from lastgood.actions.maintain import due
+
+        if due(context):
+            _start(os.fsdecode(context.root), os.fsdecode(context.store))
+
+
+def _start(root: str, store: str) -> None:
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    program = (
+        "import sys; sys.path.insert(0, sys.argv.pop(1)); from lastgood.cli.main import main; "
+        "raise SystemExit(main(sys.argv[1:]))"
+    )
+    words = [sys.executable, "-I", "-c", program, package, "--store", store, "-C", root, "--allow-root"]
+    silent = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+    try:
+        os.posix_spawn(
+            sys.executable, [*words, "maintain", "--quiet"], environment, file_actions=silent, setsid=True
+        )
+    except OSError:
+        return

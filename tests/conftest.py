@@ -1,0 +1,73 @@
+"""Fixtures for everyone: a workspace and a store in a temporary folder, and a home that must not be used."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+GIT_ENVIRONMENT = {
+    "GIT_CONFIG_NOSYSTEM": "1",
+    "GIT_CONFIG_GLOBAL": "/dev/null",
+    "GIT_AUTHOR_NAME": "A. Tester",
+    "GIT_AUTHOR_EMAIL": "tester@example.org",
+    "GIT_COMMITTER_NAME": "A. Tester",
+    "GIT_COMMITTER_EMAIL": "tester@example.org",
+}
+
+
+@pytest.fixture(autouse=True)
+def nobody_uses_the_real_home(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Point home, state and configuration at an empty folder, and forget inherited settings."""
+    home = tmp_path_factory.mktemp("home")
+    monkeypatch.setenv("HOME", str(home))
+    for name in tuple(os.environ):
+        if name.startswith(("LASTGOOD_", "XDG_", "GIT_")) and name != "LASTGOOD_TEST_CACHE":
+            monkeypatch.delenv(name)
+    monkeypatch.setenv("LASTGOOD_MAINTENANCE", "off")
+    for name, value in GIT_ENVIRONMENT.items():
+        monkeypatch.setenv(name, value)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Path:
+    """Return an empty folder to work in."""
+    folder = tmp_path / "project"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Path:
+    """Return where the store of this test goes."""
+    return tmp_path / "store"
+
+
+@pytest.fixture
+def workspace(project: Path, store: Path) -> Iterator[Workspace]:
+    """Return the project, opened."""
+    with lastgood.open(project, store=store, maintenance="off") as opened:
+        yield opened
+
+
+@pytest.fixture
+def git() -> Callable[..., str]:
+    """Return a call of the real git in a folder, hermetic."""
+
+    def call(folder: Path, *words: str) -> str:
+        done = subprocess.run(["git", *words], cwd=folder, check=True, capture_output=True, text=True)
+        return done.stdout
+
+    return call
