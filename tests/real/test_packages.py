@@ -1,0 +1,68 @@
+"""Trees that people have: saved, wrecked, restored byte for byte, and the restore undone."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.model.settings import BUILT_IN_EXCLUDES, CaptureSettings, Settings
+from wreckage import copy, picture, wreck
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.real
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+CACHE = os.environ.get("LASTGOOD_TEST_CACHE") or os.path.join(ROOT, ".cache", "real")
+# In node_modules itself everything is content: packages ship folders called `venv` and files `.pyc`.
+EVERYTHING = Settings(capture=CaptureSettings(built_in=(), max_file_size=1 << 30))
+WITHOUT_NODE_MODULES = tuple(pattern for pattern in BUILT_IN_EXCLUDES if pattern != "node_modules")
+
+
+def fetched(name: str, project: Path) -> None:
+    """Copy a tree that `scripts/real_trees` fetched into the (empty) project."""
+    source = os.path.join(CACHE, name)
+    if not os.path.isdir(source):
+        pytest.skip(f"{name} is not in {CACHE}: run scripts/real_trees")
+    project.rmdir()
+    copy(source, project)
+
+
+@pytest.mark.parametrize("name", ["django", "sqlalchemy", "node"])
+def test_a_wrecked_tree_comes_back_byte_for_byte(name: str, project: Path, store: Path) -> None:
+    """S1, S2, S3, T2, T3, T8."""
+    fetched(name, project)
+    with lastgood.open(project, store=store, settings=EVERYTHING, maintenance="off") as workspace:
+        before = picture(project)
+        kept = workspace.save("whole").checkpoint
+        assert kept.gaps == ()
+        held = [entry.path for entry in workspace.entries(kept.id)]
+        wreck(project, held)
+        wrecked = picture(project)
+        assert wrecked != before
+
+        report = workspace.restore(kept.id)
+        assert report.omissions == ()
+        assert picture(project) == before
+
+        workspace.undo()
+        assert picture(project) == wrecked
+        workspace.redo()
+        assert picture(project) == before
+        assert workspace.verify().ok
+
+
+def test_node_modules_are_content_only_when_switched_on(project: Path, store: Path) -> None:
+    """S6."""
+    fetched("node", project)
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        small = workspace.save("as configured").checkpoint
+    settings = Settings(capture=CaptureSettings(built_in=WITHOUT_NODE_MODULES))
+    with lastgood.open(project, store=store, settings=settings, maintenance="off") as workspace:
+        whole = workspace.save("node_modules too").checkpoint
+    assert small.manifest.files < 10
+    assert whole.manifest.files > 10_000
