@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 
 from lastgood.actions import save as saving
-from lastgood.errors import Invalid, LastgoodError, NotFound, Unsafe
+from lastgood.errors import Invalid, LastgoodError, NotFound
 from lastgood.model.event import Event
-from lastgood.names import printable
 from lastgood.ports.catalogue import Query
 from lastgood.transaction.saving import Draft
 from lastgood.view import View
+from lastgood.workspace.paths import inside, make_empty
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,7 +39,7 @@ if TYPE_CHECKING:
     from lastgood.workspace.upkeep import Upkeep
 
     Report = TypeVar("Report")
-    PathLike = str | os.PathLike[str]
+    from lastgood.workspace.paths import PathLike
 
 
 class Workspace:
@@ -351,25 +351,11 @@ class Workspace:
         if paths:
             raise Invalid("a restore aside writes the whole checkpoint", hint="leave the paths out")
         directory = os.path.abspath(os.fsencode(to))
-        _make_empty(directory)
+        make_empty(directory)
         return restore_aside(self._context, target, directory=directory, tree=self._view.tree(target))
 
     def _paths(self, paths: Sequence[PathLike]) -> tuple[bytes, ...]:
-        return tuple(self._path(path) for path in paths)
-
-    def _path(self, path: PathLike) -> bytes:
-        """Return a path relative to the workspace; relative ones are already meant so."""
-        text = os.fsencode(path)
-        root = self._context.root
-        full = os.path.normpath(os.path.join(root, text))
-        if full == root:
-            return b""
-        if b"\0" in text or not full.startswith(root.rstrip(b"/") + b"/"):
-            raise Unsafe(
-                f"{printable(os.fsdecode(text))!r} is not inside the workspace {self.path}",
-                hint="name paths of the workspace",
-            )
-        return full[len(root.rstrip(b"/")) + 1 :]
+        return tuple(inside(path, self._context.root) for path in paths)
 
     def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
         try:
@@ -382,7 +368,7 @@ class Workspace:
 
     def _tell(self, event: Event) -> None:
         for observer in tuple(self._observers):
-            try:
+            try:  # noqa: SIM105 - contextlib costs start-up time
                 observer(event)
             except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the operation
                 pass
@@ -390,17 +376,3 @@ class Workspace:
 
 def _given(actor: Actor | None) -> dict[str, Actor]:
     return {} if actor is None else {"actor": actor}
-
-
-def _make_empty(directory: bytes) -> None:
-    """Make a folder, or accept one that is empty (rule T11)."""
-    try:
-        os.makedirs(directory, exist_ok=True)
-        occupied = bool(os.listdir(directory))
-    except OSError as error:
-        shown = printable(os.fsdecode(directory))
-        raise Unsafe(
-            f"cannot write into {shown}: {error.strerror}", hint="name a new or empty folder"
-        ) from error
-    if occupied:
-        raise Unsafe(f"{printable(os.fsdecode(directory))} is not empty", hint="name a new or empty folder")

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from lastgood.model.settings import Settings
     from lastgood.ports.host import Clock
     from lastgood.ports.workspace import Scanner
-    from lastgood.workspace.api import PathLike
+    from lastgood.workspace.paths import PathLike
     from lastgood.workspace.upkeep import Maintenance
 
 
@@ -66,7 +66,7 @@ def open_workspace(
         _apart(root, shelf)
         chosen = read_configuration(root, environment=given).settings if settings is None else settings
         composer = Composer(
-            shelf, catalogue, settings=chosen, root=to_bytes(root), search_path=_programs(given)
+            shelf, catalogue, settings=chosen, root=to_bytes(root), search_path=_programs(given, root)
         )
         return Workspace(
             composer.context(), upkeep=Upkeep(_mode(maintenance, given)), recompose=composer.context
@@ -87,7 +87,7 @@ class Composer:
         *,
         settings: Settings,
         root: bytes,
-        search_path: str,
+        search_path: bytes,
     ) -> None:
         self._search_path = search_path
         self._shelf = shelf
@@ -116,7 +116,7 @@ class Composer:
             scanner=ScannerOfChoice(here, lambda: _elsewhere(shelf, cache)),
             applier=DescriptorApplier(self._root),
             applier_of=DescriptorApplier,
-            project=ReadOnlyGit(temporary=shelf.temporary, search_path=self._search_path),
+            project=ReadOnlyGit(search_path=self._search_path),
         )
 
 
@@ -126,10 +126,11 @@ def _elsewhere(shelf: Shelf, cache: bytes) -> Scanner:
     return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine)
 
 
-def _programs(environment: Mapping[str, str]) -> str:
-    """Return where git is looked for: absolute folders only, so never in the workspace by ``.``."""
+def _programs(environment: Mapping[str, str], root: str) -> bytes:
+    """Return where git is looked for: absolute folders only, and none inside the workspace (rule S12)."""
     given = environment.get("PATH", os.defpath).split(os.pathsep)
-    return os.pathsep.join(folder for folder in given if os.path.isabs(folder))
+    fine = [folder for folder in given if os.path.isabs(folder) and not f"{folder}/".startswith(f"{root}/")]
+    return os.fsencode(os.pathsep.join(fine))
 
 
 def _nothing(_folder: str) -> bool:

@@ -1,0 +1,397 @@
+"""The main job: save, wreck, look, restore, undo."""
+
+from __future__ import annotations
+
+import os
+import stat
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import Conflict, Invalid, NotFound, Unsafe
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+
+def picture(folder: Path) -> dict[str, tuple[object, ...]]:
+    """Return everything that a tree holds, apart from times."""
+    found: dict[str, tuple[object, ...]] = {}
+    for above, directories, files in os.walk(folder):
+        for name in directories + files:
+            path = os.path.join(above, name)
+            status = os.lstat(path)
+            mode = stat.S_IMODE(status.st_mode)
+            if stat.S_ISLNK(status.st_mode):
+                found[os.path.relpath(path, folder)] = ("link", os.readlink(path))
+            elif stat.S_ISDIR(status.st_mode):
+                found[os.path.relpath(path, folder)] = ("directory", mode)
+            else:
+                with open(path, "rb") as file:
+                    found[os.path.relpath(path, folder)] = ("file", mode, file.read())
+    return found
+
+
+@pytest.fixture
+def furnished(project: Path) -> Path:
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text("print('good')\n")
+    (project / "src" / "tool.sh").write_text("#!/bin/sh\n")
+    (project / "src" / "tool.sh").chmod(0o750)
+    (project / "empty").mkdir()
+    (project / "link").symlink_to("src/app.py")
+    (project / "key").write_text("secret")
+    (project / "key").chmod(0o600)
+    return project
+
+
+def wreck(project: Path) -> None:
+    (project / "src" / "app.py").write_text("print('bad')\n")
+    (project / "src" / "tool.sh").unlink()
+    (project / "empty").rmdir()
+    (project / "link").unlink()
+    (project / "link").mkdir()
+    (project / "link" / "inside").write_text("new")
+    (project / "key").chmod(0o644)
+    (project / "rubbish").write_text("rubbish")
+
+
+def test_a_wrecked_workspace_comes_back_byte_for_byte(workspace: Workspace, furnished: Path) -> None:
+    """T3: additions, edits, deletions, modes and kinds all come out right."""
+    before = picture(furnished)
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+
+    report = workspace.restore(saved.id)
+
+    assert report.omissions == ()
+    assert picture(furnished) == before
+
+
+def test_undo_and_redo_go_back_and_forth(workspace: Workspace, furnished: Path) -> None:
+    """T8: repeatedly, in order."""
+    good = picture(furnished)
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    bad = picture(furnished)
+    workspace.restore(saved.id)
+
+    for _ in range(2):
+        workspace.undo()
+        assert picture(furnished) == bad
+        workspace.redo()
+        assert picture(furnished) == good
+
+
+def test_undo_works_after_a_restart(workspace: Workspace, furnished: Path, store: Path) -> None:
+    """T8: the stack is in the store, not in the process."""
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    bad = picture(furnished)
+    workspace.restore(saved.id)
+    workspace.close()
+
+    with lastgood.open(furnished, store=store) as again:
+        again.undo()
+
+    assert picture(furnished) == bad
+
+
+def test_an_undo_refuses_when_its_paths_changed_since(workspace: Workspace, furnished: Path) -> None:
+    """T8: the changed paths are listed."""
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    workspace.restore(saved.id)
+    (furnished / "src" / "app.py").write_text("precious")
+
+    with pytest.raises(Conflict) as caught:
+        workspace.undo()
+
+    assert caught.value.details["paths"] == ["src/app.py"]
+    assert (furnished / "src" / "app.py").read_text() == "precious"
+
+
+def test_a_forced_undo_keeps_a_copy_of_what_it_overwrites(workspace: Workspace, furnished: Path) -> None:
+    """T8: a guard is taken all the same."""
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    bad = picture(furnished)
+    workspace.restore(saved.id)
+    (furnished / "src" / "app.py").write_text("precious")
+
+    report = workspace.undo(force=True)
+
+    assert picture(furnished) == bad
+    assert report.guard is not None
+    assert workspace.read(report.guard, "src/app.py") == b"precious"
+
+
+def test_an_unchanged_workspace_makes_no_checkpoint(workspace: Workspace, furnished: Path) -> None:
+    """S10: the report says since when."""
+    first = workspace.save("one").checkpoint
+
+    second = workspace.save("two")
+
+    assert (second.created, second.reason, second.unchanged_since) == (False, "unchanged", first.id)
+
+
+def test_a_name_makes_a_checkpoint_even_of_an_unchanged_workspace(
+    workspace: Workspace, furnished: Path
+) -> None:
+    """S10: who names a moment means it."""
+    workspace.save("one")
+
+    assert workspace.save("two", name="milestone").created
+
+
+def test_a_restore_leaves_later_checkpoints_listed(workspace: Workspace, furnished: Path) -> None:
+    """T15: history forks, nothing is dropped."""
+    first = workspace.save("one").checkpoint
+    (furnished / "new").write_text("x")
+    second = workspace.save("two").checkpoint
+
+    workspace.restore(first.id)
+
+    assert {first.id, second.id} <= {one.id for one in workspace.list()}
+
+
+def test_a_plan_touches_nothing(workspace: Workspace, furnished: Path) -> None:
+    """T1: a dry run is what would happen, and nothing else."""
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    bad = picture(furnished)
+
+    plan = workspace.plan_restore(saved.id)
+
+    assert not plan.empty
+    assert picture(furnished) == bad
+    assert len(workspace.list()) == 1
+    assert workspace.plan_restore(saved.id).id == plan.id
+
+
+def test_a_plan_is_refused_when_one_of_its_paths_changed_since(workspace: Workspace, furnished: Path) -> None:
+    """T1: the plan is what happens, or nothing does."""
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    plan = workspace.plan_restore(saved.id)
+    (furnished / "rubbish").write_text("changed")
+
+    with pytest.raises(Conflict) as caught:
+        workspace.apply(plan)
+
+    assert caught.value.details["paths"] == ["rubbish"]
+    assert (furnished / "rubbish").read_text() == "changed"
+
+
+def test_a_plan_survives_changes_elsewhere(workspace: Workspace, furnished: Path) -> None:
+    """T1: only the plan's own paths count."""
+    saved = workspace.save("good").checkpoint
+    (furnished / "src" / "app.py").write_text("bad")
+    plan = workspace.plan_restore(saved.id, paths=["src"])
+    (furnished / "other").write_text("elsewhere")
+
+    workspace.apply(plan)
+
+    assert (furnished / "src" / "app.py").read_text() == "print('good')\n"
+    assert (furnished / "other").read_text() == "elsewhere"
+
+
+def test_some_paths_come_back_alone(workspace: Workspace, furnished: Path) -> None:
+    """T3: a scope limits a restore."""
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+
+    workspace.restore(saved.id, paths=["src/tool.sh", "empty"])
+
+    assert (furnished / "src" / "tool.sh").exists()
+    assert (furnished / "empty").is_dir()
+    assert (furnished / "src" / "app.py").read_text() == "print('bad')\n"
+    assert (furnished / "rubbish").exists()
+
+
+def test_a_restore_aside_touches_nothing_else(workspace: Workspace, furnished: Path, tmp_path: Path) -> None:
+    """T11: `to` writes into a new folder."""
+    good = picture(furnished)
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    bad = picture(furnished)
+
+    workspace.restore(saved.id, to=tmp_path / "aside")
+
+    assert picture(tmp_path / "aside") == good
+    assert picture(furnished) == bad
+
+
+def test_a_restore_aside_refuses_a_folder_that_is_not_empty(
+    workspace: Workspace, furnished: Path, tmp_path: Path
+) -> None:
+    """T11: new or empty."""
+    saved = workspace.save("good").checkpoint
+    (tmp_path / "aside").mkdir()
+    (tmp_path / "aside" / "mine").write_text("mine")
+
+    with pytest.raises(Unsafe):
+        workspace.restore(saved.id, to=tmp_path / "aside")
+
+    assert (tmp_path / "aside" / "mine").read_text() == "mine"
+
+
+def test_a_checkpoint_of_another_workspace_is_refused(
+    workspace: Workspace, furnished: Path, tmp_path: Path, store: Path
+) -> None:
+    """T13: a snapshot belongs to one workspace."""
+    saved = workspace.save("good").checkpoint
+    other = tmp_path / "other"
+    other.mkdir()
+
+    with lastgood.open(other, store=store) as elsewhere, pytest.raises(Unsafe, match="another workspace"):
+        elsewhere.restore(saved.id)
+
+    assert list(other.iterdir()) == []
+
+
+def test_a_guard_holds_an_ignored_file_that_is_overwritten(workspace: Workspace, project: Path) -> None:
+    """T2: ignored, and yet nothing is lost."""
+    (project / "build").write_text("captured")
+    saved = workspace.save("one").checkpoint
+    (project / "build").unlink()
+    (project / ".gitignore").write_text("build\n")
+    workspace.save("two")
+    (project / "build").write_text("ignored and precious")
+
+    report = workspace.restore(saved.id)
+
+    assert (project / "build").read_text() == "captured"
+    assert report.guard is not None
+    assert workspace.read(report.guard, "build") == b"ignored and precious"
+    workspace.undo()
+    assert (project / "build").read_text() == "ignored and precious"
+
+
+def test_a_deletion_is_undone(workspace: Workspace, furnished: Path) -> None:
+    """T8: deletes are on the stack too."""
+    saved = workspace.save("good").checkpoint
+
+    workspace.delete(saved.id)
+    assert workspace.list() == ()
+    workspace.undo()
+
+    assert [one.id for one in workspace.list()] == [saved.id]
+
+
+def test_a_pinned_checkpoint_is_not_deleted(workspace: Workspace, furnished: Path) -> None:
+    saved = workspace.save("good", pin=True).checkpoint
+
+    with pytest.raises(Invalid, match="pinned"):
+        workspace.delete(saved.id)
+
+    assert len(workspace.list()) == 1
+
+
+def test_rewind_goes_checkpoints_back_where_there_are_no_turns(workspace: Workspace, project: Path) -> None:
+    for number in range(3):
+        (project / "file").write_text(str(number))
+        workspace.save(f"step {number}")
+
+    workspace.rewind(2)
+
+    assert (project / "file").read_text() == "0"
+
+
+def test_rewind_goes_to_before_the_last_turn(workspace: Workspace, project: Path) -> None:
+    """S20: a turn's checkpoint holds the state after the turn."""
+    for number in range(3):
+        (project / "file").write_text(str(number))
+        workspace.save(f"turn {number}", kind="turn")
+
+    workspace.rewind()
+
+    assert (project / "file").read_text() == "1"
+
+
+def test_rewind_past_the_beginning_is_not_found(workspace: Workspace, furnished: Path) -> None:
+    workspace.save("one")
+
+    with pytest.raises(NotFound):
+        workspace.rewind(5)
+
+
+def test_verify_finds_nothing_wrong_with_a_sound_store(workspace: Workspace, furnished: Path) -> None:
+    """K4: also by a trial restore of each checkpoint."""
+    workspace.save("one")
+    wreck(furnished)
+    workspace.save("two")
+
+    report = workspace.verify(deep=True)
+
+    assert report.ok
+    assert report.checkpoints == 2
+
+
+def test_status_counts_the_drift(workspace: Workspace, furnished: Path) -> None:
+    workspace.save("one")
+    wreck(furnished)
+
+    drift = workspace.status().drift
+
+    assert drift is not None
+    assert (drift.added, drift.deleted) == (2, 2)
+
+
+def test_the_head_of_the_project_stays_where_it_is(
+    workspace: Workspace, furnished: Path, git: object
+) -> None:
+    """T9: the report says by how many commits HEAD has moved."""
+    assert callable(git)
+    git(furnished, "init", "-q", "-b", "main")
+    git(furnished, "add", ".")
+    git(furnished, "commit", "-qm", "one")
+    saved = workspace.save("good").checkpoint
+    (furnished / "src" / "app.py").write_text("two")
+    git(furnished, "commit", "-qam", "two")
+    head, index = git(furnished, "rev-parse", "HEAD"), (furnished / ".git" / "index").read_bytes()
+
+    report = workspace.restore(saved.id)
+
+    assert git(furnished, "rev-parse", "HEAD") == head
+    assert (furnished / ".git" / "index").read_bytes() == index
+    assert report.head_moved is not None
+    assert report.head_moved.commits == 1
+
+
+def test_the_diff_is_a_patch_that_git_takes(
+    workspace: Workspace, furnished: Path, git: object, tmp_path: Path
+) -> None:
+    assert callable(git)
+    saved = workspace.save("good").checkpoint
+    (furnished / "src" / "app.py").write_text("print('better')\n")
+    (furnished / "binary").write_bytes(b"\0\1\2" * 100)
+    (furnished / "src" / "tool.sh").unlink()
+    workspace.restore(saved.id, to=tmp_path / "aside")
+
+    report = workspace.diff()
+
+    assert report.patch is not None
+    (tmp_path / "patch").write_bytes(report.patch)
+    git(tmp_path / "aside", "apply", str(tmp_path / "patch"))
+    assert picture(tmp_path / "aside") == picture(furnished)
+
+
+def test_observers_are_told_and_cannot_harm(workspace: Workspace, furnished: Path) -> None:
+    told = []
+
+    def observer(event: lastgood.Event) -> None:
+        told.append(event.type)
+        message = "an observer's own fault"
+        raise RuntimeError(message)
+
+    workspace.subscribe(observer)
+    saved = workspace.save("good").checkpoint
+    wreck(furnished)
+    workspace.restore(saved.id)
+    workspace.undo()
+
+    assert told == ["saved", "restored", "undone"]
