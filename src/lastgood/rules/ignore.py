@@ -215,13 +215,16 @@ class Includes:
 
     def _inside(self, path: bytes) -> bool:
         """Tell whether a directory or one above it is included, and get to know its patterns."""
-        found = self._within.get(path)
-        if found is None:
-            above = parent(path)
-            found = self._inside(above) or self._known[above].ignored(_name(path), directory=True)
-            self._within[path] = found
-            self._known[path] = self._known[above].child(_name(path))
-        return found
+        if path in self._within:
+            return self._within[path]
+        above = b""
+        for each in (*ancestors(path), path):
+            if each not in self._within:
+                rules, name = self._known[above], _name(each)
+                self._within[each] = self._within[above] or rules.ignored(name, directory=True)
+                self._known[each] = rules.child(name)
+            above = each
+        return self._within[path]
 
 
 def _name(path: bytes) -> bytes:

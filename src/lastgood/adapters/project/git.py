@@ -11,19 +11,20 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.adapters.project.repository import Repository
 
+DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _HEX = frozenset("0123456789abcdef")
+_DIGEST_SIZE = 20  # our repository cannot borrow from one with SHA-256
 _PATIENCE_SECONDS = 10
 
 
 class ReadOnlyGit:
-    """The project's repository, asked by way of an empty one of ours that borrows its objects.
+    """The project's repository; where git is needed, it is run in a repository of ours that borrows objects.
 
-    ``temporary`` is a folder of ours for that empty repository, ``search_path`` the ``PATH`` on
-    which git is looked for.
+    ``repository`` is that repository of ours, ``search_path`` the ``PATH`` on which git is looked for.
     """
 
-    def __init__(self, *, temporary: bytes, search_path: str) -> None:
-        self._temporary = temporary
+    def __init__(self, repository: bytes, *, search_path: bytes = DEFAULT_SEARCH_PATH) -> None:
+        self._repository = repository
         self._search_path = search_path
 
     def head(self, root: bytes) -> str | None:
@@ -38,40 +39,26 @@ class ReadOnlyGit:
         """
         if not (_is_oid(old) and _is_oid(new)):
             return None
+        if old == new:
+            return 0
         found = find(root)
-        if found is None:
+        if found is None or found.digest_size != _DIGEST_SIZE:
             return None
-        said = None if old == new else self._count(found, f"{old}...{new}")
-        if said is None:
-            return 0 if old == new else None
-        left, right = said
-        return right or left
-
-    def _count(self, found: Repository, span: str) -> tuple[int, int] | None:
-        import tempfile
-
-        try:
-            with tempfile.TemporaryDirectory(
-                prefix="project-", dir=os.fsdecode(self._temporary), ignore_cleanup_errors=True
-            ) as empty:
-                _lay_out(empty, found)
-                said = self._ask(empty, found, ["rev-list", "--count", "--left-right", span, "--"])
-        except OSError:
-            return None
-        counts = said.split()
+        counts = self._ask(found, ["rev-list", "--count", "--left-right", f"{old}...{new}", "--"]).split()
         if len(counts) != 2 or not all(count.isdigit() for count in counts):
             return None
-        return int(counts[0]), int(counts[1])
+        gone, come = (int(count) for count in counts)
+        return come or gone
 
-    def _ask(self, empty: str, found: Repository, arguments: list[str]) -> bytes:
+    def _ask(self, found: Repository, arguments: list[str]) -> bytes:
         import shutil
         import subprocess
 
-        program = shutil.which("git", path=self._search_path)
+        program = shutil.which("git", path=os.fsdecode(self._search_path))
         if program is None:
             return b""
         environment = {
-            b"PATH": os.fsencode(self._search_path),
+            b"PATH": self._search_path,
             b"LC_ALL": b"C",
             b"HOME": b"/nonexistent",
             b"GIT_CONFIG_NOSYSTEM": b"1",
@@ -81,38 +68,24 @@ class ReadOnlyGit:
             b"GIT_OPTIONAL_LOCKS": b"0",
             b"GIT_NO_LAZY_FETCH": b"1",
             b"GIT_NO_REPLACE_OBJECTS": b"1",
-            b"GIT_DIR": os.fsencode(empty),
+            b"GIT_DIR": self._repository,
             b"GIT_OBJECT_DIRECTORY": found.objects,
             b"GIT_SHALLOW_FILE": found.common_dir + b"/shallow",
         }
         try:
             done = subprocess.run(  # noqa: S603 - our own arguments; both ids are proven to be hex
                 [program, *arguments],
-                cwd=empty,
+                cwd=self._repository,
                 env=environment,
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
                 timeout=_PATIENCE_SECONDS,
                 check=False,
             )
-        except subprocess.TimeoutExpired:
+        except (subprocess.TimeoutExpired, OSError):
             return b""
         return done.stdout if done.returncode == 0 else b""
 
 
 def _is_oid(oid: str) -> bool:
-    return len(oid) in {40, 64} and _HEX.issuperset(oid)
-
-
-def _lay_out(empty: str, found: Repository) -> None:
-    """Write the least that git takes for a repository."""
-    os.mkdir(os.path.join(empty, "refs"))
-    os.mkdir(os.path.join(empty, "objects"))
-    settings = "[core]\n\trepositoryformatversion = 0\n\tbare = true\n"
-    if found.digest_size == 32:
-        settings = (
-            "[core]\n\trepositoryformatversion = 1\n\tbare = true\n[extensions]\n\tobjectformat = sha256\n"
-        )
-    for name, text in (("HEAD", "ref: refs/heads/none\n"), ("config", settings)):
-        with open(os.path.join(empty, name), "w", encoding="ascii") as file:
-            file.write(text)
+    return len(oid) == 2 * _DIGEST_SIZE and _HEX.issuperset(oid)

@@ -11,6 +11,7 @@ import os
 
 from lastgood.adapters.project.files import read_file
 from lastgood.adapters.project.index import attributes_above
+from lastgood.names import ancestors
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -62,10 +63,14 @@ class Reuse:
 
     def _converts_nothing(self, directory: bytes) -> bool:
         known = self._clean.get(directory)
-        if known is None:
-            above = not directory or self._converts_nothing(directory.rpartition(b"/")[0])
-            known = self._clean[directory] = above and self._has_clean_attributes(directory)
-        return known
+        if known is not None:
+            return known
+        clean = True
+        for each in (b"", *ancestors(directory), directory):
+            if each not in self._clean:
+                self._clean[each] = clean and self._has_clean_attributes(each)
+            clean = self._clean[each]
+        return clean
 
     def _has_clean_attributes(self, directory: bytes) -> bool:
         path = os.path.join(directory, b".gitattributes")
