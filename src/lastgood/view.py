@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from lastgood.ports.workspace import Scan
     from lastgood.rules.reference import Reference
 
+_LIST = "see what there is: lastgood list"
+
 
 class View:
     """The store as one workspace sees it."""
@@ -49,9 +51,8 @@ class View:
         wish = reference.parse(ref)
         found = self._follow(wish)
         if found is None:
-            raise NotFound(
-                f"no checkpoint {printable(ref)!r} in this workspace", hint="see what there is: lastgood list"
-            )
+            hint = f"if it is a path: lastgood restore @ -- {printable(ref)}" if "/" in ref else _LIST
+            raise NotFound(f"no checkpoint {printable(ref)!r} in this workspace", hint=hint)
         return found
 
     def previous(self, checkpoint: Checkpoint) -> Checkpoint | None:

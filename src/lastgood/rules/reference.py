@@ -98,8 +98,7 @@ def _name_or_prefix(ref: str) -> Reference:
     digits = id_prefix(ref)
     fault = name_fault(ref)
     if fault is not None and digits is None:
-        hint = "did you mean a path? give it after --: lastgood restore @ -- PATH" if "/" in ref else _HINT
-        raise Invalid(f"{printable(ref)!r} cannot be a checkpoint: {fault}", hint=hint)
+        raise Invalid(f"{printable(ref)!r} cannot be a checkpoint: {fault}", hint=_HINT)
     return Reference(form="name", text=ref, digits=digits)
 
 

@@ -116,7 +116,7 @@ class Composer:
             scanner=ScannerOfChoice(here, lambda: _elsewhere(shelf, cache)),
             applier=DescriptorApplier(self._root),
             applier_of=DescriptorApplier,
-            project=ReadOnlyGit(search_path=self._search_path),
+            project=ReadOnlyGit(shelf.repository, search_path=self._search_path),
         )
 
 

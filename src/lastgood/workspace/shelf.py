@@ -32,12 +32,12 @@ class Shelf:
         ensure_store(directory, random=clock.random())
         self.directory = os.path.realpath(directory)
         self.temporary = self.directory + b"/tmp"
-        self._repository = self.directory + b"/objects.git"
+        self.repository = self.directory + b"/objects.git"
         self._catalogue = self.directory + b"/catalogue.sqlite3"
         if not repair:
             self._complete()
         make_private(self.temporary)
-        self.engine = GitEngine.create(self._repository, temporary=self.temporary)
+        self.engine = GitEngine.create(self.repository, temporary=self.temporary)
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:
         """Open the catalogue, making it in a store that is new."""
@@ -67,7 +67,7 @@ class Shelf:
 
     def _complete(self) -> None:
         """Refuse a store whose catalogue is gone: an empty one would hide every checkpoint."""
-        packs = self._repository + b"/objects/pack"
+        packs = self.repository + b"/objects/pack"
         if os.path.lexists(self._catalogue) or not os.path.isdir(packs) or not os.listdir(packs):
             return
         raise Damaged(

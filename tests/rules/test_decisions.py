@@ -1,0 +1,194 @@
+"""Small pure rules: references, refused roots, limits, the order of undo."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lastgood.errors import Invalid, LastgoodError, Usage
+from lastgood.ids import name_fault
+from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
+from lastgood.model.operation import Operation
+from lastgood.model.tree import Counts
+from lastgood.rules import history, limits
+from lastgood.rules.reference import parse
+from lastgood.rules.roots import refusal
+
+HOUR = 3600 * 10**9
+
+
+def checkpoint(number: int, **facts: object) -> Checkpoint:
+    """Return a checkpoint of which only some facts matter."""
+    manifest = Manifest(
+        id=f"ckpt_{number:016x}",
+        workspace="/w",
+        workspace_key="w",
+        kind=facts.pop("kind", "auto"),
+        message="",
+        name=None,
+        created_at=number,
+        sequence=number,
+        previous=None,
+        root=TreeRef(tree="ab" * 20),
+        changes=Counts(),
+        files=0,
+        size=0,
+        ignored=0,
+        gaps=(),
+        partial=facts.pop("partial", False),
+        private=(),
+        forced=(),
+        actor=Actor(),
+        git=None,
+        ignore=IgnoreState(),
+        metrics=Metrics(),
+        metadata=facts.pop("metadata", {}),
+    )
+    given = {"name": None, **facts}
+    return Checkpoint(manifest=manifest, commit="cd" * 20, sequence=number, **given)
+
+
+@pytest.mark.parametrize(
+    ("ref", "form"),
+    [
+        ("@", "latest"),
+        ("latest", "latest"),
+        ("@~3", "back"),
+        ("@good", "good"),
+        ("@start", "start"),
+        ("@{2h}", "ago"),
+        ("@{2026-11-21T10:00}", "at"),
+        ("ckpt_0123456789abcdef", "id"),
+        ("ckpt_0123", "name"),
+        ("0123", "name"),
+        ("before-refactor", "name"),
+        ("task:T01", "task"),
+        ("before:task:T01", "before-task"),
+        ("step:4", "step"),
+    ],
+)
+def test_every_form_of_a_reference_is_known(ref: str, form: str) -> None:
+    assert parse(ref).form == form
+
+
+@pytest.mark.parametrize("ref", ["", "-x", "--quiet"])
+def test_an_empty_reference_or_an_option_is_a_usage_error(ref: str) -> None:
+    with pytest.raises(Usage):
+        parse(ref)
+
+
+@pytest.mark.parametrize("ref", ["@{", "@{x}", "@~", "@~-1", "@x", "a..b", "a\nb", "a\0b", "x" * 200])
+def test_what_no_checkpoint_could_match_is_invalid(ref: str) -> None:
+    with pytest.raises(Invalid):
+        parse(ref)
+
+
+@given(st.text(max_size=30))
+def test_no_text_makes_a_reference_fail_in_another_way(ref: str) -> None:
+    try:
+        parse(ref)
+    except LastgoodError as error:
+        assert error.exit_code in {2, 12}
+        assert error.hint
+
+
+def test_two_hours_are_two_hours() -> None:
+    assert parse("@{2h}").number == 2 * HOUR
+
+
+@pytest.mark.parametrize(
+    "name", ["", "-x", ".x", "a:b", "a@b", "a..b", "a\tb", "latest", "ckpt_0123", "x" * 101, "\u202ex"]
+)
+def test_names_that_could_be_mistaken_are_refused(name: str) -> None:
+    assert name_fault(name) is not None
+
+
+@pytest.mark.parametrize("name", ["a", "v1.2", "before refactor", "Ünïcode", "0", "x" * 100])
+def test_ordinary_names_are_fine(name: str) -> None:
+    assert name_fault(name) is None
+
+
+@pytest.mark.parametrize(
+    "path",
+    [
+        "/",
+        "/home",
+        "/home/ada",
+        "/home/ada/Desktop",
+        "/home/ada/Downloads",
+        "/tmp",
+        "/etc",
+        "/usr",
+        "/etc/ssl",
+        "/scratch",
+    ],
+)
+def test_home_system_and_temporary_roots_are_refused(path: str) -> None:
+    """S11: each with its reason."""
+    assert refusal(path, homes=["/home/ada"], temporary=["/scratch"], bare_mount=False)
+
+
+@pytest.mark.parametrize(
+    "path", ["/home/ada/project", "/tmp/project", "/srv/app", "/home/ada/Desktop/project"]
+)
+def test_projects_are_not_refused(path: str) -> None:
+    assert refusal(path, homes=["/home/ada"], temporary=["/scratch"], bare_mount=False) is None
+
+
+def test_a_bare_mount_is_refused() -> None:
+    """S11: a disk is no project unless it says so."""
+    assert refusal("/data/disk", homes=[], temporary=[], bare_mount=True)
+
+
+def test_the_limit_takes_the_oldest_removable_ones() -> None:
+    line = [checkpoint(number) for number in range(30, 0, -1)]
+
+    assert limits.over_count(line, limit=20) == tuple(one.id for one in line[-9:])
+
+
+def test_what_is_named_or_pinned_neither_counts_nor_goes() -> None:
+    line = [
+        checkpoint(number, pinned=number % 2 == 0, name="n" if number == 1 else None)
+        for number in range(30, 0, -1)
+    ]
+
+    gone = limits.over_count(line, limit=10)
+
+    assert len(gone) == 14 - 10
+    assert not {one.id for one in line if one.pinned or one.name} & set(gone)
+
+
+@given(st.lists(st.sampled_from(["restore", "delete", "undo", "redo"]), max_size=12))
+def test_undo_then_redo_names_the_same_operation(kinds: list[str]) -> None:
+    """T8: one after the other, in order."""
+    line = [
+        Operation(id=f"op_{number}", workspace_key="w", type=kind, at=number)  # type: ignore[arg-type]
+        for number, kind in enumerate(kinds)
+    ][::-1]
+    wanted = history.to_undo(line)
+    if wanted is None:
+        return
+    undone = [one.replace(undone=True) if one.id == wanted.id else one for one in line]
+
+    again = history.to_redo(undone)
+
+    assert again is not None
+    assert again.id == wanted.id
+
+
+def test_a_new_operation_ends_the_line_of_those_undone() -> None:
+    """T8: what was undone before something new cannot be redone."""
+    old = Operation(id="op_1", workspace_key="w", type="restore", at=1, undone=True)
+    new = Operation(id="op_2", workspace_key="w", type="delete", at=2)
+
+    assert history.to_redo([new, old]) is None
+
+
+def test_rewind_counts_turns_where_there_are_any() -> None:
+    """S20: a checkpoint of before a turn is the state before it."""
+    after = [checkpoint(3, kind="turn"), checkpoint(2, kind="turn"), checkpoint(1)]
+    before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1)]
+
+    assert history.before_turn(after, turns=2) is after[2]
+    assert history.before_turn(before, turns=1) is before[0]
