@@ -82,7 +82,7 @@ def test_the_architecture_fits_a_sitting() -> None:
 
 def test_every_error_code_is_documented() -> None:
     text = read("docs/errors.md")
-    for error in (errors.LastgoodError, *errors.LastgoodError.__subclasses__()):
+    for error in errors.LastgoodError.__subclasses__():
         assert re.search(rf"^\| `{error.code}` \|.*\| {error.exit_code} \|", text, re.MULTILINE), error
 
 
