@@ -8,8 +8,8 @@ import sys
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import make_project
 
+from adapters.project.projects import make_project
 from lastgood.adapters.project.repository import find
 from lastgood.adapters.project.state import nested_head, outer_rules, state
 from lastgood.rules.ignore import Unreadable
@@ -17,8 +17,7 @@ from lastgood.rules.ignore import Unreadable
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from conftest import Project
-
+    from adapters.project.projects import Project
     from lastgood.model.checkpoint import GitState
 
 
