@@ -9,11 +9,16 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+
+import lastgood
+from faults.cli import Bench
 from faults.injector import Injector
 from faults.stage import Stage
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lastgood.workspace import Workspace
 
 CACHE = Path(__file__).parent.parent.parent / ".cache"
 MEMORY = Path("/dev/shm")
@@ -37,3 +42,19 @@ def injector(arena: Path) -> Iterator[Injector]:
 @pytest.fixture(scope="module")
 def stage(arena: Path, request: pytest.FixtureRequest) -> Stage:
     return Stage(arena / request.module.__name__)
+
+
+@pytest.fixture
+def bench(tmp_path: Path) -> Bench:
+    """A workspace and a store for the command line and the API, side by side."""
+    folder = tmp_path.resolve()
+    for name in ("workspace", "home"):
+        (folder / name).mkdir()
+    return Bench(folder / "workspace", folder / "store", folder / "home")
+
+
+@pytest.fixture
+def workspace(bench: Bench) -> Iterator[Workspace]:
+    """The workspace of `bench`, opened in this process."""
+    with lastgood.open(bench.workspace, store=bench.store, maintenance="off") as opened:
+        yield opened

@@ -1,0 +1,91 @@
+"""The command line as a person or program meets it: a process, its exit code, its two streams."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+SOURCES = Path(__file__).parent.parent.parent / "src"
+
+
+@dataclass(frozen=True)
+class Answer:
+    code: int
+    out: str
+    err: str
+
+    @property
+    def document(self) -> dict[str, Any]:
+        """The JSON document on standard output."""
+        found = json.loads(self.out)
+        assert isinstance(found, dict)
+        return found
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A workspace, a store, and the program between them."""
+
+    workspace: Path
+    store: Path
+    home: Path
+
+    def run(
+        self, *arguments: str, variables: Mapping[str, str] | None = None, cwd: Path | None = None
+    ) -> Answer:
+        """Run ``lastgood`` with arguments as they are."""
+        environment = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.home),
+            "PYTHONPATH": str(SOURCES),
+            "LASTGOOD_MAINTENANCE": "off",
+            "LC_ALL": "C.UTF-8",
+            **(variables or {}),
+        }
+        done = subprocess.run(
+            [sys.executable, "-m", "lastgood", *arguments],
+            capture_output=True,
+            text=True,
+            errors="surrogateescape",
+            timeout=300,
+            check=False,
+            cwd=cwd or self.home,
+            env=environment,
+            stdin=subprocess.DEVNULL,
+        )
+        return Answer(done.returncode, done.stdout, done.stderr)
+
+    def __call__(self, *arguments: str, variables: Mapping[str, str] | None = None) -> Answer:
+        """Run ``lastgood`` for this workspace and store."""
+        return self.run(
+            "--store", str(self.store), "-C", str(self.workspace), *arguments, variables=variables
+        )
+
+    def json(self, *arguments: str) -> dict[str, Any]:
+        """Run a verb that has to succeed, and return its document."""
+        answer = self(*arguments, "--json")
+        assert answer.code in {0, 3}, answer
+        return answer.document
+
+    def save(self, *arguments: str) -> str:
+        """Save and return the id."""
+        found = self.json("save", *arguments)["checkpoint"]["id"]
+        assert isinstance(found, str)
+        return found
+
+
+def git(directory: Path, *arguments: str) -> str:
+    """Run the user's git in a folder."""
+    settings = ["-c", "user.name=A", "-c", "user.email=a@example.org", "-c", "init.defaultBranch=main"]
+    done = subprocess.run(
+        ["git", *settings, *arguments], cwd=directory, capture_output=True, text=True, check=True
+    )
+    return done.stdout.strip()

@@ -1,0 +1,140 @@
+"""Prepared stages, and what has to be true of them after a blow."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from faults.stage import alter, contents_of, differences, edit, fill, tree_of
+from lastgood.errors import Busy
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from faults.injector import Trial
+    from faults.stage import Stage, Tree
+    from lastgood.workspace import Workspace
+
+IGNORED = b"debug.log"
+
+
+@contextmanager
+def opened(stage: Stage) -> Iterator[Workspace]:
+    """Open the live workspace of a stage in this process."""
+    with lastgood.open(stage.workspace, store=stage.store, maintenance="off") as workspace:
+        yield workspace
+
+
+def two_checkpoints(stage: Stage) -> None:
+    """Build: a checkpoint named first, one named second, and unsaved work of a person."""
+    fill(stage.workspace)
+    with opened(stage) as workspace:
+        workspace.save("the first state", name="first")
+        alter(stage.workspace)
+        workspace.save("the second state", name="second")
+    edit(stage.workspace)
+
+
+def target_of(stage: Stage) -> Tree:
+    """Return what the workspace has to be after restoring the first checkpoint of `two_checkpoints`."""
+    folder = stage.folder / "target"
+    if not folder.exists():
+        folder.mkdir()
+        fill(folder)
+    tree = tree_of(folder)
+    tree[IGNORED] = tree_of(stage.template / "workspace")[IGNORED]  # ignored: kept as it is
+    return tree
+
+
+def listed(stage: Stage) -> tuple[str, ...]:
+    with opened(stage) as workspace:
+        return tuple(one.id for one in workspace.list())
+
+
+def assert_unharmed(stage: Stage, earlier: tuple[str, ...], where: str) -> None:
+    """Every earlier checkpoint is there and proven, and the next save works by itself."""
+    with opened(stage) as workspace:
+        report = workspace.verify()
+        assert report.ok, f"{where}: {report}"
+        ids = tuple(one.id for one in workspace.list())
+        assert ids[len(ids) - len(earlier) :] == earlier, f"{where}: lost {set(earlier) - set(ids)}"
+        before = stage.tree()
+        saved = workspace.save("the next save", allow_empty=True)
+        assert saved.created, where
+        assert_holds(stage, workspace, saved.checkpoint.id, before, where)
+
+
+def assert_holds(stage: Stage, workspace: Workspace, ref: str, tree: Tree, where: str) -> None:
+    """Prove a checkpoint by restoring it aside: it holds a tree, but for the ignored file."""
+    aside = stage.folder / "live" / "aside"
+    report = workspace.restore(ref, to=aside)
+    assert not report.omissions, where
+    expected = {path: node for path, node in tree.items() if path != IGNORED}
+    found = tree_of(aside)
+    assert found == expected, f"{where}: the checkpoint holds\n{differences(found, expected)}"
+
+
+def assert_collected(stage: Stage, where: str) -> None:
+    """What an interrupted run left in the store goes away by maintenance."""
+    with opened(stage) as workspace:
+        workspace.maintain()
+    left = [path for path in stage.store.rglob("*") if path.is_file() and "tmp" in path.name.lower()]
+    assert not left, f"{where}: {left}"
+
+
+def assert_settled(stage: Stage, trial: Trial, where: str, *, start: Tree, target: Tree) -> None:
+    """After a blow to a restore: whole before, whole after, or recoverable to exactly either."""
+    with opened(stage) as workspace:
+        state = workspace.status().state
+        if state == "interrupted":
+            with pytest.raises(Busy):
+                workspace.save("beside an interrupted restore")
+            with pytest.raises(Busy):
+                workspace.restore("second")
+    if state == "interrupted":
+        stage.keep("interrupted")
+        _assert_recovers(stage, where, roll_back=False, expected=target)
+        _assert_undoes(stage, where, start)
+        stage.reset("interrupted")
+        _assert_recovers(stage, where, roll_back=True, expected=start)
+        return
+    present = stage.tree()
+    if trial.said("incomplete") is not None:
+        _assert_undoes(stage, where, start)
+        return
+    if present == target:
+        _assert_undoes(stage, where, start)
+        return
+    assert trial.said("restored") is None, f"{where}: said restored\n{differences(present, target)}"
+    assert present == start, f"{where}: neither start nor target\n{differences(present, start)}"
+
+
+def _assert_recovers(stage: Stage, where: str, *, roll_back: bool, expected: Tree) -> None:
+    way = "back" if roll_back else "forward"
+    with opened(stage) as workspace:
+        workspace.recover(roll_back=roll_back)
+        assert workspace.status().state == "idle", f"{where}, {way}"
+        present = stage.tree()
+        assert present == expected, f"{where}: recovered {way}\n{differences(present, expected)}"
+        assert workspace.verify().ok, f"{where}, {way}"
+
+
+def _assert_undoes(stage: Stage, where: str, start: Tree) -> None:
+    with opened(stage) as workspace:
+        workspace.undo()
+    present = stage.tree()
+    assert present == start, f"{where}: undone\n{differences(present, start)}"
+
+
+def assert_nothing_lost(stage: Stage, before: Tree, where: str) -> None:
+    """Every content that was there before is in the workspace still, or in a listed checkpoint."""
+    missing = contents_of(before) - contents_of(stage.tree())
+    with opened(stage) as workspace:
+        for checkpoint in workspace.list():
+            for entry in workspace.entries(checkpoint.id):
+                if missing and entry.kind == "file":
+                    missing.discard(workspace.read(checkpoint.id, entry.path))
+    assert not missing, f"{where}: lost {missing}"

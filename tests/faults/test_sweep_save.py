@@ -1,0 +1,88 @@
+"""A save that is killed or failed at any call (rules S13, S14, S16)."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults.injector import Blow, Mode
+from faults.scenes import assert_collected, assert_unharmed, listed, opened, two_checkpoints
+from faults.stage import fill
+from faults.sweep import sweep
+
+if TYPE_CHECKING:
+    from faults.injector import Injector, Trial
+    from faults.stage import Stage
+
+pytestmark = pytest.mark.faults
+
+FAILURES = [
+    Blow(mode=Mode.FAIL, error=errno.ENOSPC),
+    Blow(mode=Mode.FAIL, error=errno.EIO),
+    Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC),
+    Blow(mode=Mode.SHORT),
+]
+
+
+def test_a_save_killed_at_any_call_loses_nothing_and_blocks_nothing(injector: Injector, stage: Stage) -> None:
+    stage.prepare(two_checkpoints)
+    earlier = listed(stage)
+
+    def check(trial: Trial, where: str) -> None:
+        saved = trial.said("saved")
+        assert trial.killed or saved, f"{where}: {trial.lines}"
+        if saved:
+            assert saved in listed(stage), where
+        assert_unharmed(stage, earlier, where)
+        assert_collected(stage, where)
+
+    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=40)
+
+
+def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage: Stage) -> None:
+    stage.prepare(lambda stage: fill(stage.workspace))
+
+    def check(trial: Trial, where: str) -> None:
+        saved = trial.said("saved")
+        assert trial.killed or saved, f"{where}: {trial.lines}"
+        assert_unharmed(stage, (saved,) if saved else (), where)
+
+    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=60)
+
+
+@pytest.mark.parametrize("blow", FAILURES, ids=["full-once", "bad-disk", "full", "short"])
+def test_a_save_failed_at_any_call_says_so_and_leaves_no_checkpoint(
+    injector: Injector, stage: Stage, blow: Blow
+) -> None:
+    stage.prepare(two_checkpoints)
+    earlier = listed(stage)
+
+    def check(trial: Trial, where: str) -> None:
+        _assert_honest(stage, trial, earlier, where)
+        assert_unharmed(stage, earlier, where)
+
+    sweep(injector, stage, "save", {}, blow=blow, check=check, points=24)
+
+
+@pytest.mark.parametrize("blow", FAILURES, ids=["full-once", "bad-disk", "full", "short"])
+def test_the_very_first_save_failed_at_any_call_says_so(injector: Injector, stage: Stage, blow: Blow) -> None:
+    stage.prepare(lambda stage: fill(stage.workspace))
+
+    def check(trial: Trial, where: str) -> None:
+        _assert_honest(stage, trial, (), where)
+        assert_unharmed(stage, (), where)
+
+    sweep(injector, stage, "save", {}, blow=blow, check=check, points=24)
+
+
+def _assert_honest(stage: Stage, trial: Trial, earlier: tuple[str, ...], where: str) -> None:
+    saved = trial.said("saved")
+    if trial.status == 0:
+        assert saved in listed(stage), f"{where}: said saved, is not there"
+        return
+    assert trial.said("failed"), f"{where}: no typed error: {trial.status} {trial.lines}"
+    with opened(stage) as workspace:
+        ids = tuple(one.id for one in workspace.list())
+    assert ids == earlier, f"{where}: said failed, and left a checkpoint"
