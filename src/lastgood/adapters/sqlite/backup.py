@@ -6,8 +6,10 @@ import os
 import sqlite3
 
 from lastgood.adapters.files import sync_directory
-from lastgood.adapters.sqlite.database import BACKUP, copy_into, open_uri
+from lastgood.adapters.sqlite.database import BACKUP, copy_into, gate, open_uri, prepare
+from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_rows
+from lastgood.errors import LastgoodError
 
 _CHANGES = "SELECT value FROM meta WHERE name = 'changes'"
 
@@ -34,6 +36,25 @@ def _changes(backup: str) -> object:
         return connection.execute(_CHANGES).fetchone()[0]
     except (sqlite3.DatabaseError, TypeError):  # a TypeError where the row is missing
         return None
+    finally:
+        connection.close()
+
+
+def soundest_backup(path: str) -> str | None:
+    """Return the newest backup beside a catalogue that proves whole, None if there is none."""
+    backup = os.path.join(os.path.dirname(path), BACKUP)
+    return next((one for one in (backup, backup + ".1") if os.path.exists(one) and is_sound(one)), None)
+
+
+def is_sound(path: str) -> bool:
+    """Tell whether a catalogue that nobody has open is whole, and of a version that can be read."""
+    connection = open_uri(path, "immutable=1", wait=0)
+    try:
+        prepare(connection)
+        gate(connection, CURRENT, path=path)
+        return integrity_fault(connection) is None
+    except (sqlite3.DatabaseError, LastgoodError):
+        return False
     finally:
         connection.close()
 

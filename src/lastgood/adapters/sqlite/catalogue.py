@@ -16,6 +16,7 @@ from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.names import to_bytes
+from lastgood.ports.catalogue import LatestFacts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Manifest
     from lastgood.model.operation import Operation
     from lastgood.model.settings import Durability
-    from lastgood.ports.catalogue import LatestFacts, Query, WorkspaceRow
+    from lastgood.ports.catalogue import Query, WorkspaceRow
     from lastgood.ports.host import Clock
 
     Parameters = tuple[object, ...] | dict[str, object]

@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     Work = Callable[[sqlite3.Connection], Result]
 
 DEFAULT_WAIT = 10.0
-SIDECARS = ("-wal", "-shm")
 BACKUP = "catalogue.backup.sqlite3"
+# A finished replacement for a damaged catalogue; while it is there, a repair has not ended.
+RESCUE = ".rescue"
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
 # A connection that came over a fork belongs to the parent: closing it here could undo its locks.
 _abandoned: list[sqlite3.Connection] = []
@@ -100,12 +101,17 @@ class Database:
         return connection
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.text_factory = _tolerant
-        connection.create_function("seal_of", -1, seal_of, deterministic=True)
+        prepare(connection)
         connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = ON")
         if gate(connection, self._schema, path=self.path):
             upgrade(connection, self._schema, path=self.path)
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Teach a connection our functions."""
+    connection.text_factory = _tolerant
+    connection.create_function("seal_of", -1, seal_of, deterministic=True)
 
 
 def _tolerant(text: bytes) -> str:
@@ -173,6 +179,8 @@ def ensure(path: str, schema: Schema, *, generation: str, allowed: bool) -> None
     Whatever is still around of a lost one (its log, its backup) makes that `Damaged`: an empty
     catalogue in its place would hide every checkpoint. So does absence where none is ``allowed``.
     """
+    if os.path.exists(path + RESCUE):
+        raise Damaged(f"a repair of the catalogue {printable(path)} was interrupted", hint=REPAIR_HINT)
     if os.path.exists(path):
         return
     folder = os.path.dirname(path)

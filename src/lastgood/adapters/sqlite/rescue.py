@@ -1,0 +1,142 @@
+"""Replacing a damaged catalogue: the newest sound backup, and whatever the damaged one still yields."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from lastgood.adapters.files import PRIVATE_DIRECTORY, read_whole, sync_directory, sync_file, write_private
+from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup
+from lastgood.adapters.sqlite.database import RESCUE, make_private_file, prepare
+from lastgood.adapters.sqlite.faults import translate
+from lastgood.adapters.sqlite.salvage import Salvage, columns, salvage
+from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
+from lastgood.adapters.sqlite.seal import reseal
+from lastgood.codec.manifest import decode
+from lastgood.codec.moment import iso
+from lastgood.errors import Internal, Storage
+from lastgood.names import printable, to_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.adapters.sqlite.rows import Row
+
+DAMAGED = "damaged"
+_SIDECARS = ("-wal", "-shm", "-journal")
+
+
+def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ...]:
+    """Put a sound catalogue in the place of a damaged or missing one, and say what was done.
+
+    The caller holds the store's lock alone, and nobody has the catalogue open. The damaged file and
+    its log are set aside under ``damaged/``, none is deleted. Checkpoints that come from the backup
+    only are marked as recovered; those newer than it have to be adopted from the engine. May be
+    killed at any moment and repeated. ``at`` is in nanoseconds.
+    """
+    path = os.path.abspath(path)
+    try:
+        done = _prepare_replacement(path, generation=generation)
+        done += _set_aside(path, at=at)
+        os.rename(path + RESCUE, path)
+        sync_directory(os.path.dirname(path))
+    except OSError as error:
+        raise Storage(
+            f"the catalogue {printable(path)} cannot be repaired ({error.strerror})",
+            hint="check that the store can be written and has room, then try again",
+        ) from error
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    return tuple(done)
+
+
+def _prepare_replacement(path: str, *, generation: str) -> list[str]:
+    if os.path.exists(path + RESCUE) and is_sound(path + RESCUE):
+        return ["an interrupted repair of the catalogue was finished"]
+    found = salvage(path)
+    backup = soundest_backup(path)
+    draft = path + RESCUE + ".new"
+    for leftover in ("", *_SIDECARS):
+        if os.path.exists(draft + leftover):
+            os.unlink(draft + leftover)
+    _build(draft, backup, found, generation=generation)
+    os.rename(draft, path + RESCUE)
+    sync_directory(os.path.dirname(path))
+    source = "no sound backup" if backup is None else f"the backup {os.path.basename(backup)}"
+    yielded = f"{len(found.checkpoints)} checkpoint(s) and {len(found.operations)} operation(s)"
+    return [f"catalogue rebuilt from {source} and {yielded} out of the damaged file"]
+
+
+def _build(draft: str, backup: str | None, found: Salvage, *, generation: str) -> None:
+    if backup is None:
+        make_private_file(draft)
+    else:
+        write_private(os.fsencode(draft), read_whole(os.fsencode(backup)) or b"")
+    connection = sqlite3.connect(draft, isolation_level=None)
+    try:
+        prepare(connection)
+        if backup is None:
+            create(connection, CURRENT, generation=generation)
+        else:
+            migrate(connection, CURRENT)
+        connection.execute("BEGIN IMMEDIATE")
+        _merge(connection, found)
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'generation'", (generation,))
+        connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
+        connection.execute("COMMIT")
+        fault = integrity_fault(connection)
+        if fault is not None:
+            raise Internal(f"the rebuilt catalogue is not sound: {fault}")
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    sync_file(draft)
+
+
+def _merge(connection: sqlite3.Connection, found: Salvage) -> None:
+    salvaged = {row[1] for row in found.checkpoints}
+    older = [row[0] for row in connection.execute("SELECT id FROM checkpoint") if row[0] not in salvaged]
+    for id in older:
+        connection.execute("UPDATE checkpoint SET recovered = 1 WHERE id = ?", (id,))
+        reseal(connection, "checkpoint", id)
+    _put(connection, "workspace", found.workspaces)
+    _put(connection, "checkpoint", found.checkpoints)
+    _put(connection, "operation", found.operations)
+    _name_workspaces(connection)
+
+
+def _put(connection: sqlite3.Connection, table: str, found: tuple[Row, ...]) -> None:
+    if found:
+        marks = ", ".join("?" * len(found[0]))
+        statement = f"INSERT OR REPLACE INTO {table} ({columns(table)}) VALUES ({marks})"  # noqa: S608 - names of ours
+        connection.executemany(statement, found)
+
+
+def _name_workspaces(connection: sqlite3.Connection) -> None:
+    """Add the workspaces that checkpoints belong to and whose own rows are lost."""
+    orphans = connection.execute(
+        "SELECT workspace_key, manifest, max(sequence) FROM checkpoint"
+        " WHERE workspace_key NOT IN (SELECT key FROM workspace) GROUP BY workspace_key"
+    ).fetchall()
+    for key, text, _ in orphans:
+        manifest = decode(text)
+        # The machine is not in the manifest; a workspace of no known machine can still be attached.
+        row = (key, to_bytes(manifest.workspace), "", manifest.created_at)
+        connection.execute("INSERT INTO workspace (key, path, machine, created_at) VALUES (?, ?, ?, ?)", row)
+        reseal(connection, "workspace", key)
+    connection.execute("DELETE FROM operation WHERE workspace_key NOT IN (SELECT key FROM workspace)")
+
+
+def _set_aside(path: str, *, at: int) -> list[str]:
+    """Move a catalogue and its log out of the way: a log that stayed would be applied to the new file."""
+    present = [path + suffix for suffix in ("", *_SIDECARS) if os.path.exists(path + suffix)]
+    if not present:
+        return []
+    stamp = iso(at).replace(":", "").replace("-", "")
+    folder = os.path.join(os.path.dirname(path), DAMAGED, f"catalogue-{stamp}")
+    os.makedirs(folder, PRIVATE_DIRECTORY, exist_ok=True)
+    for name in reversed(present):
+        os.rename(name, os.path.join(folder, os.path.basename(name)))
+    sync_directory(folder)
+    sync_directory(os.path.dirname(folder))
+    sync_directory(os.path.dirname(path))
+    return [f"damaged catalogue set aside in {printable(folder)}"]

@@ -1,0 +1,125 @@
+"""Reading what a damaged catalogue still yields: row by row, so that one bad page hides no other."""
+
+from __future__ import annotations
+
+import os
+import sqlite3
+
+from lastgood.adapters.sqlite.database import open_uri, prepare
+from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
+from lastgood.adapters.sqlite.seal import SEALED, broken_seal
+from lastgood.codec.manifest import decode
+from lastgood.codec.records import decode_operation
+from lastgood.errors import LastgoodError
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lastgood.adapters.sqlite.rows import Row
+
+# Where even the highest number cannot be read: how far to look.
+_FAR = 100_000
+
+
+class Salvage(Value):
+    """Rows whose seal is whole, by table: every column of `SEALED`, then the seal."""
+
+    workspaces: tuple[Row, ...] = ()
+    checkpoints: tuple[Row, ...] = ()
+    operations: tuple[Row, ...] = ()
+
+
+def salvage(path: str) -> Salvage:
+    """Return the rows that can still be trusted; none if the file is none of ours any more.
+
+    Only reads: the file and its log stay as they are.
+    """
+    if not os.path.exists(path):
+        return Salvage()
+    connection = open_uri(path, "mode=ro", wait=0)
+    try:
+        prepare(connection)
+        if application(connection) != APPLICATION_ID or version(connection) != CURRENT.version:
+            return Salvage()
+        checkpoints = [row for row in _numbered(connection, "checkpoint", "sequence") if _decodes(row)]
+        operations = [row for row in _numbered(connection, "operation", "number") if _operates(row)]
+        keys = {row[2] for row in (*checkpoints, *operations)}
+        return Salvage(
+            workspaces=tuple(_workspaces(connection, keys)),
+            checkpoints=tuple(checkpoints),
+            operations=tuple(operations),
+        )
+    except sqlite3.DatabaseError:
+        return Salvage()
+    finally:
+        connection.close()
+
+
+def columns(table: str) -> str:
+    """Return the columns of a salvaged row, in order."""
+    _, names = SEALED[table]
+    return ", ".join((*names, "seal"))
+
+
+def _numbered(connection: sqlite3.Connection, table: str, number: str) -> Iterator[Row]:
+    for candidate in range(1, _top(connection, table, number) + 1):
+        row = _one(connection, table, number, candidate)
+        if row is not None:
+            yield row
+
+
+def _workspaces(connection: sqlite3.Connection, keys: set[object]) -> Iterator[Row]:
+    try:
+        found = connection.execute("SELECT key FROM workspace").fetchall()
+    except sqlite3.DatabaseError:
+        found = []
+    for key in sorted({str(key) for key in keys} | {str(row[0]) for row in found}):
+        row = _one(connection, "workspace", "key", key)
+        if row is not None:
+            yield row
+
+
+def _one(connection: sqlite3.Connection, table: str, column: str, value: object) -> Row | None:
+    statement = (
+        f"SELECT {columns(table)} FROM {table}"  # noqa: S608 - names of ours
+        f" WHERE {column} = ? AND NOT {broken_seal(table)}"
+    )
+    try:
+        row: Row | None = connection.execute(statement, (value,)).fetchone()
+    except sqlite3.DatabaseError:
+        return None
+    return row
+
+
+def _top(connection: sqlite3.Connection, table: str, number: str) -> int:
+    questions = (
+        f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'",  # noqa: S608 - names of ours
+        f"SELECT max({number}) FROM {table}",  # noqa: S608 - names of ours
+    )
+    tops = []
+    for question in questions:
+        try:
+            row = connection.execute(question).fetchone()
+        except sqlite3.DatabaseError:
+            tops.append(_FAR)
+        else:
+            tops.append(row[0] if row is not None and isinstance(row[0], int) else 0)
+    return max(tops) if max(tops) <= _FAR * 10 else _FAR
+
+
+def _decodes(row: Row) -> bool:
+    try:
+        decode(str(row[19]))
+    except LastgoodError:
+        return False
+    return True
+
+
+def _operates(row: Row) -> bool:
+    try:
+        decode_operation(str(row[6]))
+    except LastgoodError:
+        return False
+    return True
