@@ -7,6 +7,7 @@ from lastgood.errors import Damaged, LastgoodError
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join
+from lastgood.ports.catalogue import WorkspaceRow
 from lastgood.rules.evidence import alike
 from lastgood.view import Files, tree_of
 
@@ -14,7 +15,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, Manifest
     from lastgood.ports.context import Context
 
     # Makes an empty folder for a trial restore, and takes it away again.
@@ -63,11 +64,24 @@ def readopt(context: Context) -> tuple[str, ...]:
         except LastgoodError:
             continue  # a commit that cannot be read is reported by the proof, not adopted
     found.sort(key=lambda one: (one[0].sequence, one[0].created_at, one[0].id))
-    adopted = [context.catalogue.adopt(manifest, commit=commit) for manifest, commit in found]
+    adopted = [_adopt(context, manifest, commit) for manifest, commit in found]
     return (
         *(f"{one.id} recovered" for one in adopted if one is not None),
         *context.catalogue.mend(),
     )
+
+
+def _adopt(context: Context, manifest: Manifest, commit: str) -> Checkpoint | None:
+    if context.catalogue.workspace(manifest.workspace_key) is None:
+        context.catalogue.add_workspace(
+            WorkspaceRow(
+                key=manifest.workspace_key,
+                path=manifest.workspace,
+                machine=context.row.machine,
+                created_at=manifest.created_at,
+            )
+        )
+    return context.catalogue.adopt(manifest, commit=commit)
 
 
 def _verdicts(

@@ -57,8 +57,16 @@ class Workspace:
     ()
     """
 
-    def __init__(self, context: Context, *, upkeep: Upkeep, recompose: Callable[[], Context]) -> None:
+    def __init__(
+        self,
+        context: Context,
+        *,
+        upkeep: Upkeep,
+        recompose: Callable[[], Context],
+        rescued: tuple[str, ...] = (),
+    ) -> None:
         self._upkeep = upkeep
+        self._rescued = rescued
         self._recompose = recompose
         self._observers: list[Observer] = []
         self._use(context)
@@ -284,7 +292,7 @@ class Workspace:
         """
         from lastgood.workspace import proof
 
-        mended = proof.repair(self._context) if repair else ()
+        mended = (*self._rescued, *proof.repair(self._context)) if repair else ()
         chosen = self._view.find(Query()) if ref is None else [self._view.resolve(ref)]
         return proof.verify(self._context, chosen, deep=deep).replace(repaired=mended)
 

@@ -69,7 +69,10 @@ def open_workspace(
             shelf, catalogue, settings=chosen, root=to_bytes(root), search_path=_programs(given, root)
         )
         return Workspace(
-            composer.context(), upkeep=Upkeep(_mode(maintenance, given)), recompose=composer.context
+            composer.context(),
+            upkeep=Upkeep(_mode(maintenance, given)),
+            recompose=composer.context,
+            rescued=shelf.rescued,
         )
     except BaseException:
         catalogue.close()

@@ -9,7 +9,7 @@ from lastgood.adapters.identity import machine_id, make_private, workspace_key
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.store_format import ensure_store, stored_machine
 from lastgood.errors import Damaged
-from lastgood.names import printable, to_bytes, to_text
+from lastgood.names import printable, to_text
 from lastgood.ports.catalogue import WorkspaceRow
 
 TYPE_CHECKING = False
@@ -23,12 +23,11 @@ class Shelf:
 
     def __init__(self, directory: bytes, *, clock: Clock, repair: bool = False) -> None:
         self.clock = clock
+        self.rescued: tuple[str, ...] = ()
         if repair:
             from lastgood.workspace.rescue import rescue
 
             self.rescued = rescue(directory, clock=clock)
-        else:
-            self.rescued = ()
         ensure_store(directory, random=clock.random())
         self.directory = os.path.realpath(directory)
         self.temporary = self.directory + b"/tmp"
@@ -74,8 +73,3 @@ class Shelf:
             f"the catalogue of the store {printable(to_text(self.directory))} is gone",
             hint="bring it back from its backup and the checkpoints themselves: lastgood verify --repair",
         )
-
-
-def store_bytes(path: str) -> bytes:
-    """Return a store's path as bytes."""
-    return to_bytes(path)

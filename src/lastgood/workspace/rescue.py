@@ -1,0 +1,65 @@
+"""Makes a store that lost its mark of format or its catalogue one that can be opened again."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.identity import check_owner, make_private
+from lastgood.adapters.locks import FlockLocks
+from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.sqlite.rescue import restore_from_backup
+from lastgood.adapters.store_format import mend_format, read_format
+from lastgood.errors import Damaged, NotFound
+from lastgood.names import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.ports.host import Clock
+
+# How long others may hold the store before a repair gives up, in seconds.
+_WAIT = 30.0
+_SIGNS = (b"/format", b"/catalogue.sqlite3", b"/objects.git")
+
+
+def rescue(directory: bytes, *, clock: Clock) -> tuple[str, ...]:
+    """Mend what keeps a store from being opened, and say what was done.
+
+    The objects themselves are not looked at: that is `verify`. Raises `NotFound` where no store is.
+    """
+    check_owner(directory)
+    if not any(
+        os.path.lexists(directory + name) for name in (b"/format", b"/catalogue.sqlite3", b"/objects.git")
+    ):
+        raise NotFound(
+            f"there is no store at {printable(to_text(directory))}",
+            hint="name it with --store, or LASTGOOD_STORE",
+        )
+    done = _format(directory)
+    for folder in (b"/locks", b"/workspaces", b"/tmp"):
+        make_private(directory + folder)
+    with FlockLocks(directory).hold_store(wait=_WAIT):
+        return (*done, *_catalogue(to_text(directory) + "/catalogue.sqlite3", clock=clock))
+
+
+def _format(directory: bytes) -> tuple[str, ...]:
+    try:
+        if read_format(directory):
+            return ()
+    except Damaged:
+        pass
+    mend_format(directory)
+    return ("the store's mark of format was written anew",)
+
+
+def _catalogue(path: str, *, clock: Clock) -> tuple[str, ...]:
+    try:
+        if os.path.lexists(path):
+            catalogue = SqliteCatalogue.open(path, clock=clock, create=False)
+            try:
+                if catalogue.fault() is None:
+                    return ()
+            finally:
+                catalogue.close()
+    except Damaged:
+        pass
+    return restore_from_backup(path, generation=clock.random().hex(), at=clock.now())
