@@ -37,7 +37,6 @@ def bare_python() -> float:
 def multiply(store: str, *, count: int) -> None:
     """Fill the catalogue with rows that repeat the one checkpoint of a store under new ids."""
     from lastgood.adapters.clock import SystemClock
-
     from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
     from lastgood.ids import checkpoint_id
     from lastgood.ports.catalogue import Query
@@ -136,12 +135,12 @@ def _burst(side: Git, root: str, *, saves: int) -> int:
 def consolidate(store: str) -> None:
     """Join all packs of a store of ours, as the idle maintenance does."""
     from lastgood.adapters.git.engine import GitEngine
+    from lastgood.adapters.locks import FlockLocks
 
-    engine = GitEngine(
-        os.fsencode(os.path.join(store, "objects.git")),
-        temporary=os.fsencode(os.path.join(store, "temporary")),
-    )
-    engine.consolidate()
+    directory = os.fsencode(store)
+    engine = GitEngine(directory + b"/objects.git", temporary=directory + b"/tmp")
+    with FlockLocks(directory).maintenance(wait=120):
+        engine.consolidate()
     engine.close()
 
 
