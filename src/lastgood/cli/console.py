@@ -40,9 +40,9 @@ class Console:
 
     def line(self, text: str = "") -> None:
         """Print one line of what was asked for."""
-        self.data(text.encode("utf-8", "backslashreplace") + b"\n")
+        self.send(text.encode("utf-8", "backslashreplace") + b"\n")
 
-    def data(self, content: bytes) -> None:
+    def send(self, content: bytes) -> None:
         """Print bytes of what was asked for, as they are."""
         self._pending.append(content)
         self._size += len(content)
@@ -51,7 +51,7 @@ class Console:
 
     def document(self, document: dict[str, object]) -> None:
         """Print the one JSON document."""
-        self.data(dumps(document) + b"\n")
+        self.send(dumps(document) + b"\n")
 
     def note(self, text: str) -> None:
         """Say something beside the data, unless quiet."""

@@ -61,7 +61,7 @@ def _amount(one: FileDiff, most: int) -> str:
 def print_patch(patch: bytes, console: Console) -> None:
     """Print a patch: its exact bytes, but escaped (and coloured) on a terminal."""
     if not console.out_is_terminal:
-        console.data(patch)
+        console.send(patch)
         return
     for line in patch.split(b"\n")[:-1]:
         text = "\t".join(printable(part) for part in to_text(line).split("\t"))

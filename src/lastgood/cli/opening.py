@@ -44,15 +44,15 @@ def paths_of(call: Call, workspace: Workspace) -> tuple[str, ...]:
     """
     if call.paths is None:
         return ()
-    base = workspace.path
+    start = workspace.path
     here = os.getcwd()
     if call.text("directory") is None and _inside(here, workspace.path):
-        base = here
-    return tuple(_relative(path, base=base, root=workspace.path) for path in call.paths)
+        start = here
+    return tuple(_relative(path, start=start, root=workspace.path) for path in call.paths)
 
 
-def _relative(path: str, *, base: str, root: str) -> str:
-    full = os.path.normpath(os.path.join(base, path))
+def _relative(path: str, *, start: str, root: str) -> str:
+    full = os.path.normpath(os.path.join(start, path))
     if not _inside(full, root):
         # Another spelling of the workspace (through a link) means the same place.
         full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))

@@ -8,7 +8,7 @@ if TYPE_CHECKING:
 
 
 def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> tuple[str, ...]:
-    """Return the known words that a typing slip or two away from a word, the nearest first."""
+    """Return the known words nearest to a word, if they are no more than a slip or two away from it."""
     allowed = 1 if len(word) <= 3 else 2 if len(word) <= 7 else 3
     scored: list[tuple[int, str]] = []
     for candidate in known:
@@ -17,7 +17,8 @@ def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> tuple[str, ..
             distance = min(distance, 1)
         if distance <= allowed and distance < len(candidate):
             scored.append((distance, candidate))
-    return tuple(candidate for _, candidate in sorted(scored)[:limit])
+    least = min(scored, default=(0, ""))[0]
+    return tuple(sorted(candidate for distance, candidate in scored if distance == least)[:limit])
 
 
 def _distance(left: str, right: str) -> int:

@@ -17,5 +17,5 @@ def carry_out(call: Call, console: Console) -> int:
     if console.json:
         console.document(document("completion", {"shell": shell, "script": script(shell)}))
     else:
-        console.data(script(shell).encode())
+        console.send(script(shell).encode())
     return 0

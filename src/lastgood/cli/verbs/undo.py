@@ -33,15 +33,16 @@ def carry_out(call: Call, console: Console) -> int:
         with Progress(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
             report = act(force=call.has("force"))
+        done = report.operation
+        original = next((one for one in workspace.operations() if one.id == done.of), done)
     if console.json:
         console.document(undo_document(verb, report))
     else:
-        _tell(report, call, console)
+        _tell(report, original, call, console)
     return _OMISSIONS if any(one.result in _OMITTED for one in report.outcomes) else 0
 
 
-def _tell(report: UndoReport, call: Call, console: Console) -> None:
-    operation = report.operation
+def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:
     done = "took back" if call.verb.name == "undo" else "did again"
     if operation.checkpoints:
         what = count(len(operation.checkpoints), "checkpoint")

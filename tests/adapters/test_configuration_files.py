@@ -1,0 +1,112 @@
+from __future__ import annotations
+
+import os
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.adapters.configuration import read_configuration, user_file
+from lastgood.errors import Invalid
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def home(tmp_path: Path) -> Path:
+    (tmp_path / "config" / "lastgood").mkdir(parents=True)
+    return tmp_path / "config"
+
+
+def environment(home: Path, **more: str) -> dict[str, str]:
+    return {"XDG_CONFIG_HOME": str(home), **more}
+
+
+def test_no_files_and_no_variables_leave_the_defaults(project: Path, home: Path) -> None:
+    found = read_configuration(str(project), environment=environment(home))
+    assert found.settings.capture.exclude == ()
+
+
+def test_the_layers_add_up_in_their_order(project: Path, home: Path) -> None:
+    (home / "lastgood" / "config.toml").write_text(
+        '[capture]\nexclude = ["mine"]\nmax_file_size = "1MiB"\n', encoding="utf-8"
+    )
+    (project / ".lastgood.toml").write_text('[capture]\nexclude = ["theirs"]\n', encoding="utf-8")
+    variables = environment(home, LASTGOOD_CAPTURE_MAX_FILE_SIZE="2MiB", LASTGOOD_CAPTURE_EXCLUDE="x, y")
+    capture = read_configuration(str(project), environment=variables).settings.capture
+    assert capture.exclude == ("mine", "theirs", "x", "y")
+    assert capture.max_file_size == 2 << 20
+
+
+def test_a_section_of_pyproject_counts_where_there_is_no_own_file(project: Path, home: Path) -> None:
+    (project / "pyproject.toml").write_text('[tool.lastgood.capture]\nexclude = ["p"]\n', encoding="utf-8")
+    found = read_configuration(str(project), environment=environment(home))
+    assert found.settings.capture.exclude == ("p",)
+    (project / ".lastgood.toml").write_text('[capture]\nexclude = ["own"]\n', encoding="utf-8")
+    found = read_configuration(str(project), environment=environment(home))
+    assert found.settings.capture.exclude == ("own",)
+
+
+def test_a_pyproject_of_others_is_not_even_parsed(project: Path, home: Path) -> None:
+    (project / "pyproject.toml").write_text("this = is [ not TOML", encoding="utf-8")
+    assert read_configuration(str(project), environment=environment(home)).added_by_project == ()
+
+
+def test_a_repository_cannot_weaken_durability(project: Path, home: Path) -> None:
+    """Rule K7."""
+    (project / ".lastgood.toml").write_text('durability = "fast"\n', encoding="utf-8")
+    with pytest.raises(Invalid, match=r"\.lastgood\.toml: 'durability' is not for a repository"):
+        read_configuration(str(project), environment=environment(home))
+
+
+def test_the_user_can_choose_fast_durability(project: Path, home: Path) -> None:
+    """Rule S13."""
+    (home / "lastgood" / "config.toml").write_text('durability = "fast"\n', encoding="utf-8")
+    assert read_configuration(str(project), environment=environment(home)).settings.durability == "fast"
+
+
+@pytest.mark.parametrize("content", [b"[capture\n", b"\xff\xfe", b"a = 1\na = 2\n"])
+def test_a_file_that_is_no_toml_is_named(project: Path, home: Path, content: bytes) -> None:
+    (project / ".lastgood.toml").write_bytes(content)
+    with pytest.raises(Invalid, match=r"\.lastgood\.toml is not TOML"):
+        read_configuration(str(project), environment=environment(home))
+
+
+def test_a_pipe_in_the_place_of_the_file_is_not_waited_for(project: Path, home: Path) -> None:
+    os.mkfifo(project / ".lastgood.toml")
+    with pytest.raises(Invalid, match="no file that settings could be in"):
+        read_configuration(str(project), environment=environment(home))
+
+
+def test_a_pipe_in_the_place_of_pyproject_is_passed_over(project: Path, home: Path) -> None:
+    os.mkfifo(project / "pyproject.toml")
+    assert read_configuration(str(project), environment=environment(home)).added_by_project == ()
+
+
+def test_a_variable_that_is_nearly_a_setting_is_an_error(project: Path, home: Path) -> None:
+    with pytest.raises(Invalid) as caught:
+        read_configuration(str(project), environment=environment(home, LASTGOOD_CAPTURE_EXCLUDES="x"))
+    assert caught.value.hint == "did you mean LASTGOOD_CAPTURE_EXCLUDE?"
+
+
+def test_variables_that_are_no_settings_are_left_alone(project: Path, home: Path) -> None:
+    given = environment(home, LASTGOOD_STORE="/s", LASTGOOD_SESSION="x", LASTGOOD_TRACE="1")
+    assert {one.sources for one in read_configuration(str(project), environment=given).origins} == {
+        ("default",)
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "value"), [("true", True), ("0", False), ("no", False)], ids=["true", "zero", "no"]
+)
+def test_a_flag_can_be_given_as_a_variable(project: Path, home: Path, text: str, *, value: bool) -> None:
+    found = read_configuration(str(project), environment=environment(home, LASTGOOD_AUTO_ENABLED=text))
+    assert next(one.value for one in found.origins if one.key == "auto.enabled") is value
+
+
+@pytest.mark.skipif(sys.platform == "darwin", reason="the place is another there")
+def test_without_xdg_the_users_file_is_below_home() -> None:
+    assert user_file({"HOME": "/h"}) == "/h/.config/lastgood/config.toml"
+    assert user_file({"HOME": "/h", "XDG_CONFIG_HOME": "relative"}) == "/h/.config/lastgood/config.toml"
+    assert user_file({}) is None

@@ -1,0 +1,191 @@
+"""Every JSON document against the field lists of the published interface."""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+if TYPE_CHECKING:
+    from command import Command
+
+CHECKPOINT = """id short_id name message kind created_at sequence workspace session previous commit tree
+changes files bytes ignored gaps partial good check pinned actor position progress git metrics conversation
+metadata"""
+METRICS = """session_seconds tasks_done tasks_failed tasks_total success_ratio tokens memory_bytes cpu_seconds
+save_ms stored_bytes"""
+OPERATION = "id type at target guard undone"
+RESTORE = """plan target guard operation dry_run scopes counts files head_moved irreversible conversation
+progress"""
+STATUS = """workspace store state session position latest drift gaps durability resident checkpoints
+store_bytes health"""
+RECOVER = """state session checkpoint position tasks unknown_effects live_processes git_matches done"""
+ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
+
+
+def lacks(record: dict[str, Any], fields: str) -> set[str]:
+    return set(fields.split()) - set(record)
+
+
+def check_checkpoint(record: dict[str, Any]) -> None:
+    assert lacks(record, CHECKPOINT) == set()
+    assert lacks(record["metrics"], METRICS) == set()
+    assert set(record["changes"]) == {"added", "modified", "deleted"}
+    assert re.fullmatch(r"ckpt_[0-9a-f]{16}", record["id"])
+    assert record["short_id"] == record["id"][:13]
+    assert ISO.fullmatch(record["created_at"])
+    assert record["actor"]["type"] in {"agent", "tool", "person", "lastgood", "unknown"}
+
+
+def test_save(lastgood: Command) -> None:
+    (lastgood.project / "a").write_text("a", encoding="utf-8")
+    document = lastgood("save", "words", "--name", "n", "--meta", "k=v", "--pin", "--json").json
+    assert document["schema"] == "lastgood.save/1"
+    assert lacks(document, "checkpoint created reason unchanged_since") == set()
+    check_checkpoint(document["checkpoint"])
+    assert document["checkpoint"]["metadata"] == {"k": "v"}
+    assert (document["checkpoint"]["name"], document["checkpoint"]["pinned"]) == ("n", True)
+
+
+def test_a_save_of_what_has_not_changed(kept: Command) -> None:
+    document = kept("save", "--json").json
+    assert (document["created"], document["reason"]) == (False, "unchanged")
+    assert document["unchanged_since"] == document["checkpoint"]["id"]
+
+
+def test_list(kept: Command) -> None:
+    document = kept("list", "--json").json
+    assert document["schema"] == "lastgood.list/1"
+    assert [one["name"] for one in document["checkpoints"]] == ["two", "one"]
+    for one in document["checkpoints"]:
+        check_checkpoint(one)
+
+
+def test_show(kept: Command) -> None:
+    document = kept("show", "one", "--files", "--json").json
+    assert document["schema"] == "lastgood.show/1"
+    check_checkpoint(document["checkpoint"])
+    assert all(lacks(entry, "path mode kind size oid") == set() for entry in document["entries"])
+    assert "entries" not in kept("show", "one", "--json").json
+
+
+def test_diff(kept: Command) -> None:
+    document = kept("diff", "one", "two", "--json").json
+    assert document["schema"] == "lastgood.diff/1"
+    assert lacks(document, "from to files patch") == set()
+    assert {one["path"]: one["status"] for one in document["files"]} == {
+        "a.txt": "modified",
+        "new.txt": "added",
+    }
+    assert all(lacks(one, "path status additions deletions binary") == set() for one in document["files"])
+    against_workspace = kept("diff", "--stat", "--json").json
+    assert against_workspace["to"] is None
+    assert "patch" not in against_workspace
+
+
+@pytest.mark.parametrize("verb", [("restore", "one"), ("rewind",)])
+def test_restore_and_rewind(kept: Command, verb: tuple[str, ...]) -> None:
+    planned = kept(*verb, "--dry-run", "--json").json
+    done = kept(*verb, "--yes", "--json").json
+    for document in (planned, done):
+        assert document["schema"] == f"lastgood.{verb[0]}/1"
+        assert lacks(document, RESTORE) == set()
+        assert lacks(document["counts"], "write delete mkdir rmdir chmod keep skip fail") == set()
+        assert all(lacks(one, "path action result") == set() for one in document["files"])
+        assert document["scopes"] == ["files"]
+    assert (planned["dry_run"], planned["guard"], planned["operation"]) == (True, None, None)
+    assert not done["dry_run"]
+    assert done["guard"].startswith("ckpt_")
+    assert planned["plan"] == done["plan"]
+    assert planned["counts"] == done["counts"]
+
+
+def test_undo_and_redo(kept: Command) -> None:
+    kept("restore", "one", "--yes")
+    for verb in ("undo", "redo"):
+        listed = kept(verb, "--list", "--json").json
+        assert [lacks(one, OPERATION) for one in listed["operations"]] == [set()]
+        document = kept(verb, "--json").json
+        assert document["schema"] == f"lastgood.{verb}/1"
+        assert lacks(document, "operation guard files") == set()
+        assert lacks(document["operation"], OPERATION) == set()
+        assert ISO.fullmatch(document["operation"]["at"])
+
+
+def test_status(kept: Command) -> None:
+    (kept.project / "more").touch()
+    document = kept("status", "--json").json
+    assert document["schema"] == "lastgood.status/1"
+    assert lacks(document, STATUS) == set()
+    assert document["drift"] == {"added": 1, "modified": 0, "deleted": 0}
+    check_checkpoint(document["latest"])
+
+
+def test_recover(kept: Command) -> None:
+    document = kept("recover", "--json").json
+    assert document["schema"] == "lastgood.recover/1"
+    assert lacks(document, RECOVER) == set()
+    assert (document["state"], document["done"]) == ("idle", None)
+
+
+def test_verify(kept: Command) -> None:
+    document = kept("verify", "--json").json
+    assert document["schema"] == "lastgood.verify/1"
+    assert lacks(document, "ok checkpoints damaged repaired unreferenced_bytes") == set()
+    assert document["ok"]
+
+
+def test_delete_pin_unpin_and_name(kept: Command) -> None:
+    for words in (("pin", "one"), ("unpin", "one"), ("name", "one", "uno")):
+        document = kept(*words, "--json").json
+        assert document["schema"] == f"lastgood.{words[0]}/1"
+        check_checkpoint(document["checkpoint"])
+    document = kept("delete", "uno", "--json").json
+    assert document["schema"] == "lastgood.delete/1"
+    assert lacks(document["operation"], OPERATION) == set()
+    assert ISO.fullmatch(document["free_after"])
+
+
+def test_workspace_config_doctor_completion_and_help(kept: Command) -> None:
+    listed = kept("workspace", "list", "--json").json
+    assert listed["workspaces"][0]["checkpoints"] == 2
+    config = kept("config", "--json").json
+    assert config["built_in_excludes"][:2] == [".git", "node_modules"]
+    assert {one["key"] for one in config["settings"]} >= {"capture.exclude", "retention.turn", "durability"}
+    assert kept("doctor", "--json").json["ok"]
+    assert "_lastgood" in kept("completion", "bash", "--json").json["script"]
+    assert kept("help", "--json").json["schema"] == "lastgood.help/1"
+    assert kept("save", "--help", "--json").json["verbs"][0]["name"] == "save"
+
+
+def test_a_name_that_is_not_utf_8_comes_as_bytes(lastgood: Command) -> None:
+    """Rule S3."""
+    with open(os.path.join(os.fsencode(lastgood.project), b"caf\xe9"), "wb"):
+        pass
+    lastgood("save")
+    entries = lastgood("show", "@", "--files", "--json").json["entries"]
+    assert [entry["path"] for entry in entries] == [{"bytes": base64.b64encode(b"caf\xe9").decode()}]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "exit_code"),
+    [
+        (("frobnicate", "--json"), "usage", 2),
+        (("show", "nothing-like-it", "--json"), "not-found", 10),
+        (("show", "--json", "a:b"), "invalid", 12),
+        (("list", "--limit", "-1", "--json"), "usage", 2),
+        (("restore", "one", "--plan", "plan_0000000000000000", "--json"), "conflict", 13),
+        (("restore", "one", "--json"), "usage", 2),
+    ],
+)
+def test_a_failure_is_one_document_too(
+    kept: Command, words: tuple[str, ...], code: str, exit_code: int
+) -> None:
+    done = kept(*words, expect=exit_code)
+    assert done.json["schema"] == "lastgood.error/1"
+    assert lacks(done.json["error"], "code message hint details") == set()
+    assert done.json["error"]["code"] == code
+    assert done.err == ""

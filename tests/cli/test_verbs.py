@@ -1,0 +1,363 @@
+"""What a person at the keyboard sees."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command import COMMAND
+
+if TYPE_CHECKING:
+    from command import Command
+
+
+def test_the_first_save_tells_the_id_and_the_counts(lastgood: Command) -> None:
+    (lastgood.project / "a.txt").write_text("a", encoding="utf-8")
+    shown = lastgood("save", "words").out
+    assert re.fullmatch(r"saved ckpt_[0-9a-f]{8}: 1 file, 1 added, 0 modified, 0 deleted, \d+ ms\n", shown)
+
+
+def test_an_unchanged_save_names_what_it_equals(kept: Command) -> None:
+    """Rule S10."""
+    latest = kept("list", "--json").json["checkpoints"][0]["short_id"]
+    assert kept("save").out == f"unchanged since {latest}: no checkpoint made\n"
+
+
+def test_a_quiet_save_prints_the_id_alone(kept: Command) -> None:
+    assert re.fullmatch(r"ckpt_[0-9a-f]{16}\n", kept("save", "-q", "--allow-empty").out)
+
+
+def test_new_gaps_give_exit_code_3_once(lastgood: Command) -> None:
+    """Rule S7."""
+    os.mkfifo(lastgood.project / "pipe")
+    first = lastgood("save", expect=3)
+    assert first.err == "1 new gap, not in the checkpoint:\n  pipe (unsupported)\n"
+    (lastgood.project / "a").touch()
+    assert ", 1 gap, " in lastgood("save").out
+
+
+def test_a_list_shows_the_columns_and_who_has_no_name_its_message_or_auto(kept: Command) -> None:
+    kept("save", "a message\nof two lines", "--allow-empty")
+    kept("save", "--allow-empty")
+    header, *rows = kept("list").out.splitlines()
+    assert header.split("  ")[0] == "ID"
+    assert re.split(r"\s{2,}", header) == [
+        "ID",
+        "Name",
+        "Date",
+        "Kind",
+        "Phase / Step",
+        "Files",
+        "Gaps",
+        "Good",
+    ]
+    assert [re.split(r"\s{2,}", row)[1] for row in rows] == ["(auto)", "a message", "two", "one"]
+
+
+def test_an_empty_list_says_how_to_begin(lastgood: Command) -> None:
+    done = lastgood("list")
+    assert (done.out, done.err) == ("", "no checkpoints yet; make the first: lastgood save\n")
+
+
+def test_control_characters_are_shown_escaped(lastgood: Command) -> None:
+    with open(os.path.join(os.fsencode(lastgood.project), b"evil\x1b[31m\n\xff"), "wb"):
+        pass
+    lastgood("save", "red \x1b[31m message")
+    for words in (("list",), ("show", "@", "--files"), ("diff", "--name-status"), ("status",)):
+        shown = lastgood(*words).out
+        assert "\x1b" not in shown
+        assert all(line.isprintable() for line in shown.replace("\t", " ").splitlines())
+    assert r"evil\x1b[31m\x0a\xff" in lastgood("show", "@", "--files").out
+    assert r"red \x1b[31m message" in lastgood("list").out
+
+
+def test_a_patch_is_taken_by_git_apply(kept: Command) -> None:
+    patch = kept("diff", "two", "one").out_bytes
+    subprocess.run(["git", "apply"], cwd=kept.project, input=patch, check=True)
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
+    assert not (kept.project / "new.txt").exists()
+
+
+def test_a_diff_can_be_short(kept: Command) -> None:
+    assert kept("diff", "one", "two", "--name-status").out == "M\ta.txt\nA\tnew.txt\n"
+    assert kept("diff", "--previous", "two", "--name-status").out == "M\ta.txt\nA\tnew.txt\n"
+    assert kept("diff", "one", "two", "--stat").out == (
+        " a.txt   | 2 +-\n new.txt | 1 +\n 2 files, 2 lines added, 1 removed\n"
+    )
+
+
+def test_a_diff_against_nothing_before_is_told(kept: Command) -> None:
+    assert "is the first checkpoint" in kept("diff", "--previous", "one", expect=10).err
+
+
+def test_a_dry_run_shows_every_path_and_the_plan_and_changes_nothing(kept: Command) -> None:
+    """Rule T1."""
+    shown = kept("restore", "one", "--dry-run").out.splitlines()
+    assert re.fullmatch(r"would restore ckpt_\w{8} \(one\): 1 file to write, 1 file to delete", shown[0])
+    assert shown[1:3] == ["  change  a.txt", "  delete  new.txt"]
+    assert re.fullmatch(r"plan plan_\w{16}", shown[3])
+    assert (kept.project / "new.txt").exists()
+
+
+def test_the_id_of_the_dry_run_is_consent(kept: Command) -> None:
+    """Rule T1."""
+    plan = kept("restore", "one", "--dry-run", "--json").json["plan"]
+    shown = kept("restore", "one", "--plan", plan).out
+    assert "take it back with: lastgood undo" in shown
+    assert not (kept.project / "new.txt").exists()
+    kept("undo")
+    assert (kept.project / "new.txt").read_text(encoding="utf-8") == "new\n"
+
+
+def test_a_plan_that_is_no_longer_true_is_a_conflict(kept: Command) -> None:
+    """Rule T1."""
+    plan = kept("restore", "one", "--dry-run", "--json").json["plan"]
+    (kept.project / "a.txt").write_text("edited since\n", encoding="utf-8")
+    assert "something has changed since" in kept("restore", "one", "--plan", plan, expect=13).err
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "edited since\n"
+
+
+def test_without_a_terminal_a_restore_needs_yes_or_a_plan(kept: Command) -> None:
+    """Rule T1."""
+    error = kept("restore", "one", expect=2).err
+    assert "--yes or --plan ID" in error
+    assert (kept.project / "new.txt").exists()
+
+
+def test_some_paths_are_restored_relative_to_the_current_folder(kept: Command) -> None:
+    (kept.project / "src" / "b.py").write_text("broken", encoding="utf-8")
+    (kept.project / "a.txt").write_text("mine", encoding="utf-8")
+    kept("restore", "@", "--yes", "--", "b.py", cwd=kept.project / "src")
+    assert (kept.project / "src" / "b.py").read_text(encoding="utf-8") == "print(1)\n"
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "mine"
+
+
+def test_a_path_in_the_place_of_a_ref_is_answered_with_the_right_form(kept: Command) -> None:
+    (kept.project / "new.txt").unlink()
+    for path in ("a.txt", "src/b.py", "new.txt"):
+        error = kept("restore", path, "--yes", expect=2).err
+        assert f"lastgood restore @ -- {path}" in error
+
+
+def test_paths_outside_the_workspace_are_refused(kept: Command) -> None:
+    assert "outside the workspace" in kept("restore", "@", "--yes", "--", "../x", expect=12).err
+
+
+def test_a_copy_aside_touches_nothing_else(kept: Command) -> None:
+    aside = kept.project.parent / "aside"
+    kept("restore", "one", "--to", str(aside))
+    assert sorted(os.listdir(aside)) == ["a.txt", "src"]
+    assert (kept.project / "new.txt").exists()
+    assert kept("undo", "--list").err == "nothing to undo\n"
+
+
+def test_a_large_deletion_is_not_covered_by_yes(kept: Command) -> None:
+    """Rule T16."""
+    for number in range(60):
+        (kept.project / f"{number}.txt").touch()
+    done = kept("restore", "two", "--yes", expect=15)
+    plan = re.search(r"--plan (plan_\w+)", done.err)
+    assert plan is not None
+    assert (kept.project / "0.txt").exists()
+    kept("restore", "two", "--plan", plan[1])
+    assert not (kept.project / "0.txt").exists()
+
+
+def test_on_a_terminal_it_asks_and_no_is_the_default(kept: Command) -> None:
+    """Rule T1."""
+    (kept.project / "a.txt").write_text("my own edit", encoding="utf-8")
+    shown = kept.terminal("restore", "one", answers="\n", expect=130).out
+    assert shown.index("Changed since the newest checkpoint: 1 file.") < shown.index("Go ahead? [y/N]")
+    assert "nothing was changed" in shown
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "my own edit"
+
+
+def test_on_a_terminal_yes_goes_ahead(kept: Command) -> None:
+    shown = kept.terminal("restore", "one", answers="y\n").out
+    assert "take it back with: lastgood undo" in shown
+    assert not (kept.project / "new.txt").exists()
+
+
+def test_on_a_terminal_a_large_deletion_asks_even_with_yes(kept: Command) -> None:
+    """Rule T16."""
+    for number in range(60):
+        (kept.project / f"{number}.txt").touch()
+    shown = kept.terminal("restore", "two", "--yes", answers="n\n", expect=130).out
+    assert "This deletes 60 files" in shown
+    assert (kept.project / "0.txt").exists()
+
+
+def test_without_a_ref_a_person_picks_one(kept: Command) -> None:
+    shown = kept.terminal("restore", answers="2\ny\n").out
+    assert "  2  ckpt_" in shown
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
+
+
+def test_colour_only_on_a_terminal_and_not_against_no_color(kept: Command) -> None:
+    assert "\x1b[" in kept.terminal("list").out
+    assert "\x1b[" not in kept("list").out
+    kept.environment["NO_COLOR"] = "1"
+    assert "\x1b[" not in kept.terminal("list").out
+
+
+def test_rewind_goes_one_back(kept: Command) -> None:
+    kept("rewind", "--yes")
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
+
+
+def test_undo_and_redo_name_each_other(kept: Command) -> None:
+    """Rule T8."""
+    kept("restore", "one", "--yes")
+    assert "the other way: lastgood redo" in kept("undo").out
+    assert "the other way: lastgood undo" in kept("redo").out
+    assert not (kept.project / "new.txt").exists()
+
+
+def test_a_delete_asks_nothing_and_says_the_way_back(kept: Command) -> None:
+    shown = kept("delete", "one").out
+    assert "their bytes are freed after" in shown
+    assert "take it back with: lastgood undo" in shown
+    kept("show", "one", expect=10)
+    kept("undo")
+    kept("show", "one")
+
+
+def test_the_next_command_keeps_the_workspace_that_was_named(kept: Command) -> None:
+    place = str(kept.project)
+    shown = kept("-C", place, "restore", "one", "--yes", cwd=kept.project.parent).out
+    assert f"lastgood -C {place} undo" in shown
+
+
+def test_recover_with_nothing_interrupted_says_ready_to_continue(kept: Command) -> None:
+    """Rule P7."""
+    shown = kept("checkpoint", "recover").out
+    assert "nothing was interrupted" in shown
+    assert "ready to continue" in shown
+    assert "(one)" in kept("resume", "one").out
+
+
+def test_status_names_the_latest_and_the_drift(kept: Command) -> None:
+    (kept.project / "more").touch()
+    shown = kept("status").out
+    assert re.search(r"^latest +ckpt_\w{8} \(two\), manual, ", shown, re.MULTILINE)
+    assert re.search(r"^since then +1 added, 0 modified, 0 deleted$", shown, re.MULTILINE)
+
+
+def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
+    """Rule K4."""
+    packs = kept.store / "objects.git" / "objects" / "pack"
+    newest = max(packs.glob("*.pack"), key=lambda pack: pack.stat().st_mtime_ns)
+    newest.chmod(0o600)
+    content = bytearray(newest.read_bytes())
+    content[len(content) // 2] ^= 1
+    newest.write_bytes(content)
+    done = kept("verify", expect=16)
+    assert "damaged ckpt_" in done.out
+    assert "verify --repair" in done.err
+
+
+def test_workspaces_are_listed_from_anywhere(kept: Command) -> None:
+    """Rule K8."""
+    assert str(kept.project) in kept("workspace", "list", cwd=kept.store.parent).out
+
+
+def test_forgetting_a_workspace_shows_first_and_needs_yes(kept: Command) -> None:
+    """Rule K8."""
+    place = str(kept.project)
+    assert "would delete 2 checkpoints" in kept("workspace", "forget", place, "--dry-run").out
+    assert "--yes" in kept("workspace", "forget", place, expect=2).err
+    kept("workspace", "forget", place, "--yes")
+    assert kept("list").out == ""
+
+
+def test_config_shows_values_sources_and_built_in_excludes(kept: Command) -> None:
+    """Rule S6."""
+    (kept.project / ".lastgood.toml").write_text('[capture]\nexclude = ["*.bin"]\n', encoding="utf-8")
+    shown = kept("config").out
+    assert re.search(rf"^capture\.exclude +\*\.bin +{kept.project}/\.lastgood\.toml$", shown, re.MULTILINE)
+    assert "node_modules .venv venv __pycache__ *.pyc" in shown
+
+
+def test_a_wrong_setting_is_told_with_file_key_and_nearest_key(kept: Command) -> None:
+    (kept.project / ".lastgood.toml").write_text("[capture]\nexlude = []\n", encoding="utf-8")
+    error = kept("save", expect=12).err
+    assert ".lastgood.toml: there is no setting 'capture.exlude'" in error
+    assert "did you mean capture.exclude?" in error
+
+
+def test_doctor_goes_on_where_a_workspace_cannot_be_opened(kept: Command) -> None:
+    done = kept("-C", "/", "doctor", expect=15)
+    assert re.search(r"^bad +workspace-unsafe ", done.out, re.MULTILINE)
+    assert re.search(r"^good +python ", done.out, re.MULTILINE)
+
+
+@pytest.mark.parametrize("words", [("list",), ("diff", "one"), ("save", "--allow-empty"), ("help",)])
+def test_a_reader_that_goes_away_is_no_failure(kept: Command, words: tuple[str, ...]) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)
+    done = subprocess.run(
+        [sys.executable, COMMAND, *words],
+        cwd=kept.project,
+        env=kept.environment,
+        stdout=writing,
+        stderr=subprocess.PIPE,
+        check=False,
+    )
+    os.close(writing)
+    assert (done.returncode, done.stderr) == (0, b"")
+
+
+def test_an_output_that_cannot_be_written_is_told(kept: Command) -> None:
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, COMMAND, "list"],
+            cwd=kept.project,
+            env=kept.environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert b"the output could not be written" in done.stderr
+
+
+def test_an_interrupt_gives_exit_code_130(kept: Command) -> None:
+    program = (
+        "import signal, sys; sys.argv = ['lastgood', 'status']; "
+        "from lastgood.cli.verbs import status; "
+        "status.carry_out = lambda *_: signal.raise_signal(signal.SIGINT); "
+        "from lastgood.cli.main import run; run()"
+    )
+    environment = kept.environment | {"PYTHONPATH": os.path.join(os.path.dirname(COMMAND), "src")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
+    assert done.returncode == 130
+    assert done.stderr.startswith(b"lastgood: interrupted\n")
+
+
+def test_an_internal_fault_is_short_and_asks_for_a_report(kept: Command) -> None:
+    program = (
+        "import sys; sys.argv = ['lastgood', 'status']; from lastgood.cli.verbs import status; "
+        "status.carry_out = lambda *_: 1 // 0; from lastgood.cli.main import run; run()"
+    )
+    environment = kept.environment | {"PYTHONPATH": os.path.join(os.path.dirname(COMMAND), "src")}
+    done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"lastgood: internal fault: ZeroDivisionError at <string>:1")
+    assert b"Traceback" not in done.stderr
+
+
+def test_a_message_that_is_not_utf_8_is_kept_readable(kept: Command) -> None:
+    kept("save", b"caf\xe9", "--allow-empty")
+    assert r"caf\xe9" in kept("list").out
+    assert kept("list", "--json").json["checkpoints"][0]["message"] == "caf\N{REPLACEMENT CHARACTER}"
+
+
+@pytest.mark.parametrize("words", [("prune", "--keep", "abc"), ("list", "--limit", "0"), ("rewind", "x")])
+def test_bad_numbers_are_usage_errors(kept: Command, words: tuple[str, ...]) -> None:
+    """Rule K2."""
+    kept(*words, expect=2)

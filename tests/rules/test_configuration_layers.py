@@ -1,0 +1,190 @@
+from __future__ import annotations
+
+import pytest
+
+from lastgood.errors import Invalid
+from lastgood.model.settings import BUILT_IN_EXCLUDES
+from lastgood.rules.configuration import KEYS, OPEN_TO_PROJECTS, Layer, configured, flattened
+from lastgood.rules.nearest import nearest
+from lastgood.rules.quantity import parse_duration, parse_size
+
+
+def user(**values: object) -> Layer:
+    return Layer(scope="user", source="user.toml", values=_dotted(values))
+
+
+def project(**values: object) -> Layer:
+    return Layer(scope="project", source="project.toml", values=_dotted(values))
+
+
+def _dotted(values: dict[str, object]) -> dict[str, object]:
+    return {key.replace("__", "."): value for key, value in values.items()}
+
+
+def value_of(key: str, *layers: Layer) -> object:
+    return next(one.value for one in configured(layers).origins if one.key == key)
+
+
+@pytest.mark.parametrize(
+    ("text", "size"),
+    [("32MiB", 32 << 20), ("5GB", 5 * 10**9), ("4096", 4096), ("1.5 KiB", 1536), ("2g", 2 << 30)],
+)
+def test_sizes_are_read_with_their_units(text: str, size: int) -> None:
+    assert parse_size(text) == size
+
+
+@pytest.mark.parametrize("text", ["", "MiB", "-1", "1.2.3", "1.", "12 apples", "0x10", "１２"])  # noqa: RUF001 - digits of another script are the point
+def test_what_is_no_size_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_size(text)
+
+
+@pytest.mark.parametrize(
+    ("text", "seconds"), [("500ms", 0.5), ("2s", 2.0), ("15m", 900.0), ("1h30m", 5400.0), ("7d", 604800.0)]
+)
+def test_durations_are_read_with_their_units(text: str, seconds: float) -> None:
+    assert parse_duration(text) == seconds
+
+
+@pytest.mark.parametrize("text", ["", "5", "m", "-2s", "1h 30", "2 parsecs"])
+def test_what_is_no_duration_is_refused(text: str) -> None:
+    with pytest.raises(Invalid):
+        parse_duration(text)
+
+
+def test_the_nearest_word_is_found_through_a_slip() -> None:
+    assert nearest("svae", ["save", "show", "undo"]) == ("save",)
+    assert nearest("rest", ["restore", "list"]) == ("restore",)
+    assert nearest("frobnicate", ["save", "show"]) == ()
+
+
+def test_without_any_layer_the_defaults_count() -> None:
+    found = configured([])
+    assert found.settings.capture.max_file_size == 32 << 20
+    assert found.settings.durability == "full"
+    assert {one.sources for one in found.origins} == {("default",)}
+
+
+def test_a_later_layer_wins_and_is_named_as_the_source() -> None:
+    environment = Layer(
+        scope="environment", source="environment", values={"capture.max_file_size": "1GiB"}, texts=True
+    )
+    found = configured([user(capture__max_file_size="64MiB"), environment])
+    assert found.settings.capture.max_file_size == 1 << 30
+    assert [one.sources for one in found.origins if one.key == "capture.max_file_size"] == [("environment",)]
+
+
+def test_lists_extend_and_name_all_their_sources() -> None:
+    found = configured([user(capture__exclude=["a", "b"]), project(capture__exclude=["b", "c"])])
+    assert found.settings.capture.exclude == ("a", "b", "c")
+    assert [one.sources for one in found.origins if one.key == "capture.exclude"] == [
+        ("user.toml", "project.toml")
+    ]
+
+
+def test_the_default_of_a_list_gives_way_to_the_first_layer_that_names_it() -> None:
+    assert value_of("auto.on", user(auto__on=["turn"])) == ("turn",)
+    assert value_of("auto.on", user(auto__on=["turn"]), project(auto__on=["task"])) == ("turn", "task")
+
+
+def test_a_built_in_exclude_can_be_switched_off_by_the_user() -> None:
+    """Rule S6."""
+    found = configured([user(capture__built_in_off=["venv"])])
+    assert found.settings.capture.built_in == tuple(one for one in BUILT_IN_EXCLUDES if one != "venv")
+
+
+def test_state_files_are_captured_although_ignored() -> None:
+    """Rule P2."""
+    assert configured([project(capture__state_files=["progress.md"])]).settings.capture.include == (
+        "progress.md",
+    )
+
+
+@pytest.mark.parametrize("key", sorted(set(KEYS) - OPEN_TO_PROJECTS))
+def test_a_repository_cannot_decide_what_is_the_users_to_decide(key: str) -> None:
+    """Rule K7."""
+    with pytest.raises(Invalid, match="not for a repository"):
+        configured([Layer(scope="project", source="p", values={key: "1"})])
+
+
+@pytest.mark.parametrize("key", ["store", "store.path"])
+def test_a_repository_cannot_name_a_store(key: str) -> None:
+    """Rule K7."""
+    with pytest.raises(Invalid, match="not for a repository"):
+        configured([Layer(scope="project", source="p", values={key: "/elsewhere"})])
+
+
+@pytest.mark.parametrize("pattern", ["/etc/passwd", "../secret", "a/../../b", "~/.ssh/id", "!.git"])
+def test_nothing_outside_the_workspace_can_be_included(pattern: str) -> None:
+    """Rule K7."""
+    for layer in (project(capture__include=[pattern]), user(capture__state_files=[pattern])):
+        with pytest.raises(Invalid, match="outside the workspace"):
+            configured([layer])
+
+
+def test_what_a_repository_adds_is_told_apart() -> None:
+    """Rule K7: triggers and excludes of a repository's own file are listed."""
+    found = configured([project(capture__exclude=["*.bin"], auto__on=["turn"])])
+    assert found.added_by_project == ("capture.exclude: *.bin", "auto.on: turn")
+
+
+def test_an_unknown_key_is_answered_with_the_nearest() -> None:
+    with pytest.raises(Invalid, match=r"no setting 'capture\.exlude'") as caught:
+        configured([user(capture__exlude=[])])
+    assert caught.value.hint == "did you mean capture.exclude?"
+
+
+def test_a_key_in_the_wrong_section_is_answered_with_its_place() -> None:
+    with pytest.raises(Invalid) as caught:
+        configured([user(auto__max_file_size="1MiB")])
+    assert caught.value.hint == "did you mean capture.max_file_size?"
+
+
+def test_an_unknown_section_is_an_error() -> None:
+    with pytest.raises(Invalid, match="no setting 'captured'"):
+        flattened({"captured": {"exclude": []}}, source="f")
+
+
+@pytest.mark.parametrize(
+    ("key", "wrong"),
+    [
+        ("capture.exclude", "*.bin"),
+        ("capture.exclude", [1]),
+        ("capture.max_file_size", "big"),
+        ("capture.max_file_size", 0),
+        ("capture.max_file_size", True),
+        ("durability", "slow"),
+        ("auto.enabled", "yes"),
+        ("auto.interval", "15"),
+        ("auto.on", ["lunch"]),
+        ("retention.max_checkpoints", 0),
+        ("retention.max_checkpoints", "500"),
+        ("retention.turn", {"weekly": 1}),
+        ("retention.turn", {"last": -1}),
+        ("session.expires_after", 24),
+    ],
+)
+def test_a_wrong_type_names_the_key_and_the_right_form(key: str, wrong: object) -> None:
+    with pytest.raises(Invalid, match=key) as caught:
+        configured([Layer(scope="user", source="f", values={key: wrong})])
+    assert caught.value.hint.startswith(f"{key} is ")
+
+
+def test_every_key_of_the_published_sample_is_accepted() -> None:
+    sample = {
+        "capture": {
+            "exclude": ["data/*.parquet"],
+            "include": [".env"],
+            "state_files": ["feature_list.json", "progress.md"],
+            "max_file_size": "32MiB",
+        },
+        "auto": {"enabled": True, "interval": "15m", "on": ["session-start", "turn", "interrupt"]},
+        "retention": {
+            "max_checkpoints": 500,
+            "max_store_size": "5GiB",
+            "turn": {"last": 100, "hourly": 24, "daily": 14},
+        },
+        "session": {"expires_after": "24h"},
+    }
+    layer = Layer(scope="user", source="f", values=flattened(sample, source="f"))
+    assert value_of("retention.turn", layer) == {"last": 100, "hourly": 24, "daily": 14}
