@@ -1,0 +1,265 @@
+"""Reads a workspace into a tree, in this process."""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from marshal import dumps
+
+from lastgood.adapters.scan import cache
+from lastgood.adapters.scan.build import Builder
+from lastgood.adapters.scan.cache import Conditions, Details, DetailsLost, Snapshot
+from lastgood.adapters.scan.examine import Examiner
+from lastgood.adapters.scan.form import (
+    BUDGET,
+    BYTES,
+    FILES,
+    FLAGS,
+    GAPS,
+    LEFT,
+    MODES,
+    NESTED,
+    OID,
+    PRIVATE,
+    RACY,
+    REASONS,
+    STATE,
+    TREE,
+    digest,
+)
+from lastgood.adapters.scan.found import Texts, WorkspaceScan
+from lastgood.adapters.scan.judge import Judge
+from lastgood.adapters.scan.opening import open_root
+from lastgood.adapters.scan.project import Project
+from lastgood.adapters.scan.read import FileReader
+from lastgood.adapters.scan.rulebook import RuleBook
+from lastgood.adapters.scan.settle import Settlement
+from lastgood.adapters.scan.sticky import Forced, Previous, relative
+from lastgood.adapters.scan.walk import Trust, Walk
+from lastgood.model.scan import ScanResult
+from lastgood.model.tree import Gap, TreeId
+from lastgood.names import join
+from lastgood.rules.ignore import Includes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lastgood.adapters.scan.form import Record
+    from lastgood.model.checkpoint import IgnoreState
+    from lastgood.model.scan import ScanRequest
+    from lastgood.ports.engine import ObjectReader, ObjectWriter
+    from lastgood.ports.host import Clock
+
+
+class WorkspaceScanner:
+    """Scans workspaces; ``cache`` is the folder for what one scan remembers for the next.
+
+    ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: bytes,
+        clock: Clock,
+        objects: ObjectReader,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._folder = cache
+        self._clock = clock
+        self._objects = objects
+        self._sleep = sleep
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> WorkspaceScan:
+        """Read the workspace; `NotFound` or `Unsafe` for the root, `Storage` for the store's disk."""
+        pausing = gc.isenabled()
+        gc.disable()  # nothing here is cyclic, and looking for cycles takes a third of a first scan
+        try:
+            root = open_root(request.root)
+            try:
+                known = cache.load(self._folder, request.root)
+                try:
+                    return self._scan(request, root=root, known=known, writer=writer)
+                except DetailsLost:
+                    known = Snapshot(None, records={}, details=Details(self._folder, b""))
+                    return self._scan(request, root=root, known=known, writer=writer)
+            finally:
+                os.close(root)
+        finally:
+            if pausing:
+                gc.enable()
+
+    def _scan(
+        self, request: ScanRequest, *, root: int, known: Snapshot, writer: ObjectWriter
+    ) -> WorkspaceScan:
+        project = Project(request.root)
+        rules = project.ignore_state(request.settings)
+        conditions = _conditions(request, rules, index=project.signature)
+        if not known.records and project.objects:
+            writer.import_blobs(project.objects, project.unchanged_objects())
+        survey = Survey(
+            request,
+            conditions=conditions,
+            known=known,
+            rules=rules,
+            project=project,
+            objects=self._objects,
+            writer=writer,
+            clock=self._clock,
+        )
+        survey.run(root, sleep=self._sleep)
+        records = survey.records
+        top = records[b""]
+        conditions = conditions.replace(tree=(top[TREE], top[MODES]))
+        examiner = survey.examiner
+        return WorkspaceScan(
+            _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
+            folder=self._folder,
+            snapshot=Snapshot(conditions, records=records, details=known.details),
+            objects=self._objects,
+            writer=writer,
+            rules=rules,
+            texts=examiner.texts,
+            worth_keeping=survey.changed or conditions != known.conditions,
+        )
+
+
+class Survey:
+    """Walk, settle and build once; ``records`` are what came of it."""
+
+    def __init__(
+        self,
+        request: ScanRequest,
+        *,
+        conditions: Conditions,
+        known: Snapshot,
+        rules: IgnoreState,
+        project: Project,
+        objects: ObjectReader,
+        writer: ObjectWriter,
+        clock: Clock,
+    ) -> None:
+        self._known = known
+        self._writer = writer
+        self._clock = clock
+        self._token = conditions.policy
+        self._deadline = None if request.budget is None else clock.monotonic() + request.budget
+        late = _never if request.budget is None else self._late
+        self._is_late = late
+        forced = Forced(request.forced)
+        previous = Previous(request.previous, objects=objects)
+        trust = _trust(known.conditions, conditions, previous=request.previous)
+        texts = Texts(known.records, details=known.details, objects=objects, fresh={})
+        judge = Judge(
+            rules=RuleBook(rules, texts=texts.of),
+            includes=Includes(request.settings.include),
+            forced=forced,
+            index=project.index,
+            previous=previous,
+            store=relative(request.store, request.root),
+        )
+        self._reader = FileReader(writer, clock=clock, cap=request.settings.max_file_size)
+        self.examiner = Examiner(
+            judge,
+            reader=self._reader,
+            cap=request.settings.max_file_size,
+            late=late,
+            gone=set() if trust.objects else _gone(known, objects),
+        )
+        self._walk = Walk(
+            known, trust=trust, examiner=self.examiner, forced=forced, previous=previous, late=late
+        )
+        self.records: dict[bytes, Record] = {}
+        self.changed = True
+
+    def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
+        """Do it, from the open root of the workspace."""
+        self._walk.run(root, token=self._token)
+        if self.examiner.unsettled:
+            Settlement(root, reader=self._reader, clock=self._clock, sleep=sleep, late=self._is_late).run(
+                self.examiner.unsettled
+            )
+        builder = Builder(
+            self._walk, before=self._known.records, details=self._known.details, writer=self._writer
+        )
+        self.records = builder.run()
+        self.changed = builder.changed
+
+    def _late(self) -> bool:
+        assert self._deadline is not None
+        return self._clock.monotonic() > self._deadline
+
+
+def _never() -> bool:
+    return False
+
+
+def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Conditions:
+    settings = request.settings
+    where = relative(request.store, request.root)
+    policy = dumps((settings.max_file_size, tuple(rules.as_dict().values()), where), 2)
+    return Conditions(
+        root=request.root,
+        generation=request.generation,
+        policy=digest(policy),
+        index=index,
+        tree=(b"", b""),
+    )
+
+
+def _trust(known: Conditions | None, now: Conditions, *, previous: TreeId | None) -> Trust:
+    if known is None:
+        return Trust(verdicts=False, objects=False, index=False, previous=False)
+    return Trust(
+        verdicts=known.policy == now.policy,
+        objects=known.generation == now.generation,
+        index=known.index == now.index,
+        previous=previous is not None and known.tree == (previous.tree, previous.modes),
+    )
+
+
+def _gone(known: Snapshot, objects: ObjectReader) -> set[bytes]:
+    """Return the objects that the cache names and the engine lacks (invariant 4)."""
+    named: set[bytes] = set()
+    for record in known.records.values():
+        rows = known.details.rows(record)
+        if rows is None:
+            raise DetailsLost
+        named.update(row[OID] for row in rows if row[STATE] <= RACY and row[OID])
+    return objects.missing(named) if named else named
+
+
+def _result(
+    records: Mapping[bytes, Record], *, project: Project, rules: IgnoreState, readable: bool
+) -> ScanResult:
+    gaps: list[Gap] = []
+    private: list[bytes] = []
+    nested: list[bytes] = []
+    partial = False
+    for path, record in records.items():
+        for name, state, size in record[GAPS]:
+            gaps.append(Gap(path=join(path, name), reason=REASONS[state], size=None if size < 0 else size))
+            partial = partial or state == BUDGET
+        if record[PRIVATE]:
+            private.extend(join(path, name) for name in record[PRIVATE])
+        if record[FLAGS] & NESTED and path:
+            nested.append(path)
+    gaps.sort(key=_path)
+    top = records[b""]
+    return ScanResult(
+        tree=TreeId(tree=top[TREE], modes=top[MODES]),
+        files=top[FILES],
+        size=top[BYTES],
+        ignored=top[LEFT],
+        gaps=tuple(gaps),
+        partial=partial,
+        private=tuple(sorted(private)),
+        git=project.state(nested),
+        ignore=rules if readable else rules.replace(readable=False),
+    )
+
+
+def _path(gap: Gap) -> bytes:
+    return gap.path
