@@ -1,0 +1,309 @@
+"""Every damage is found, names what it hits, and is mended as far as it can be."""
+
+from __future__ import annotations
+
+import os
+import random
+import zlib
+from _struct import pack as pack_numbers
+from hashlib import sha1
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.adapters.git.delta import apply_delta
+from lastgood.adapters.git.idx import encode_index
+from lastgood.adapters.git.pack_write import entry_header
+from lastgood.errors import Damaged
+from lastgood.testing.engine_suite import save
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from conftest import Store
+
+
+def fill(store: Store) -> dict[bytes, bytes]:
+    """Save a few checkpoints and return what they hold: blob ids to contents."""
+    rng = random.Random(7)
+    contents: dict[bytes, bytes] = {}
+    for number in range(4):
+        files = {b"%d" % n: rng.randbytes(300 + 40 * n) for n in range(4)}
+        files[b"text"] = b"".join(b"line %d\n" % line for line in range(200 + number))
+        save(store.engine, number, files)
+        for content in files.values():
+            contents[sha1(b"blob %d\0" % len(content) + content).digest()] = content
+    return contents
+
+
+def reads_true(store: Store, contents: dict[bytes, bytes]) -> set[bytes]:
+    """Read everything again and return the ids that are refused; nothing may come back wrong."""
+    engine = store.open()
+    refused = set()
+    for oid, content in contents.items():
+        try:
+            assert engine.read_blob(oid) == content
+        except Damaged as error:
+            assert oid.hex() in error.message
+            refused.add(oid)
+    engine.close()
+    return refused
+
+
+@pytest.mark.parametrize("kind", ["pack", "idx"])
+@pytest.mark.parametrize("joined", [False, True], ids=["apart", "joined"])
+def test_every_flipped_bit_is_found_and_never_read(store: Store, kind: str, joined: bool) -> None:
+    contents = fill(store)
+    if joined:
+        assert store.engine.consolidate()
+    path = sorted(store.packs.glob(f"*.{kind}"))[0]
+    sound = path.read_bytes()
+    places = sorted({0, 5, 11, 12, 13, len(sound) - 1, len(sound) - 21, len(sound) - 41, *range(0, len(sound), 97)})
+    for place in places:
+        flipped = bytearray(sound)
+        flipped[place] ^= 1 << place % 8
+        path.write_bytes(flipped)
+        faults = list(store.open().check())
+        assert faults, place
+        refused = reads_true(store, contents)
+        if kind == "pack":
+            assert refused <= {fault.oid for fault in faults}
+        else:
+            assert all(fault.mendable for fault in faults), (place, faults)
+    path.write_bytes(sound)
+    assert list(store.open().check()) == []
+
+
+def damage_truncate(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
+
+
+def damage_zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def damage_empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def damage_delete(path: Path) -> None:
+    path.unlink()
+
+
+def damage_flip(path: Path) -> None:
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2] ^= 4
+    path.write_bytes(content)
+
+
+DAMAGES = [damage_truncate, damage_zero, damage_empty, damage_delete, damage_flip]
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_index_is_rebuilt_and_nothing_is_lost(store: Store, damage: object) -> None:
+    contents = fill(store)
+    assert callable(damage)
+    damage(sorted(store.packs.glob("*.idx"))[0])
+    faults = list(store.open().check())
+    assert faults
+    assert all(fault.mendable for fault in faults)
+    assert store.open().repair()
+    assert reads_true(store, contents) == set()
+    assert list(store.open().check()) == []
+    assert list(store.open().repair()) == []
+    store.judge()
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_a_damaged_pack_is_set_aside_and_its_good_objects_are_saved(store: Store, damage: object) -> None:
+    contents = fill(store)
+    store.engine.consolidate()
+    assert callable(damage)
+    victim = store.pack_files()[0]
+    damage(victim)
+    faults = list(store.open().check())
+    assert faults
+    assert any(not fault.mendable for fault in faults)
+    lost_before = reads_true(store, contents)
+    assert store.open().repair()
+    assert reads_true(store, contents) <= lost_before
+    assert all(not fault.mendable for fault in store.open().check())
+    assert list(store.open().repair()) == []
+    if damage is not damage_delete:
+        assert (store.root / "damaged" / victim.name).exists()
+    assert (store.root / "damaged" / victim.with_suffix(".idx").name).exists()
+
+
+def test_what_a_second_pack_still_has_is_not_lost(store: Store) -> None:
+    contents = fill(store)
+    first = store.pack_files()[0]
+    copies = {path.name: path.read_bytes() for path in store.packs.iterdir()}
+    store.engine.consolidate()
+    for name, content in copies.items():
+        (store.packs / name).write_bytes(content)
+    damage_flip(first)
+    assert all(fault.mendable for fault in store.open().check())
+    assert reads_true(store, contents) == set()
+    store.open().repair()
+    assert list(store.open().check()) == []
+    assert reads_true(store, contents) == set()
+
+
+def test_swapped_packs_are_mended(store: Store) -> None:
+    contents = fill(store)
+    one, two, *_ = store.pack_files()
+    first, second = one.read_bytes(), two.read_bytes()
+    one.write_bytes(second)
+    two.write_bytes(first)
+    faults = list(store.open().check())
+    assert len(faults) >= 2
+    assert all(fault.mendable for fault in faults)
+    store.open().repair()
+    assert reads_true(store, contents) == set()
+    assert list(store.open().check()) == []
+
+
+def test_an_extra_file_is_found_and_set_aside(store: Store) -> None:
+    fill(store)
+    (store.packs / "tmp_pack_x\n").write_bytes(b"x")
+    (fault,) = store.open().check()
+    assert fault.mendable
+    store.open().repair()
+    assert list(store.open().check()) == []
+    assert (store.root / "damaged" / "tmp_pack_x\n").exists()
+
+
+@pytest.mark.parametrize("name", ["config", "HEAD", "packed-refs"])
+def test_the_repositorys_own_files_are_written_anew(store: Store, name: str) -> None:
+    fill(store)
+    store.engine.write_tags({"ckpt_0000000000000001": next(store.engine.commits())})
+    damage_flip(store.root / name) if name != "packed-refs" else (store.root / name).write_bytes(b"junk\n")
+    assert [fault.file for fault in store.open().check()] == [name]
+    store.open().repair()
+    assert list(store.open().check()) == []
+    store.judge()
+
+
+def test_a_missing_pack_is_told_object_by_object(store: Store) -> None:
+    save(store.engine, 1, {b"shared": b"shared"})
+    save(store.engine, 2, {b"shared": b"shared", b"own": b"own"})
+    older = min(store.pack_files(), key=lambda path: path.stat().st_mtime_ns)
+    older.unlink()
+    older.with_suffix(".idx").unlink()
+    faults = list(store.open().check())
+    shared = sha1(b"blob 6\0shared").digest()
+    assert {fault.oid for fault in faults} == {shared}
+    assert not any(fault.mendable for fault in faults)
+
+
+def test_sweeping_refuses_to_make_damage_worse(store: Store) -> None:
+    fill(store)
+    commits = list(store.engine.commits())
+    victim = store.pack_files()[0]
+    damage_flip(victim)
+    before = {path.name: path.read_bytes() for path in store.packs.iterdir()}
+    for search_path in (None, b""):
+        with pytest.raises(Damaged):
+            store.open(search_path=search_path).sweep(commits[:-1] if commits[-1] else commits)
+        assert {path.name: path.read_bytes() for path in store.packs.iterdir()} == before
+
+
+def test_joining_refuses_to_make_damage_worse(store: Store) -> None:
+    contents = fill(store)
+    damage_flip(store.pack_files()[0])
+    refused = reads_true(store, contents)
+    with pytest.raises(Damaged):
+        store.engine.consolidate()
+    assert reads_true(store, contents) == refused
+
+
+def plant(store: Store, entries: list[tuple[bytes, bytes]]) -> None:
+    """Write a pack of raw entries, and an index that gives each the id it is paired with."""
+    body = b"PACK" + pack_numbers(">II", 2, len(entries))
+    rows = []
+    for oid, raw in entries:
+        rows.append((oid, zlib.crc32(raw), len(body)))
+        body += raw
+    trailer = sha1(body).digest()
+    stem = store.packs / f"pack-{trailer.hex()}"
+    stem.with_suffix(".pack").write_bytes(body + trailer)
+    stem.with_suffix(".idx").write_bytes(encode_index(rows, pack_checksum=trailer))
+
+
+def delta_of(size: int, result: int, orders: bytes) -> bytes:
+    out = b""
+    for number in (size, result):
+        while number > 0x7F:
+            out += bytes([number & 0x7F | 0x80])
+            number >>= 7
+        out += bytes([number])
+    return out + orders
+
+
+X, Y = b"\x11" * 20, b"\x22" * 20
+BOMB = zlib.compress(bytes(50 << 20), 9)
+HOSTILE = {
+    "a size that lies low": [(X, entry_header(3, 10) + BOMB)],
+    "a size that lies high": [(X, entry_header(3, 1 << 60) + zlib.compress(b"x"))],
+    "an absurd size": [(X, b"\xbf" + b"\xff" * 12 + zlib.compress(b"x"))],
+    "deltas in a circle": [
+        (X, entry_header(7, 4) + Y + zlib.compress(delta_of(1, 1, b"\x01x"))),
+        (Y, entry_header(7, 4) + X + zlib.compress(delta_of(1, 1, b"\x01x"))),
+    ],
+    "a delta of itself": [(X, entry_header(7, 4) + X + zlib.compress(delta_of(1, 1, b"\x01x")))],
+    "a base in front of the pack": [(X, entry_header(6, 4) + b"\xff\x7f" + zlib.compress(b"xxxx"))],
+    "a base at no distance": [(X, entry_header(6, 4) + b"\x00" + zlib.compress(b"xxxx"))],
+    "an unknown kind": [(X, entry_header(5, 1) + zlib.compress(b"x"))],
+    "a delta that multiplies": [
+        (Y, entry_header(3, 1 << 16) + zlib.compress(bytes(1 << 16))),
+        (
+            X,
+            entry_header(7, len(delta_of(1 << 16, 1 << 40, b"\x80" * 5000)))
+            + Y
+            + zlib.compress(delta_of(1 << 16, 1 << 40, b"\x80" * 5000)),
+        ),
+    ],
+    "a header that never ends": [(X, b"\xff" * 5000)],
+    "another content": [(X, entry_header(3, 1) + zlib.compress(b"x"))],
+}
+
+
+@pytest.mark.parametrize("entries", HOSTILE.values(), ids=HOSTILE.keys())
+def test_a_hostile_pack_is_refused_in_bounded_time_and_memory(
+    store: Store, entries: list[tuple[bytes, bytes]]
+) -> None:
+    contents = fill(store)
+    plant(store, entries)
+    engine = store.open()
+    with pytest.raises(Damaged):
+        engine.read_blob(X)
+    with pytest.raises(Damaged), open(os.devnull, "wb") as sink:
+        engine.copy_blob(X, sink.fileno())
+    assert X in {fault.oid for fault in engine.check()}
+    engine.repair()
+    assert list(engine.check()) == []
+    assert reads_true(store, contents) == set()
+
+
+@pytest.mark.parametrize(
+    "delta",
+    [b"", b"\x01", b"\x05\x01\x01", delta_of(5, 1, b"\x00"), delta_of(5, 9, b"\x91\x03\x09"), b"\x80" * 20]
+    + [delta_of(4, 1, b"\x01x"), delta_of(5, 2, b"\x01x"), delta_of(5, 1, b"\x02xy"), delta_of(5, 1, b"\xff")],
+)
+def test_a_malformed_delta_is_refused(delta: bytes) -> None:
+    with pytest.raises(ValueError, match="delta"):
+        apply_delta(b"12345", delta)
+
+
+def test_a_hostile_index_is_refused(store: Store) -> None:
+    contents = fill(store)
+    path = sorted(store.packs.glob("*.idx"))[0]
+    sound = path.read_bytes()
+    rng = random.Random(3)
+    for _ in range(60):
+        broken = bytearray(sound)
+        for _ in range(rng.randrange(1, 40)):
+            broken[rng.randrange(8, 8 + 1024 + 400)] = rng.randrange(256)
+        path.write_bytes(broken)
+        reads_true(store, contents)
+        assert list(store.open().check())
