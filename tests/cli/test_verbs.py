@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND
+from command import COMMAND, ROOT
 
 if TYPE_CHECKING:
     from command import Command
@@ -248,6 +248,13 @@ def test_status_names_the_latest_and_the_drift(kept: Command) -> None:
     assert re.search(r"^since then +1 added, 0 modified, 0 deleted$", shown, re.MULTILINE)
 
 
+def test_status_lists_what_a_repository_adds_to_the_settings(kept: Command) -> None:
+    """Rule K7."""
+    (kept.project / ".lastgood.toml").write_text('[capture]\nexclude = ["*.bin"]\n', encoding="utf-8")
+    assert re.search(r"^project adds +capture\.exclude: \*\.bin$", kept("status").out, re.MULTILINE)
+    assert kept("status", "--json").json["project_settings"] == ["capture.exclude: *.bin"]
+
+
 def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
     """Rule K4."""
     packs = kept.store / "objects.git" / "objects" / "pack"
@@ -333,7 +340,7 @@ def test_an_interrupt_gives_exit_code_130(kept: Command) -> None:
         "status.carry_out = lambda *_: signal.raise_signal(signal.SIGINT); "
         "from lastgood.cli.main import run; run()"
     )
-    environment = kept.environment | {"PYTHONPATH": os.path.join(os.path.dirname(COMMAND), "src")}
+    environment = kept.environment | {"PYTHONPATH": os.path.join(ROOT, "src")}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
     assert done.returncode == 130
     assert done.stderr.startswith(b"lastgood: interrupted\n")
@@ -344,7 +351,7 @@ def test_an_internal_fault_is_short_and_asks_for_a_report(kept: Command) -> None
         "import sys; sys.argv = ['lastgood', 'status']; from lastgood.cli.verbs import status; "
         "status.carry_out = lambda *_: 1 // 0; from lastgood.cli.main import run; run()"
     )
-    environment = kept.environment | {"PYTHONPATH": os.path.join(os.path.dirname(COMMAND), "src")}
+    environment = kept.environment | {"PYTHONPATH": os.path.join(ROOT, "src")}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)
     assert done.returncode == 1
     assert done.stderr.startswith(b"lastgood: internal fault: ZeroDivisionError at <string>:1")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from lastgood.cli.columns import pairs
@@ -9,6 +10,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import ago, called, changes, count, size
 from lastgood.names import printable, to_text
+from lastgood.workspace.configuration import configuration
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,12 +26,15 @@ def carry_out(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
     with open_for(call) as workspace, Progress(console, "looking"):
         report = workspace.status()
+    added = configuration(report.workspace, environment=os.environ).added_by_project
     if console.json:
-        from lastgood.codec.report import status_document
+        from lastgood.codec.report import status_document, text_value
 
-        console.document(status_document(report))
+        console.document(status_document(report) | {"project_settings": [text_value(one) for one in added]})
         return 0
-    for line in pairs(_facts(report, call)):
+    # Rule K7: what a repository's own file adds is shown, for nobody here may have written it.
+    facts = _facts(report, call) + [("project adds", printable(one)) for one in added]
+    for line in pairs(facts):
         console.line(line)
     return 0
 
