@@ -7,16 +7,28 @@ import stat
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
+from lastgood.adapters.apply.applier import DescriptorApplier
 from lastgood.errors import Damaged
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
 from lastgood.names import join
+from lastgood.ports.workspace import Stamp
+from lastgood.rules.compare import StoredTree
+from lastgood.rules.evidence import Evidence
+from lastgood.rules.restore import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from lastgood.model.plan import Outcome, Step
+
     # A file is (mode, content), a link its target as text, a directory (mode, names).
     Node = tuple[int, bytes] | str | tuple[int, "Names"]
     Names = dict[bytes, "Node"]
+
+
+def folder(names: Names, mode: int = 0o755) -> Node:
+    """Return a directory; spelt as a function, type checkers understand nested ones."""
+    return (mode, names)
 
 
 class Forest:
@@ -106,6 +118,47 @@ class Ground:
         return next((e for e in self._listings.get(above, ()) if e.name == name), None)
 
 
+def survey(forest: Forest, root: bytes, *, ignored: Callable[[bytes], bool] = lambda _path: False) -> Ground:
+    """Scan a folder: names that are ignored, and any ``.git``, are left out."""
+    left_out: dict[bytes, Sequence[bytes]] = {}
+
+    def listing(path: bytes) -> TreeId:
+        entries = []
+        for name in sorted(os.listdir(os.path.join(root, path))):
+            inside = join(path, name)
+            if name == b".git" or ignored(inside):
+                left_out[path] = [*left_out.get(path, ()), name]
+                continue
+            entries.append(entry(inside, name))
+        return forest.plant_entries(entries)
+
+    def entry(path: bytes, name: bytes) -> Entry:
+        real = os.path.join(root, path)
+        found = os.lstat(real)
+        if stat.S_ISLNK(found.st_mode):
+            return Entry(name=name, kind=LINK, mode=0, oid=forest.blob(os.readlink(real)))
+        mode = stat.S_IMODE(found.st_mode)
+        if stat.S_ISDIR(found.st_mode):
+            return Entry(name=name, kind=DIRECTORY, mode=mode, oid=listing(path).tree)
+        with open(real, "rb") as file:
+            return Entry(name=name, kind=FILE, mode=mode, oid=forest.blob(file.read()))
+
+    return Ground(forest, listing(b""), left_out=left_out, ignored=ignored)
+
+
+def stamps(root: bytes) -> Callable[[bytes], Stamp | None]:
+    """Remember the evidence for everything in a folder as it is now."""
+    seen: dict[bytes, Stamp] = {}
+    for above, directories, files in os.walk(root):
+        for name in directories + files:
+            path = os.path.join(above, name)
+            found = os.lstat(path)
+            seen[path[len(root) + 1 :]] = Stamp(
+                size=found.st_size, mtime_ns=found.st_mtime_ns, ctime_ns=found.st_ctime_ns, inode=found.st_ino
+            )
+    return seen.get
+
+
 def write_out(root: bytes, names: Names) -> None:
     """Write nested dictionaries into a folder that exists."""
     for name, node in names.items():
@@ -140,3 +193,51 @@ def read_in(root: bytes, *, without: frozenset[bytes] = frozenset()) -> Names:
             with open(path, "rb") as file:
                 names[name] = (stat.S_IMODE(found.st_mode), file.read())
     return names
+
+
+TOKEN = "op_0123456789abcdef"
+
+
+class Field:
+    """One folder with its applier and store."""
+
+    def __init__(self, root: bytes) -> None:
+        self.root = root
+        self.forest = Forest()
+        self.applier = DescriptorApplier(root)
+
+    def lay(self, names: Names) -> None:
+        write_out(self.root, names)
+
+    def now(self) -> Names:
+        return read_in(self.root)
+
+    def plan(
+        self,
+        target: Names,
+        *,
+        ignored: Callable[[bytes], bool] = lambda _path: False,
+        paths: Iterable[bytes] = (),
+        discard: bool = False,
+    ) -> tuple[Step, ...]:
+        present = survey(self.forest, self.root, ignored=ignored)
+
+        def ignored_then(path: bytes, *, directory: bool) -> bool:
+            return ignored(path)
+
+        evidence = Evidence(ignored_then=ignored_then, look=self.applier.present)
+        tree = StoredTree(self.forest.plant(target), self.forest.directory)
+        return plan(tree, present, evidence=evidence, paths=paths, discard=discard)
+
+    def apply(self, steps: Sequence[Step]) -> Sequence[Outcome]:
+        return self.applier.apply(steps, token=TOKEN, objects=self.forest, stamp=stamps(self.root))
+
+    def restore(
+        self, target: Names, *, ignored: Callable[[bytes], bool] = lambda _path: False
+    ) -> list[Outcome]:
+        """Plan and apply, and return what did not go well."""
+        outcomes = self.apply(self.plan(target, ignored=ignored))
+        return [one for one in outcomes if one.result in {"failed", "skipped"}]
+
+    def at(self, path: bytes) -> bytes:
+        return os.path.join(self.root, path)

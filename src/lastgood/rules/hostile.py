@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from lastgood.errors import Unsafe
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import join, printable, to_text
+from lastgood.names import join, parent, printable, to_text
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -22,6 +22,7 @@ LONGEST_NAME = 255
 LONGEST_PATH = 4096
 MOST_ENTRIES = 1_000_000
 _SHOWN = 10
+_SHOWN_WIDTH = 200
 
 _IGNORABLE_RANGES = (
     (0x00AD, 0x00AD),
@@ -112,9 +113,7 @@ def refuse(found: Sequence[TreeFault]) -> None:
     """Raise `Unsafe` naming the paths if there are faults."""
     if not found:
         return
-    shown = "; ".join(
-        f"{printable(to_text(fault.path)) or '(the whole)'} {fault.reason}" for fault in found[:_SHOWN]
-    )
+    shown = "; ".join(f"{_shown(fault.path) or '(the whole)'} {fault.reason}" for fault in found[:_SHOWN])
     more = f"; and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
     raise Unsafe(
         f"the checkpoint must not be written out: {shown}{more}",
@@ -134,6 +133,7 @@ class Inspection:
         # By identity: how many entries a directory holds in all, and the length of its longest path.
         self._measures: dict[TreeId, tuple[int, int]] = {}
         self._entries = 0
+        self._inspected: set[bytes] = set()
         self.faults: list[TreeFault] = []
 
     def listing(self, path: bytes, entries: Sequence[Entry]) -> None:
@@ -151,7 +151,11 @@ class Inspection:
                 self.faults.append(TreeFault(path=join(path, name), reason=fault))
 
     def subtree(self, path: bytes, tree: TreeId) -> None:
-        """Look at a directory and everything below it."""
+        """Look at a directory and everything below it, unless that was done for the one above it."""
+        inside = parent(path) in self._inspected
+        self._inspected.add(path)
+        if inside:
+            return
         entries, longest = self._measure(path, tree)
         self._entries += entries
         if self._entries > self._rules.most_entries:
@@ -189,6 +193,11 @@ class Inspection:
                 length += 1 + below
             longest = max(longest, length)
         return total, longest
+
+
+def _shown(path: bytes) -> str:
+    text = printable(to_text(path))
+    return text if len(text) <= _SHOWN_WIDTH else "…" + text[-_SHOWN_WIDTH:]
 
 
 def _directories(entries: Sequence[Entry]) -> Iterator[Entry]:

@@ -121,7 +121,7 @@ class Run:
         if step.have is not None or not _is_directory(name, directory):
             self._site.expect(step, directory, name)
             if step.have is not None:
-                self._site.set_aside(step.path, number)
+                self._site.set_aside(step, number)
                 directory, name = self._site.place(step.path)
             self._make_new(step, name, directory)
         self._changed.add(parent(step.path))

@@ -39,6 +39,8 @@ class Site:
         self.directories = directories
         # What was set aside, by the path it had.
         self.moved: dict[bytes, bytes] = {}
+        # The directories among them: their contents have yet to be deleted.
+        self._emptied: dict[bytes, bytes] = {}
         self._token = token
         self._stamp = stamp
 
@@ -53,10 +55,10 @@ class Site:
 
     def located(self, path: bytes) -> bytes:
         """Return where a path is now, if a directory above it was set aside."""
-        if self.moved:
+        if self._emptied:
             for above in ancestors(path):
-                if above in self.moved:
-                    return self.moved[above] + path[len(above) :]
+                if above in self._emptied:
+                    return self._emptied[above] + path[len(above) :]
         return path
 
     def expect(self, step: Step, directory: int, name: bytes) -> None:
@@ -77,12 +79,16 @@ class Site:
                 if step.action == "rmdir":
                     waiting.append(step.path)
 
-    def set_aside(self, path: bytes, number: int) -> None:
-        """Move a path out of the way until the end."""
-        self.moved[path] = aside.set_aside(self.directories, path, self.temporary(number))
+    def set_aside(self, step: Step, number: int) -> None:
+        """Move what a step has in its way out of it until the end."""
+        where = aside.set_aside(self.directories, step.path, self.temporary(number))
+        self.moved[step.path] = where
+        if step.have is not None and step.have.kind == DIRECTORY:
+            self._emptied[step.path] = where
 
     def put_back(self, path: bytes) -> None:
         """Move a path that was set aside back to its place, which is free."""
+        self._emptied.pop(path, None)
         aside.put_back(self.directories, path, self.moved.pop(path))
 
     def _is_as_planned(self, step: Step, directory: int, name: bytes) -> bool:

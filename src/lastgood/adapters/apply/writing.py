@@ -70,7 +70,7 @@ class Chunk:
             site.expect_contents(step.path, self._removals)
             # Moving a directory changes what it says of its parent.
             site.directories.open_to_change(step.path)
-            site.set_aside(step.path, number)
+            site.set_aside(step, number)
             directory, name = site.place(step.path)
         try:
             os.rename(site.temporary(number), name, src_dir_fd=directory, dst_dir_fd=directory)

@@ -1,0 +1,21 @@
+"""A workspace in a real folder, and restores of it without the rest of lastgood."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from forest import Field
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+@pytest.fixture
+def field(tmp_path: Path) -> Field:
+    """An empty workspace."""
+    root = os.fsencode(tmp_path / "workspace")
+    os.mkdir(root)
+    return Field(root)
