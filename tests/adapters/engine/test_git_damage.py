@@ -58,7 +58,9 @@ def test_every_flipped_bit_is_found_and_never_read(store: Store, kind: str, join
         assert store.engine.consolidate()
     path = sorted(store.packs.glob(f"*.{kind}"))[0]
     sound = path.read_bytes()
-    places = sorted({0, 5, 11, 12, 13, len(sound) - 1, len(sound) - 21, len(sound) - 41, *range(0, len(sound), 97)})
+    places = sorted(
+        {0, 5, 11, 12, 13, len(sound) - 1, len(sound) - 21, len(sound) - 41, *range(0, len(sound), 211)}
+    )
     for place in places:
         flipped = bytearray(sound)
         flipped[place] ^= 1 << place % 8
@@ -288,7 +290,12 @@ def test_a_hostile_pack_is_refused_in_bounded_time_and_memory(
 @pytest.mark.parametrize(
     "delta",
     [b"", b"\x01", b"\x05\x01\x01", delta_of(5, 1, b"\x00"), delta_of(5, 9, b"\x91\x03\x09"), b"\x80" * 20]
-    + [delta_of(4, 1, b"\x01x"), delta_of(5, 2, b"\x01x"), delta_of(5, 1, b"\x02xy"), delta_of(5, 1, b"\xff")],
+    + [
+        delta_of(4, 1, b"\x01x"),
+        delta_of(5, 2, b"\x01x"),
+        delta_of(5, 1, b"\x02xy"),
+        delta_of(5, 1, b"\xff"),
+    ],
 )
 def test_a_malformed_delta_is_refused(delta: bytes) -> None:
     with pytest.raises(ValueError, match="delta"):
@@ -303,7 +310,7 @@ def test_a_hostile_index_is_refused(store: Store) -> None:
     for _ in range(60):
         broken = bytearray(sound)
         for _ in range(rng.randrange(1, 40)):
-            broken[rng.randrange(8, 8 + 1024 + 400)] = rng.randrange(256)
+            broken[rng.randrange(8, len(broken))] = rng.randrange(256)
         path.write_bytes(broken)
         reads_true(store, contents)
         assert list(store.open().check())

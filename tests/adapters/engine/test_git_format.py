@@ -10,10 +10,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import SEALED, Store
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from conftest import SEALED, Store
 from lastgood.adapters.git.delta import apply_delta
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
@@ -76,9 +76,7 @@ def mktree(store: Store, entries: Sequence[Entry]) -> bytes:
     rows = []
     for entry in entries:
         word = b"100755 blob" if entry.mode & 0o100 else b"100644 blob"
-        rows.append(
-            b"%b %b\t%b\0" % (modes.get(entry.kind, word), entry.oid.hex().encode(), entry.name)
-        )
+        rows.append(b"%b %b\t%b\0" % (modes.get(entry.kind, word), entry.oid.hex().encode(), entry.name))
     return bytes.fromhex(store.git("mktree", "-z", "--missing", feed=b"".join(rows)).decode().strip())
 
 
@@ -89,9 +87,7 @@ def test_any_tree_comes_back_and_git_accepts_it(tree: dict[bytes, tuple[str, int
         store = Store(Path(folder))
         writer = store.engine.writer()
         made = write_tree(writer, tree)
-        writer.checkpoint(
-            id="ckpt_0123456789abcdef", manifest=b"{}", workspace=made, state={}, created_at=1
-        )
+        writer.checkpoint(id="ckpt_0123456789abcdef", manifest=b"{}", workspace=made, state={}, created_at=1)
         writer.publish()
         assert read_tree(store, made) == without_link_modes(tree)
         store.judge()

@@ -8,7 +8,6 @@ import subprocess
 from typing import TYPE_CHECKING
 
 from conftest import SEALED, Store
-
 from lastgood.testing.engine_suite import add_checkpoint
 
 if TYPE_CHECKING:

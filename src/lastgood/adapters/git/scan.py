@@ -93,14 +93,15 @@ def _compressed_start(descriptor: int, offset: int) -> int:
 
 def _end(descriptor: int, start: int, last: int) -> int:
     running = zlib.decompressobj()
+    window = b""
     while not running.eof:
-        piece = os.pread(descriptor, min(_STEP_BYTES, last - start), start)
-        if not piece:
-            raise ValueError("the pack ends within an entry")
-        start += len(piece)
-        running.decompress(piece, 1)
-        while running.unconsumed_tail:
-            running.decompress(running.unconsumed_tail, _STEP_BYTES)
+        if not window:
+            window = os.pread(descriptor, min(_STEP_BYTES, last - start), start)
+            if not window:
+                raise ValueError("the pack ends within an entry")
+            start += len(window)
+        running.decompress(window, _STEP_BYTES)
+        window = running.unconsumed_tail
     return start - len(running.unused_data)
 
 
