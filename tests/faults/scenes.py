@@ -24,7 +24,7 @@ IGNORED = b"debug.log"
 @contextmanager
 def opened(stage: Stage) -> Iterator[Workspace]:
     """Open the live workspace of a stage in this process."""
-    with lastgood.open(stage.workspace, store=stage.store, maintenance="off") as workspace:
+    with lastgood.open(stage.workspace, store=stage.store, maintenance="off", allow_root=True) as workspace:
         yield workspace
 
 

@@ -50,7 +50,9 @@ def _many_packs(stage: Stage) -> None:
     """Build 66 checkpoints, a third of them deleted three days ago, and one left-over of a killed save."""
     fill(stage.workspace)
     past = ShiftedClock(-3 * DAY)
-    with lastgood.open(stage.workspace, store=stage.store, maintenance="off", clock=past) as workspace:
+    with lastgood.open(
+        stage.workspace, store=stage.store, maintenance="off", allow_root=True, clock=past
+    ) as workspace:
         for number in range(66):
             (stage.workspace / "README.md").write_text(f"# state {number}\n")
             workspace.save(f"state {number}", name=f"n{number}")

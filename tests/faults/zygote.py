@@ -67,7 +67,9 @@ def _carry_out(order: dict[str, Any], say: Callable[[str], None]) -> int:
     from lastgood.errors import LastgoodError
 
     try:
-        with lastgood.open(order["workspace"], store=order["store"], maintenance="off") as workspace:
+        with lastgood.open(
+            order["workspace"], store=order["store"], maintenance="off", allow_root=True
+        ) as workspace:
             VERBS[order["verb"]](workspace, order, say)
     except LastgoodError as error:
         say(f"failed {error.code} {error.message} | {error.hint}")

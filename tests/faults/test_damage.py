@@ -1,0 +1,300 @@
+"""A store that lost or changed bytes: all is found, named exactly, and the rest stays usable (rule K4)."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from faults.sweep import FULL
+from lastgood.errors import LastgoodError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from faults.cli import Bench
+    from lastgood.model.report import VerifyReport
+    from lastgood.workspace import Workspace
+
+FLIPS = 1000 if FULL else 60
+STATES = 6
+
+
+def _open(bench: Bench, *, repair: bool = False) -> Workspace:
+    return lastgood.open(bench.workspace, store=bench.store, maintenance="off", repair=repair)
+
+
+@pytest.fixture
+def states(bench: Bench) -> list[str]:
+    """Checkpoints of six states, each with a file of its own beside one that all share."""
+    ids = []
+    (bench.workspace / "shared").write_bytes(random.Random(0).randbytes(3000))
+    with _open(bench) as workspace:
+        for number in range(STATES):
+            own = bench.workspace / "own"
+            own.mkdir(exist_ok=True)
+            for old in own.iterdir():
+                old.unlink()
+            (own / f"state-{number}").write_bytes(random.Random(number + 1).randbytes(2000))
+            ids.append(workspace.save(f"state {number}").checkpoint.id)
+    shutil.copytree(bench.store, bench.home / "sound")
+    return ids
+
+
+def _reset(bench: Bench) -> None:
+    shutil.rmtree(bench.store)
+    shutil.copytree(bench.home / "sound", bench.store)
+
+
+def _packs(bench: Bench, ending: str) -> list[Path]:
+    return sorted((bench.store / "objects.git" / "objects" / "pack").glob(f"*{ending}"))
+
+
+def _works(workspace: Workspace, ids: list[str], report: VerifyReport) -> None:
+    """Whatever is not named as damaged can be had back whole; what is named says which files."""
+    named = {one.id for one in report.damaged}
+    for number, id in enumerate(ids):
+        if id in named:
+            continue
+        expected = random.Random(number + 1).randbytes(2000)
+        assert workspace.read(id, f"own/state-{number}") == expected
+        assert workspace.read(id, "shared") == random.Random(0).randbytes(3000)
+
+
+def _verified(bench: Bench) -> tuple[VerifyReport | None, str]:
+    """Verify, and return the report, or the error that opening the store gave."""
+    try:
+        with _open(bench) as workspace:
+            return workspace.verify(), ""
+    except LastgoodError as error:
+        return None, error.code
+
+
+def _kinds(bench: Bench) -> dict[str, list[Path]]:
+    return {
+        "pack": _packs(bench, ".pack"),
+        "idx": _packs(bench, ".idx"),
+        "catalogue": [bench.store / "catalogue.sqlite3"],
+        "format": [bench.store / "format"],
+    }
+
+
+@pytest.mark.parametrize("kind", ["pack", "idx", "catalogue", "format"])
+def test_a_flipped_bit_is_found_or_harmless(bench: Bench, states: list[str], kind: str) -> None:
+    chance = random.Random(kind)
+    with _open(bench) as workspace:
+        workspace.maintain()  # everything of the write-ahead log into the file
+    shutil.rmtree(bench.home / "sound")
+    shutil.copytree(bench.store, bench.home / "sound")
+    for _ in range(FLIPS):
+        _reset(bench)
+        target = chance.choice(_kinds(bench)[kind])
+        content = bytearray(target.read_bytes())
+        at = chance.randrange(len(content))
+        content[at] ^= 1 << chance.randrange(8)
+        target.chmod(0o600)
+        target.write_bytes(content)
+        where = f"{target.name} byte {at}"
+        report, error = _verified(bench)
+        if report is None:
+            assert error in {"damaged", "unsupported"}, f"{where}: {error}"
+            continue
+        if kind in {"pack", "idx"}:
+            assert not report.ok, where
+        if report.ok:
+            _assert_the_same(bench, states, where)
+            continue
+        with _open(bench) as workspace:
+            _works(workspace, states, report)
+            assert workspace.save("the next save", allow_empty=True).created, where
+
+
+def _assert_the_same(bench: Bench, states: list[str], where: str) -> None:
+    with _open(bench) as workspace:
+        listed = workspace.list()
+        assert [one.id for one in listed] == states[::-1], where
+        assert [one.message for one in listed] == [f"state {n}" for n in reversed(range(STATES))], where
+        assert all(one.name is None and not one.pinned and one.deleted_at is None for one in listed), where
+        for number, id in enumerate(states):
+            assert len(workspace.read(id, f"own/state-{number}")) == 2000, where
+
+
+def _truncate(path: Path) -> None:
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def _zero(path: Path) -> None:
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def _empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def _remove(path: Path) -> None:
+    path.unlink()
+
+
+HARM: list[Callable[[Path], None]] = [_truncate, _zero, _empty, _remove]
+
+
+@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize("which", [0, 2, STATES - 1])
+def test_a_damaged_pack_is_named_with_the_checkpoints_it_hits(
+    bench: Bench, states: list[str], harm: Callable[[Path], None], which: int
+) -> None:
+    packs = sorted(_packs(bench, ".pack"), key=lambda path: path.stat().st_mtime_ns)
+    packs[which].chmod(0o600)
+    harm(packs[which])
+    with _open(bench) as workspace:
+        report = workspace.verify()
+        assert not report.ok
+        assert states[which] in {one.id for one in report.damaged}
+        if which == STATES - 1:  # what came after the others is in none of them
+            assert {one.id for one in report.damaged} == {states[which]}
+        _works(workspace, states, report)
+        assert {one.id for one in workspace.list() if one.damaged} == {one.id for one in report.damaged}
+        assert workspace.save("the next save", allow_empty=True).created
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_damaged_index_is_mended_without_loss(
+    bench: Bench, states: list[str], harm: Callable[[Path], None]
+) -> None:
+    for index in _packs(bench, ".idx"):
+        index.chmod(0o600)
+        harm(index)
+    with _open(bench, repair=True) as workspace:
+        report = workspace.verify(repair=True)
+        assert report.ok, report
+        _works(workspace, states, report)
+        assert {one.id for one in workspace.list()} >= set(states)
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_a_repair_removes_nothing_good_and_twice_is_once(
+    bench: Bench, states: list[str], harm: Callable[[Path], None]
+) -> None:
+    pack = _packs(bench, ".pack")[1]
+    pack.chmod(0o600)
+    harm(pack)
+    with _open(bench, repair=True) as workspace:
+        first = workspace.verify(repair=True)
+        _works(workspace, states, first)
+        files = _files(bench)
+        second = workspace.verify(repair=True)
+        assert {one.id for one in second.damaged} == {one.id for one in first.damaged}
+        assert _files(bench) == files
+        assert {one.id for one in workspace.list()} == set(states)
+
+
+def _files(bench: Bench) -> set[str]:
+    return {str(path.relative_to(bench.store)) for path in (bench.store / "objects.git").rglob("*")}
+
+
+def test_swapped_packs_are_found(bench: Bench, states: list[str]) -> None:
+    one, two = _packs(bench, ".pack")[:2]
+    aside = one.with_suffix(".aside")
+    one.rename(aside)
+    two.rename(one)
+    aside.rename(two)
+    with _open(bench) as workspace:
+        report = workspace.verify()
+        assert not report.ok
+        _works(workspace, states, report)
+    with _open(bench, repair=True) as workspace:
+        report = workspace.verify(repair=True)
+        _works(workspace, states, report)
+
+
+def test_files_that_do_not_belong_there_harm_nothing(bench: Bench, states: list[str]) -> None:
+    folder = bench.store / "objects.git" / "objects" / "pack"
+    (folder / "pack-0000000000000000000000000000000000000000.pack").write_bytes(b"PACK no pack")
+    (folder / "notes.txt").write_text("x")
+    (bench.store / "extra").write_text("x")
+    with _open(bench) as workspace:
+        report = workspace.verify()
+        assert not report.damaged
+        _works(workspace, states, report)
+        assert workspace.save("the next save", allow_empty=True).created
+    with _open(bench, repair=True) as workspace:
+        assert workspace.verify(repair=True).ok
+
+
+@pytest.mark.parametrize("harm", HARM)
+@pytest.mark.parametrize("backed_up", [True, False], ids=["with a backup", "without"])
+def test_a_lost_catalogue_is_rebuilt_from_its_backup_and_the_commits(
+    bench: Bench, states: list[str], harm: Callable[[Path], None], *, backed_up: bool
+) -> None:
+    with _open(bench) as workspace:
+        if backed_up:
+            workspace.name(states[0], "named")
+            workspace.maintain()
+        (bench.workspace / "later").write_text("after the backup")
+        later = workspace.save("later").checkpoint.id
+    for ending in ("-wal", "-shm"):
+        (bench.store / f"catalogue.sqlite3{ending}").unlink(missing_ok=True)
+    harm(bench.store / "catalogue.sqlite3")
+    report, error = _verified(bench)
+    assert error == "damaged" or (report is not None and not report.ok)
+    with _open(bench, repair=True) as workspace:
+        report = workspace.verify(repair=True)
+        assert report.ok, report
+        assert [one.id for one in workspace.list()] == [later, *states[::-1]]
+        if backed_up:
+            assert workspace.get("named").id == states[0]
+        assert workspace.read(later, "later") == b"after the backup"
+        assert workspace.save("the next save", allow_empty=True).created
+    assert bench("verify").code == 0
+
+
+def test_repair_by_the_command_line_brings_back_a_lost_catalogue(bench: Bench, states: list[str]) -> None:
+    for path in bench.store.glob("catalogue*"):
+        path.unlink()
+    answer = bench("list")
+    assert answer.code == 16
+    assert "verify --repair" in answer.err
+    repaired = bench("verify", "--repair")
+    assert repaired.code == 0, repaired
+    assert {one["id"] for one in bench.json("list")["checkpoints"]} == set(states)
+
+
+@pytest.mark.parametrize("harm", HARM)
+def test_every_derived_file_can_be_damaged_or_deleted(
+    bench: Bench, states: list[str], harm: Callable[[Path], None]
+) -> None:
+    for path in (bench.store / "workspaces").rglob("*"):
+        if path.is_file():
+            harm(path)
+    shutil.rmtree(bench.store / "tmp", ignore_errors=True)
+    shutil.rmtree(bench.store / "objects.git" / "refs" / "tags", ignore_errors=True)
+    with _open(bench) as workspace:
+        (bench.workspace / "shared").write_text("changed")
+        saved = workspace.save("after").checkpoint
+        assert workspace.read(saved.id, "shared") == b"changed"
+        workspace.restore(states[1])
+        assert (bench.workspace / "own" / "state-1").exists()
+        assert workspace.verify(deep=True).ok
+
+
+def test_plain_git_of_a_curious_user_frees_nothing(bench: Bench, states: list[str]) -> None:
+    import subprocess
+
+    repository = bench.store / "objects.git"
+    shutil.rmtree(repository / "refs" / "tags", ignore_errors=True)
+    for command in (
+        ["gc", "--prune=now"],
+        ["prune", "--expire=now"],
+        ["repack", "-a", "-d"],
+        ["pack-refs", "--all"],
+    ):
+        subprocess.run(["git", "-C", repository, *command], capture_output=True, check=False)
+    with _open(bench) as workspace:
+        report = workspace.verify(deep=True)
+        assert report.ok, report
+        _works(workspace, states, report)
