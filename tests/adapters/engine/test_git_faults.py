@@ -13,14 +13,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.git import files
 from lastgood.errors import LastgoodError, Storage
 from lastgood.testing.engine_suite import add_checkpoint, save
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Store
+    from lastgood.testing.git_store import GitStore as Store
 
 MUTATING = ("write", "fsync", "rename", "unlink", "open", "ftruncate", "mkdir", "pwrite")
 
@@ -188,7 +187,7 @@ def test_a_failed_sync_is_never_retried_into_success(
 
     writer = store.engine.writer()
     commit = add_checkpoint(writer, 2, {b"a": b"two"})
-    monkeypatch.setattr(files.os, "fsync", fsync)
+    monkeypatch.setattr(os, "fsync", fsync)
     with pytest.raises(Storage):
         writer.publish()
     with pytest.raises(LastgoodError):

@@ -13,10 +13,11 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import SEALED, Store
 from lastgood.adapters.git.delta import apply_delta
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
+from lastgood.testing.git_store import SEALED
+from lastgood.testing.git_store import GitStore as Store
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,8 +7,9 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING
 
-from conftest import SEALED, Store
 from lastgood.testing.engine_suite import add_checkpoint
+from lastgood.testing.git_store import SEALED
+from lastgood.testing.git_store import GitStore as Store
 
 if TYPE_CHECKING:
     from pathlib import Path
