@@ -61,7 +61,13 @@ def is_sound(path: str) -> bool:
 
 def integrity_fault(connection: sqlite3.Connection) -> str | None:
     """Return what is wrong with a catalogue: its structure, or rows that were altered from outside."""
+    fault = structure_fault(connection)
+    if fault is None:
+        fault = "; ".join(f"altered: {row}" for row in broken_rows(connection)) or None
+    return fault
+
+
+def structure_fault(connection: sqlite3.Connection) -> str | None:
+    """Return what SQLite finds wrong with its own pages and indexes."""
     findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-    if findings == ["ok"]:
-        findings = [f"altered: {row}" for row in broken_rows(connection)]
-    return "; ".join(findings) or None
+    return None if findings == ["ok"] else "; ".join(findings)

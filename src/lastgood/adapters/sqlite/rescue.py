@@ -6,15 +6,15 @@ import os
 import sqlite3
 
 from lastgood.adapters.files import PRIVATE_DIRECTORY, read_whole, sync_directory, sync_file, write_private
-from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup
-from lastgood.adapters.sqlite.database import RESCUE, make_private_file, prepare
+from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup, structure_fault
+from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.salvage import Salvage, columns, salvage
 from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
 from lastgood.adapters.sqlite.seal import reseal
 from lastgood.codec.manifest import decode
 from lastgood.codec.moment import iso
-from lastgood.errors import Internal, Storage
+from lastgood.errors import Damaged, Internal, Storage
 from lastgood.names import printable, to_bytes
 
 TYPE_CHECKING = False
@@ -30,10 +30,13 @@ def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ..
 
     The caller holds the store's lock alone, and nobody has the catalogue open. The damaged file and
     its log are set aside under ``damaged/``, none is deleted. Checkpoints that come from the backup
-    only are marked as recovered; those newer than it have to be adopted from the engine. May be
+    only are marked as recovered; those newer than it have to be adopted from the engine. A file of
+    which only rows were altered is left in place: those are adopted and mended one by one. May be
     killed at any moment and repeated. ``at`` is in nanoseconds.
     """
     path = os.path.abspath(path)
+    if _stands(path):
+        return ()
     try:
         done = _prepare_replacement(path, generation=generation)
         done += _set_aside(path, at=at)
@@ -47,6 +50,19 @@ def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ..
     except sqlite3.Error as error:
         raise translate(error, path) from error
     return tuple(done)
+
+
+def _stands(path: str) -> bool:
+    if not os.path.exists(path) or os.path.exists(path + RESCUE):
+        return False
+    connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
+    try:
+        gate(connection, CURRENT, path=path)
+        return structure_fault(connection) is None
+    except (sqlite3.DatabaseError, Damaged):
+        return False
+    finally:
+        connection.close()
 
 
 def _prepare_replacement(path: str, *, generation: str) -> list[str]:
