@@ -12,6 +12,7 @@ import pytest
 from command import ROOT
 from lastgood.cli.completion import script
 from lastgood.cli.help import EXIT_CODES
+from lastgood.cli.progress import bar
 from lastgood.cli.table import VERBS
 from lastgood.cli.version import VERSION
 
@@ -106,3 +107,10 @@ def test_completion_scripts_are_sound_and_name_every_verb_and_option(shell: str)
     program = shutil.which(shell)
     if program is not None:
         subprocess.run([program, "-n"], input=text.encode(), check=True)
+
+
+def test_the_bar_moves_to_and_fro_and_keeps_its_width() -> None:
+    shown = [bar(tick) for tick in range(30)]
+    assert {len(one) for one in shown} == {18}
+    assert shown[0] == shown[24] == "[====            ]"
+    assert shown[12] == "[            ====]"

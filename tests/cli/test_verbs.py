@@ -286,7 +286,7 @@ def test_config_shows_values_sources_and_built_in_excludes(kept: Command) -> Non
     """Rule S6."""
     (kept.project / ".lastgood.toml").write_text('[capture]\nexclude = ["*.bin"]\n', encoding="utf-8")
     shown = kept("config").out
-    assert re.search(rf"^capture\.exclude +\*\.bin +{kept.project}/\.lastgood\.toml$", shown, re.MULTILINE)
+    assert re.search(rf"^capture\.exclude +{kept.project}/\.lastgood\.toml +\*\.bin$", shown, re.MULTILINE)
     assert "node_modules .venv venv __pycache__ *.pyc" in shown
 
 

@@ -45,10 +45,17 @@ def paths_of(call: Call, workspace: Workspace) -> tuple[str, ...]:
     if call.paths is None:
         return ()
     start = workspace.path
-    here = os.getcwd()
+    here = _current_folder()
     if call.text("directory") is None and _inside(here, workspace.path):
         start = here
     return tuple(_relative(path, start=start, root=workspace.path) for path in call.paths)
+
+
+def _current_folder() -> str:
+    try:
+        return os.getcwd()
+    except FileNotFoundError:
+        return ""
 
 
 def _relative(path: str, *, start: str, root: str) -> str:

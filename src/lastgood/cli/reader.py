@@ -83,6 +83,9 @@ class _Reading:
             self.paths = list(self._words)
             if not self.paths:
                 raise Usage("no path follows --", hint=f"write: lastgood {verb.usage}")
+            if "" in self.paths:
+                # It would mean the whole folder: more than anybody asked for.
+                raise Usage("a path is empty", hint="for all of the current folder write .")
         else:
             self.arguments += self._words
         self._words.clear()
@@ -131,6 +134,8 @@ class _Reading:
             )
         if option.form == "ref" and value.startswith("-"):
             raise _dashed_ref(value)
+        if not value and option.form != "text":
+            raise Usage(f"{shown} has an empty value", hint="is a variable of the shell empty?")
         if values and not option.repeated and values[-1] != value:
             raise Usage(f"{shown} is given twice, with different values", hint="give it once")
         values.append(value)

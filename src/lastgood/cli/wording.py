@@ -23,6 +23,14 @@ def size(amount: int) -> str:
     return f"{amount / (1 << 10 * power):.1f} {_UNITS[power]}"
 
 
+def span(seconds: float) -> str:
+    """Return a duration as configuration files write it."""
+    for unit, letter in ((86_400, "d"), (3600, "h"), (60, "m")):
+        if seconds >= unit and seconds % unit == 0:
+            return f"{seconds / unit:g}{letter}"
+    return f"{seconds:g}s"
+
+
 def count(amount: int, noun: str) -> str:
     """Return a number with its noun in the right form."""
     plural = noun[:-1] + "ies" if noun.endswith("y") else noun + "s"

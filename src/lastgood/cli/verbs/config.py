@@ -6,7 +6,7 @@ import os
 
 from lastgood.cli.columns import table
 from lastgood.cli.opening import open_for
-from lastgood.cli.wording import size
+from lastgood.cli.wording import size, span
 from lastgood.codec.report import document, folder_value, text_value
 from lastgood.names import printable
 from lastgood.rules.configuration import KEYS
@@ -27,9 +27,9 @@ def carry_out(call: Call, console: Console) -> int:
     if console.json:
         console.document(_document(found, path=path, store=store))
         return 0
-    rows = [("Setting", "Value", "From")]
-    rows += [(one.key, _shown(one), ", ".join(one.sources)) for one in found.origins if _worth(one)]
-    for line in table(rows, flexible=1, limit=console.columns()):
+    rows = [("Setting", "From", "Value")]
+    rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]
+    for line in table(rows, flexible=2, limit=console.columns()):
         console.line(line)
     console.line()
     console.line("Left out of every checkpoint, unless named in capture.built_in_off (.git always):")
@@ -55,7 +55,7 @@ def _shown(setting: Setting) -> str:
     if form == "size" and isinstance(value, int):
         return size(value)
     if form == "duration" and isinstance(value, int | float):
-        return f"{value:g} s"
+        return span(value)
     if isinstance(value, dict):
         return ", ".join(f"{key} {amount}" for key, amount in value.items())
     return printable(str(value))
