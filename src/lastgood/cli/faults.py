@@ -23,7 +23,7 @@ def tell(error: LastgoodError, console: Console) -> int:
     if "candidates" in error.details:
         lines += _listed(error.details["candidates"])
     elif error.exit_code == 13:
-        lines += _listed(error.details.get("paths"))
+        lines += _listed(error.details.get("paths"), told=error.message)
     if error.hint:
         lines.append(f"  {_escaped(error.hint)}")
     console.warn("\n".join(lines))
@@ -56,8 +56,9 @@ def internal(fault: BaseException) -> str:
     return f"internal fault: {type(fault).__name__} at {place}: {fault}"
 
 
-def _listed(items: object) -> list[str]:
-    if not isinstance(items, list | tuple) or not items:
+def _listed(items: object, *, told: str = "") -> list[str]:
+    """Return the first items, a line each, unless the message has told them all."""
+    if not isinstance(items, list | tuple) or all(_text(item) in told for item in items):
         return []
     lines = [f"    {printable(_text(item))}" for item in items[:_SHOWN]]
     if len(items) > _SHOWN:

@@ -142,9 +142,10 @@ class _Reading:
 
     def _next_value(self, option: Option, shown: str) -> str:
         if not self._words or (self._words[0].startswith("-") and len(self._words[0]) > 1):
+            attached = "-C./-DIR" if option.name == "directory" else f"--{option.name}=VALUE"
             raise Usage(
                 f"{shown} needs a value: {shown} {option.value}",
-                hint=f"a value that begins with '-' is written --{option.name}=VALUE",
+                hint=f"a value that begins with '-' is written {attached}",
             )
         return self._words.pop(0)
 
