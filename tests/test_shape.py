@@ -47,32 +47,24 @@ RULES = (
 )
 
 # What a save may import besides lastgood itself (docs/decisions/002 and 003). Everything here is
-# built in, frozen, or the one database; a new line costs every save of every user its milliseconds.
-ALLOWED_IMPORTS = {
+# built in or frozen; a new line costs every save of every user its milliseconds.
+CHEAP_IMPORTS = {
     "__future__",
     "_abc",
     "_blake2",
     "_codecs",
     "_collections_abc",
-    "_distutils_hack",
     "_frozen_importlib_external",
-    "_imp",
     "_io",
     "_json",
-    "_locale",
-    "_posixsubprocess",
+    "_operator",
     "_sha1",
     "_signal",
-    "_sitebuiltins",
-    "_sqlite3",
     "_stat",
     "_struct",
     "_thread",
-    "_warnings",
-    "_weakref",
     "abc",
     "binascii",
-    "builtins",
     "codecs",
     "encodings",
     "errno",
@@ -83,19 +75,23 @@ ALLOWED_IMPORTS = {
     "itertools",
     "marshal",
     "mmap",
-    "operator",
-    "_operator",
     "os",
     "posix",
     "posixpath",
-    "site",
     "stat",
-    "sys",
     "time",
-    "winreg",
     "zipimport",
     "zlib",
 }
+# The one dear thing that a save needs, and what it brings along.
+SQLITE_IMPORTS = {"sqlite3", "_sqlite3", "datetime", "_datetime", "math"} | {
+    "collections",
+    "_collections",
+    "keyword",
+    "operator",
+    "reprlib",
+}
+ALLOWED_IMPORTS = CHEAP_IMPORTS | SQLITE_IMPORTS | {"lastgood"}
 SLOW_IMPORTS = {"asyncio", "dataclasses", "typing", "enum", "pathlib", "json", "re", "argparse", "subprocess"}
 
 
@@ -229,7 +225,7 @@ def test_a_save_imports_only_what_is_worth_its_milliseconds(tmp_path: Path) -> N
 
 
 def allowed(name: str) -> bool:
-    return name.partition(".")[0] in ALLOWED_IMPORTS | {"lastgood"}
+    return name.partition(".")[0] in ALLOWED_IMPORTS
 
 
 def test_importing_the_package_is_light() -> None:
