@@ -198,16 +198,34 @@ def test_a_missing_pack_is_told_object_by_object(store: Store) -> None:
     assert not any(fault.mendable for fault in faults)
 
 
-def test_sweeping_refuses_to_make_damage_worse(store: Store) -> None:
-    fill(store)
-    commits = list(store.engine.commits())
-    victim = store.pack_files()[0]
-    damage_flip(victim)
+@pytest.mark.parametrize("search_path", [None, b""], ids=["with git", "without git"])
+def test_sweeping_refuses_to_make_damage_worse(store: Store, search_path: bytes | None) -> None:
+    shared = random.Random(1).randbytes(9000)
+    save(store.engine, 1, {b"shared": shared, b"own": b"own"})
+    kept = save(store.engine, 2, {b"shared": shared})
+    damage_flip(max(store.pack_files(), key=lambda path: path.stat().st_size))
     before = {path.name: path.read_bytes() for path in store.packs.iterdir()}
-    for search_path in (None, b""):
-        with pytest.raises(Damaged):
-            store.open(search_path=search_path).sweep(commits[:-1] if commits[-1] else commits)
-        assert {path.name: path.read_bytes() for path in store.packs.iterdir()} == before
+    with pytest.raises(Damaged):
+        store.open(search_path=search_path).sweep([kept])
+    assert {path.name: path.read_bytes() for path in store.packs.iterdir()} == before
+    assert list(store.temporary.iterdir()) == []
+
+
+def test_a_sweep_does_not_rely_on_a_damaged_second_copy(store: Store) -> None:
+    shared = random.Random(1).randbytes(9000)
+    save(store.engine, 1, {b"shared": shared, b"own": b"own"})
+    first = store.pack_files()[0]
+    held = {path: path.read_bytes() for path in store.packs.iterdir()}
+    for path in held:
+        path.unlink()
+    kept = save(store.open(), 2, {b"shared": shared})
+    damage_flip(store.pack_files()[0])
+    for path, content in held.items():
+        path.write_bytes(content)
+    store.open().sweep([kept])
+    assert not first.exists()
+    (entry,) = store.open().directory(store.open().contents(kept).workspace)
+    assert store.open().read_blob(entry.oid) == shared
 
 
 def test_joining_refuses_to_make_damage_worse(store: Store) -> None:

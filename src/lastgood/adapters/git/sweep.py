@@ -37,26 +37,45 @@ def sweep(layout: Layout, *, reader: GitReader, git: Git, live: Iterable[bytes])
     lost = reader.missing(names)
     if lost:
         raise _refusal(f"{len(lost)} objects that checkpoints need are missing", sorted(lost))
-    if not _any_dead(packs, names):
+    dead, mixed = _sorted_packs(packs, names)
+    if not dead and not mixed:
         return 0
     keep_tags(layout, commits)
+    # These need no room for a new pack: a full disk gets some air first.
+    freed = remove_packs(layout, dead, kept=b"")
+    # All of it, also what wholly live packs hold too: those copies are not proven here.
+    wanted = {oid: names[oid] for pack in mixed for oid in pack.index.oids() if oid in names}
     kept = b""
-    if names:
-        kept = write_pack(layout, git, names=names) if git.found else _copy_pack(layout, reader, names)
-    freed = remove_packs(layout, packs, kept=kept)
+    if wanted:
+        kept = _write(layout, wanted, reader=reader, git=git)
+    freed += remove_packs(layout, mixed, kept=kept)
     reader.stored.refresh()
     return max(freed - pack_bytes(layout, kept), 0) if kept else freed
 
 
-def _any_dead(packs: list[PackFile], names: dict[bytes, bytes]) -> bool:
-    dead = False
+def _write(layout: Layout, wanted: dict[bytes, bytes], *, reader: GitReader, git: Git) -> bytes:
+    if git.found:
+        try:
+            return write_pack(layout, git, names=wanted)
+        except Damaged:
+            # Git gives up on the first bad copy of an object; there may be a good one.
+            return _copy_pack(layout, reader, wanted)
+    return _copy_pack(layout, reader, wanted)
+
+
+def _sorted_packs(packs: list[PackFile], names: dict[bytes, bytes]) -> tuple[list[PackFile], list[PackFile]]:
+    """Return the packs of which nothing is live, and those of which only something is."""
+    dead: list[PackFile] = []
+    mixed: list[PackFile] = []
     for pack in packs:
         try:
             pack.index.demand_sound()
         except (OSError, ValueError) as error:
             raise _refusal(f"{pack.name.decode()}: {error}", []) from error
-        dead = dead or any(oid not in names for oid in pack.index.oids())
-    return dead
+        live = sum(oid in names for oid in pack.index.oids())
+        if live < pack.index.count:
+            (mixed if live else dead).append(pack)
+    return dead, mixed
 
 
 def _copy_pack(layout: Layout, reader: GitReader, names: Iterable[bytes]) -> bytes:

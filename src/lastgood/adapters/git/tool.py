@@ -36,6 +36,7 @@ _SETTINGS = (
     b"core.fsmonitor=false",
 )
 _ERROR_BYTES = 2000
+_DISK_TROUBLE = (b"No space", b"diskspace", b"quota", b"Input/output", b"Read-only", b"File too large")
 
 
 class Git:
@@ -69,7 +70,7 @@ class Git:
         """
         files: list[TemporaryFile] = []
         try:
-            files.extend(TemporaryFile.create(self._layout.temporary, b".git") for _ in range(3))
+            files.extend(self._scratch() for _ in range(3))
             given, printed, complaint = (file.descriptor for file in files)
             with open(given, "wb", closefd=False) as stream:
                 stream.writelines(feed)
@@ -86,6 +87,12 @@ class Git:
             for file in files:
                 file.discard()
 
+    def _scratch(self) -> TemporaryFile:
+        """Return a file for git to read or write, in memory if possible: a full disk must be sayable."""
+        if hasattr(os, "memfd_create"):
+            return TemporaryFile(b"", os.memfd_create("lastgood"))
+        return TemporaryFile.create(self._layout.temporary, b".git")
+
     def _spawn(
         self, arguments: Sequence[bytes], streams: tuple[int, int, int], extra: dict[bytes, bytes]
     ) -> int:
@@ -100,6 +107,6 @@ def _refused(command: bytes, status: int, complaint: bytes) -> LastgoodError:
     words = complaint.decode("utf-8", "replace").strip()
     message = f"git {command.decode()} failed ({status}): {words}"
     details: dict[str, object] = {"status": status}
-    if status < 0 or b"No space" in complaint or b"Input/output" in complaint:
+    if status < 0 or any(words in complaint for words in _DISK_TROUBLE):
         return Storage(message, hint="nothing was changed; mend that and try again", details=details)
     return Damaged(message, hint="nothing was changed; run `lastgood verify --repair`", details=details)
