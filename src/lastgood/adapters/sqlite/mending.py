@@ -16,7 +16,7 @@ _MARKS = ", ".join("?" * 14)
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
 _INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {_MARKS})"  # noqa: S608 - as above
 _FOUND = (
-    f"SELECT sequence, name, pinned, recovered, {broken_seal('checkpoint')}"  # noqa: S608 - as above
+    f"SELECT sequence, name, pinned, {broken_seal('checkpoint')}"  # noqa: S608 - as above
     " FROM checkpoint WHERE id = ? OR commit_id = ?"
 )
 
@@ -24,7 +24,7 @@ _FOUND = (
 def adopt(connection: sqlite3.Connection, manifest: Manifest, *, commit: str) -> Checkpoint | None:
     """Write the row of a checkpoint that is missing or was altered; None if a sound one is there."""
     found = connection.execute(_FOUND, (manifest.id, commit)).fetchall()
-    if any(not row[4] for row in found):
+    if any(not row[3] for row in found):
         return None
     sequence = (
         _rewrite(connection, manifest, commit, found[0]) if found else _insert(connection, manifest, commit)
@@ -35,23 +35,31 @@ def adopt(connection: sqlite3.Connection, manifest: Manifest, *, commit: str) ->
 
 
 def _rewrite(connection: sqlite3.Connection, manifest: Manifest, commit: str, row: rows.Row) -> object:
-    sequence, name, pinned, recovered, _ = row
+    """Write an altered row anew. Nobody knows which column was hit: a deletion is not believed."""
+    sequence, name, pinned, *_ = row
     kept = None if name is None else str(name)
-    columns = rows.birth(manifest, commit=commit, name=kept, pinned=bool(pinned), recovered=bool(recovered))
+    columns = rows.birth(manifest, commit=commit, name=kept, pinned=bool(pinned), recovered=True)
+    number = manifest.sequence if _is_free(connection, manifest.sequence) else sequence
     connection.execute(
-        f"UPDATE checkpoint SET ({rows.BIRTH}) = ({_MARKS}) WHERE sequence = ?",  # noqa: S608 - as above
-        (*columns, sequence),
+        f"UPDATE checkpoint SET (sequence, {rows.BIRTH}) = (?, {_MARKS}), deleted_at = NULL,"  # noqa: S608 - as above
+        " damaged = NULL, good = NULL, verdict = NULL, session = NULL WHERE sequence = ?",
+        (number, *columns, sequence),
     )
-    return sequence
+    return number
 
 
 def _insert(connection: sqlite3.Connection, manifest: Manifest, commit: str) -> object:
     sequence = max(manifest.sequence, 1)
-    while connection.execute("SELECT 1 FROM checkpoint WHERE sequence = ?", (sequence,)).fetchone():
+    while not _is_free(connection, sequence):
         sequence += 1
     columns = rows.birth(manifest, commit=commit, name=manifest.name, pinned=False, recovered=True)
     connection.execute(_INSERT, (sequence, *columns))
     return sequence
+
+
+def _is_free(connection: sqlite3.Connection, sequence: int) -> bool:
+    taken = connection.execute("SELECT 1 FROM checkpoint WHERE sequence = ?", (sequence,)).fetchone()
+    return sequence > 0 and taken is None
 
 
 def mend(connection: sqlite3.Connection) -> list[str]:

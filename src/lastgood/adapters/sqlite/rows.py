@@ -95,8 +95,10 @@ def checkpoint(row: Row) -> Checkpoint:
     reason = None if damaged is None else str(damaged)
     if broken:
         reason = reason or "its record in the catalogue was altered from outside"
+    check = None
     try:
         manifest = decode(_text(text))
+        check = None if verdict is None else _check(_text(verdict))
     except (Damaged, Unsupported) as error:
         manifest = _remains(birth_columns)
         reason = reason or f"the catalogue's record cannot be read: {error.message}"
@@ -107,7 +109,7 @@ def checkpoint(row: Row) -> Checkpoint:
         name=None if name is None else _text(name),
         pinned=bool(pinned),
         good=None if good is None else bool(good),
-        check=None if verdict is None else _check(_text(verdict)),
+        check=check,
         damaged=reason,
         recovered=bool(recovered),
         deleted_at=None if deleted_at is None else _number(deleted_at),
@@ -143,7 +145,7 @@ def _remains(columns: list[object]) -> Manifest:
     )
 
 
-def _check(text: str) -> Check | None:
+def _check(text: str) -> Check:
     fields = Fields(loads(text, what="a verdict"), what="a verdict")
     return Check(
         command=fields.text("command"),

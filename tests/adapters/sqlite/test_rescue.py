@@ -1,0 +1,338 @@
+"""Damage to the catalogue's file: found, named, and mended from what is left (K4, invariant 6)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.adapters.sqlite import rescue
+from lastgood.adapters.sqlite.backup import is_sound, soundest_backup
+from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.sqlite.rescue import restore_from_backup
+from lastgood.errors import Damaged
+from lastgood.model.operation import Operation
+from lastgood.ports.catalogue import Query
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastgood.model.checkpoint import Checkpoint, Manifest
+
+    Save = Callable[..., Checkpoint]
+
+KEY = "aa" * 10
+AT = 1_767_225_600_000_000_000
+
+
+def repair(path: str) -> tuple[str, ...]:
+    return restore_from_backup(path, generation="new generation", at=AT)
+
+
+def reopened(path: str) -> SqliteCatalogue:
+    catalogue = SqliteCatalogue.open(path, clock=FakeClock(), create=False)
+    assert catalogue.fault() is None
+    return catalogue
+
+
+def numbers(catalogue: SqliteCatalogue) -> list[tuple[int, bool]]:
+    return [(one.sequence, one.recovered) for one in catalogue.find(Query())]
+
+
+def alter(path: str, statement: str) -> None:
+    """Change a row behind the catalogue's back, as a flipped bit would."""
+    connection = sqlite3.connect(path, isolation_level=None)
+    connection.execute(statement)
+    connection.close()
+
+
+def wreck(path: str) -> None:
+    """Overwrite pages in the middle of the file."""
+    with open(path, "r+b") as file:
+        size = os.path.getsize(path)
+        file.seek(size // 2 // 4096 * 4096)
+        file.write(b"\xa5" * 4096 * 3)
+
+
+def test_a_backup_is_written_only_when_something_changed(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    assert catalogue.back_up()
+    assert not catalogue.back_up()
+    save(2)
+    assert catalogue.back_up()
+    folder = Path(catalogue.path).parent
+    assert sorted(one.name for one in folder.glob("*backup*")) == [
+        "catalogue.backup.sqlite3",
+        "catalogue.backup.sqlite3.1",
+    ]
+    assert all(is_sound(str(one)) for one in folder.glob("*backup*"))
+
+
+def test_a_lost_backup_is_written_again(catalogue: SqliteCatalogue) -> None:
+    """K6."""
+    catalogue.back_up()
+    Path(catalogue.path).with_name("catalogue.backup.sqlite3").write_bytes(b"no database")
+    assert catalogue.back_up()
+    assert soundest_backup(catalogue.path) is not None
+
+
+def test_the_soundest_backup_passes_over_a_damaged_one(catalogue: SqliteCatalogue, save: Save) -> None:
+    assert soundest_backup(catalogue.path) is None
+    catalogue.back_up()
+    save(1)
+    catalogue.back_up()
+    newest = Path(catalogue.path).with_name("catalogue.backup.sqlite3")
+    assert soundest_backup(catalogue.path) == str(newest)
+    alter(str(newest), "UPDATE checkpoint SET name = 'altered'")
+    assert soundest_backup(catalogue.path) == f"{newest}.1"
+
+
+def test_a_catalogue_that_is_gone_is_damaged_not_empty(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    catalogue.back_up()
+    catalogue.close()
+    os.unlink(catalogue.path)
+    with pytest.raises(Damaged, match="missing") as caught:
+        SqliteCatalogue.open(catalogue.path, clock=FakeClock())
+    assert "verify --repair" in caught.value.hint
+    repair(catalogue.path)
+    assert numbers(reopened(catalogue.path)) == [(1, True)]
+
+
+def test_a_catalogue_gone_from_beside_its_log_is_damaged(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    log = Path(catalogue.path + "-wal").read_bytes()
+    catalogue.close()
+    os.unlink(catalogue.path)
+    Path(catalogue.path + "-wal").write_bytes(log)
+    with pytest.raises(Damaged):
+        SqliteCatalogue.open(catalogue.path, clock=FakeClock())
+    repair(catalogue.path)
+    assert numbers(reopened(catalogue.path)) == []
+    assert not os.path.exists(catalogue.path + "-wal") or os.path.getsize(catalogue.path + "-wal") == 0
+
+
+@pytest.mark.parametrize("size", [0, 1, 50, 100, 4096, 5000])
+def test_a_truncated_catalogue_comes_back_from_its_backup(
+    catalogue: SqliteCatalogue, save: Save, size: int
+) -> None:
+    save(1)
+    catalogue.back_up()
+    save(2)
+    catalogue.close()
+    os.truncate(catalogue.path, size)
+    with pytest.raises(Damaged):
+        SqliteCatalogue.open(catalogue.path, clock=FakeClock()).find(Query())
+    done = repair(catalogue.path)
+    again = reopened(catalogue.path)
+    assert (1, True) in numbers(again)
+    assert again.generation() == "new generation"
+    assert any("set aside" in line for line in done)
+    (aside,) = (Path(catalogue.path).parent / "damaged").iterdir()
+    assert os.path.getsize(aside / "catalogue.sqlite3") == size
+
+
+def test_rows_of_a_damaged_catalogue_are_salvaged(catalogue: SqliteCatalogue, save: Save) -> None:
+    for number in range(1, 41):
+        save(number, message="m" * 3000)
+    catalogue.set_name(f"ckpt_{40:016x}", "newer than the backup")
+    catalogue.back_up()
+    for number in range(41, 81):
+        save(number, message="m" * 3000)
+    catalogue.set_name(f"ckpt_{1:016x}", "since")
+    operation = Operation(id="op_1", workspace_key=KEY, type="delete", at=1)
+    catalogue.add_operation(operation)
+    catalogue.close()
+    wreck(catalogue.path)
+    again = SqliteCatalogue.open(catalogue.path, clock=FakeClock())
+    assert again.fault() is not None
+    again.close()
+    repair(catalogue.path)
+    mended = reopened(catalogue.path)
+    found = numbers(mended)
+    assert {sequence for sequence, _ in found} >= set(range(1, 41))
+    assert len([sequence for sequence, _ in found if sequence > 40]) >= 35
+    assert [one.sequence for one in mended.find(Query(called="since"))] == [1]
+    assert mended.operations(KEY) == [operation]
+    assert mended.next_sequence() > max(sequence for sequence, _ in found)
+
+
+def test_without_a_backup_salvage_is_all_there_is(catalogue: SqliteCatalogue, save: Save) -> None:
+    for number in range(1, 41):
+        save(number, message="m" * 3000)
+    catalogue.close()
+    wreck(catalogue.path)
+    repair(catalogue.path)
+    assert len(numbers(reopened(catalogue.path))) >= 35
+
+
+def test_a_sound_catalogue_is_left_alone(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    catalogue.close()
+    before = Path(catalogue.path).read_bytes()
+    assert repair(catalogue.path) == ()
+    assert Path(catalogue.path).read_bytes() == before
+
+
+@pytest.mark.parametrize("ends", ["_set_aside", "rename"])
+def test_an_interrupted_repair_is_finished_by_the_next(
+    catalogue: SqliteCatalogue, save: Save, monkeypatch: pytest.MonkeyPatch, ends: str
+) -> None:
+    save(1)
+    catalogue.back_up()
+    catalogue.close()
+    os.truncate(catalogue.path, 4096)
+    rename = os.rename
+
+    def killed(*_arguments: object, **_named: object) -> list[str]:
+        raise KeyboardInterrupt
+
+    def killed_at_the_last(old: str, new: str) -> None:
+        if new == catalogue.path:
+            raise KeyboardInterrupt
+        rename(old, new)
+
+    with monkeypatch.context() as patch:
+        if ends == "rename":
+            patch.setattr(os, "rename", killed_at_the_last)
+        else:
+            patch.setattr(rescue, ends, killed)
+        with pytest.raises(KeyboardInterrupt):
+            repair(catalogue.path)
+    with pytest.raises(Damaged, match="interrupted"):
+        SqliteCatalogue.open(catalogue.path, clock=FakeClock())
+    assert "finished" in repair(catalogue.path)[0]
+    assert numbers(reopened(catalogue.path)) == [(1, True)]
+
+
+def test_a_deleted_log_loses_only_what_the_engine_can_give_back(
+    catalogue: SqliteCatalogue, save: Save, manifest: Callable[..., Manifest]
+) -> None:
+    """The rows of the log are gone; the commits are not."""
+    save(1)
+    catalogue.close()
+    again = SqliteCatalogue.open(catalogue.path, clock=FakeClock())
+    again.add(manifest(2), commit="2" * 40, name=None, pinned=False)
+    lost = catalogue.path + ".lost"
+    shutil.copy(catalogue.path, lost)
+    without = reopened(lost)
+    assert numbers(without) == [(1, False)]
+    without.adopt(manifest(2), commit="2" * 40)
+    assert numbers(without) == [(2, True), (1, False)]
+    again.close()
+
+
+ALTERED = [
+    "message",
+    "commit_id = 'zz'",
+    "commit_id = x'ff00'",
+    "tree = 'not hex'",
+    "deleted_at = 1",
+    "name = 'other'",
+    "created_at = created_at + 1",
+    "kind = 'guard'",
+    "sequence = 77",
+    "manifest = '{}'",
+    "manifest = x'ff'",
+    "manifest = CAST(x'7bff7d' AS TEXT)",
+    "gaps = 5",
+    "verdict = 'nonsense'",
+]
+
+
+@pytest.mark.parametrize("change", ALTERED)
+def test_an_altered_row_is_found_hides_no_other_and_is_mended(
+    catalogue: SqliteCatalogue, save: Save, manifest: Callable[..., Manifest], change: str
+) -> None:
+    """K4: SQLite itself would never notice."""
+    save(1)
+    save(2, name="mine", pinned=True)
+    if change == "message":
+        change = "manifest = replace(manifest, 'message 2', 'massage 2')"
+    alter(catalogue.path, f"UPDATE checkpoint SET {change} WHERE id = 'ckpt_{2:016x}'")
+    assert "altered: checkpoint ckpt_" in (catalogue.fault() or "")
+    found = catalogue.find(Query(deleted=True))
+    assert sorted(one.damaged is None for one in found) == [False, True]
+    facts = catalogue.latest_facts(KEY)
+    assert facts is not None
+    assert facts.newest.sequence == 1
+    with pytest.raises(Damaged):
+        catalogue.commits()
+    assert catalogue.forget(deleted_before=AT) == []
+    catalogue.set_damaged({f"ckpt_{2:016x}": None})
+    assert catalogue.fault() is not None  # a change does not launder it
+    assert catalogue.adopt(manifest(1), commit=f"{1:040x}") is None
+    mended = catalogue.adopt(manifest(2, name="mine"), commit=f"{2:040x}")
+    assert mended is not None
+    assert mended.manifest == manifest(2, name="mine")
+    assert (mended.damaged, mended.deleted_at, mended.sequence) == (None, None, 2)
+    assert mended.pinned
+    assert catalogue.fault() is None
+
+
+def test_altered_operations_are_left_out_and_dropped(catalogue: SqliteCatalogue) -> None:
+    kept = Operation(id="op_1", workspace_key=KEY, type="delete", at=1)
+    catalogue.add_operation(kept)
+    catalogue.add_operation(kept.replace(id="op_2"))
+    alter(
+        catalogue.path, "UPDATE operation SET payload = replace(payload, 'delete', 'prune') WHERE id = 'op_2'"
+    )
+    assert catalogue.operations(KEY) == [kept]
+    assert "operation op_2" in (catalogue.fault() or "")
+    assert len(catalogue.mend()) == 1
+    assert catalogue.fault() is None
+    assert catalogue.operations(KEY) == [kept]
+
+
+def test_an_altered_workspace_gets_its_path_back(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    alter(catalogue.path, f"UPDATE workspace SET path = x'2f61' WHERE key = '{KEY}'")
+    assert catalogue.fault() == f"altered: workspace {KEY}"
+    catalogue.mend()
+    row = catalogue.workspace(KEY)
+    assert row is not None
+    assert row.path == "/home/a/project"
+    assert catalogue.fault() is None
+
+
+def test_every_flipped_byte_is_noticed_or_harmless(
+    catalogue: SqliteCatalogue, save: Save, tmp_path: Path
+) -> None:
+    """K4: after a flip the catalogue gives the same answers, or says that it is damaged."""
+    save(1, name="one")
+    save(2, message="longer " * 40)
+    catalogue.delete([f"ckpt_{1:016x}"], at=5)
+    catalogue.add_operation(Operation(id="op_1", workspace_key=KEY, type="delete", at=1))
+    catalogue.close()
+    body = Path(catalogue.path).read_bytes()
+
+    def answers(path: str) -> object:
+        opened = SqliteCatalogue.open(path, clock=FakeClock(), wait=0, create=False)
+        try:
+            if opened.fault() is not None:
+                return None
+            return (
+                opened.find(Query(deleted=True)),
+                opened.operations(KEY),
+                opened.workspaces(),
+            )
+        finally:
+            opened.close()
+
+    expected = answers(catalogue.path)
+    folder = tmp_path / "flips"
+    for position in range(7, len(body), 41):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir()
+        copy = folder / "catalogue.sqlite3"
+        copy.write_bytes(body[:position] + bytes([body[position] ^ 0x10]) + body[position + 1 :])
+        try:
+            found = answers(str(copy))
+        except Damaged:
+            continue
+        assert found in (None, expected), f"byte {position} was flipped unnoticed"

@@ -1,0 +1,41 @@
+"""Catalogues as earlier versions wrote them: every later version reads them (tests/stores_of_old)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.ports.catalogue import Query
+from lastgood.testing.clock import FakeClock
+
+OLD = Path(__file__).parents[2] / "stores_of_old"
+KEY = "a1" * 10
+
+
+@pytest.mark.parametrize("version", sorted(one.name for one in OLD.iterdir() if one.is_dir()))
+def test_an_old_catalogue_tells_all_it_held(version: str, tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copyfile(OLD / version / "catalogue.sqlite3", path)
+    catalogue = SqliteCatalogue.open(str(path), clock=FakeClock())
+    assert catalogue.fault() is None
+    third, second, first = catalogue.find(Query(deleted=True))
+    assert (first.name, first.pinned, first.commit, first.sequence) == ("first", True, "1" * 40, 1)
+    assert first.message == "step 1"
+    assert first.manifest.workspace == "/home/ada/caf\udce9"
+    assert first.manifest.gaps[0].path == b"big\xff"
+    assert first.manifest.git is not None
+    assert first.manifest.git.nested[0].path == b"sub"
+    assert first.manifest.ignore.info_exclude == b"*.log\n"
+    assert (second.kind, second.deleted_at) == ("guard", 1767225700000000000)
+    assert (third.partial, third.damaged) == (True, "lost")
+    (operation,) = catalogue.operations(KEY)
+    assert (operation.type, operation.undone, operation.steps[0].path) == ("restore", True, b"a\xff")
+    row = catalogue.workspace(KEY)
+    assert row is not None
+    assert (row.path, row.machine) == ("/home/ada/caf\udce9", "0123456789abcdef0123")
+    assert catalogue.generation() == "0011223344556677"
+    assert catalogue.next_sequence() == 4
+    catalogue.close()
