@@ -114,6 +114,7 @@ def as_nobody(work: Callable[[], str], *, folder: Path) -> str:
             os.setgroups([])
             os.setgid(NOBODY)
             os.setuid(NOBODY)
+            os.environ["HOME"] = str(folder)
             said = work()
         except BaseException as error:  # noqa: BLE001 - told to the parent
             said = f"{type(error).__name__}: {error}"

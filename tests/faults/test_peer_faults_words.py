@@ -140,7 +140,7 @@ def test_a_restore_killed_half_way_is_known_as_such_and_finished(bench: Bench) -
             assert tree_of(bench.workspace) == old
         assert tree_of(bench.workspace) in (old, new)
         if tree_of(bench.workspace) == old:
-            assert bench("undo", "--yes").code == 0
+            assert bench("undo").code == 0
         assert tree_of(bench.workspace) == new
 
 
