@@ -8,6 +8,22 @@ PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
 
 
+def make_directories(path: bytes) -> None:
+    """Make a directory and those missing above it, each of mode 0700 whatever the umask."""
+    missing = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for place in reversed(missing):
+        try:
+            os.mkdir(place, PRIVATE_DIRECTORY)
+        except FileExistsError:
+            if not os.path.isdir(place):
+                raise
+        else:
+            os.chmod(place, PRIVATE_DIRECTORY)
+
+
 def write_private(path: bytes, content: bytes) -> None:
     """Write a file of mode 0600 whatever the umask, through to the disk; replaces what was there."""
     flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW

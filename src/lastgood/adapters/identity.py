@@ -6,7 +6,7 @@ import os
 import stat
 from _sha1 import sha1
 
-from lastgood.adapters.files import PRIVATE_DIRECTORY
+from lastgood.adapters.files import PRIVATE_DIRECTORY, make_directories
 from lastgood.errors import Storage, Unsafe
 from lastgood.names import printable, to_text
 
@@ -75,7 +75,7 @@ def _check_parent(path: bytes, folder: bytes) -> None:
 def make_private(path: bytes) -> None:
     """Make a directory (and those above it) of mode 0700 whatever the umask; tighten a lax one of ours."""
     try:
-        os.makedirs(path, PRIVATE_DIRECTORY, exist_ok=True)
+        make_directories(path)
         found = os.stat(path)
         if stat.S_IMODE(found.st_mode) & 0o077 and found.st_uid == os.geteuid():
             os.chmod(path, PRIVATE_DIRECTORY)

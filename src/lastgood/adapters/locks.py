@@ -7,7 +7,7 @@ import fcntl
 import os
 import time
 
-from lastgood.adapters.files import PRIVATE_DIRECTORY, PRIVATE_FILE, write_whole
+from lastgood.adapters.files import PRIVATE_FILE, make_directories, write_whole
 from lastgood.adapters.owner import describe, record
 from lastgood.errors import Busy, Storage
 from lastgood.names import printable, to_text
@@ -203,7 +203,7 @@ def _open(path: bytes) -> int:
     try:
         return os.open(path, os.O_RDWR | flags, PRIVATE_FILE)
     except FileNotFoundError:
-        os.makedirs(os.path.dirname(path), PRIVATE_DIRECTORY, exist_ok=True)
+        make_directories(os.path.dirname(path))
         return os.open(path, os.O_RDWR | flags, PRIVATE_FILE)
     except OSError as error:
         if error.errno not in _READ_ONLY:

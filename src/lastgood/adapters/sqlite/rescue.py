@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sqlite3
 
-from lastgood.adapters.files import PRIVATE_DIRECTORY, read_whole, sync_directory, sync_file, write_private
+from lastgood.adapters.files import make_directories, read_whole, sync_directory, sync_file, write_private
 from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup, structure_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import translate
@@ -149,7 +149,7 @@ def _set_aside(path: str, *, at: int) -> list[str]:
         return []
     stamp = iso(at).replace(":", "").replace("-", "")
     folder = os.path.join(os.path.dirname(path), DAMAGED, f"catalogue-{stamp}")
-    os.makedirs(folder, PRIVATE_DIRECTORY, exist_ok=True)
+    make_directories(os.fsencode(folder))
     for name in reversed(present):
         os.rename(name, os.path.join(folder, os.path.basename(name)))
     sync_directory(folder)
