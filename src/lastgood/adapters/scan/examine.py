@@ -38,10 +38,11 @@ if TYPE_CHECKING:
 class Node:
     """A directory that was looked at: what its record is going to be made of.
 
-    ``rows`` are sorted by name. ``below`` are the subdirectories to enter.
+    ``rows`` are sorted by name. ``below`` are the subdirectories to enter, ``buried`` those of them
+    that are ignored and entered all the same.
     """
 
-    __slots__ = ("above", "below", "flags", "path", "private", "rows", "signature", "token")
+    __slots__ = ("above", "below", "buried", "flags", "path", "private", "rows", "signature", "token")
 
     def __init__(self, path: bytes, *, above: bytes, signature: bytes) -> None:
         self.path = path
@@ -51,6 +52,7 @@ class Node:
         self.flags = 0
         self.rows: list[Row] = []
         self.below: list[bytes] = []
+        self.buried: set[bytes] = set()
         self.private: list[bytes] = []
 
 
@@ -169,6 +171,7 @@ class Examiner:
         if isinstance(stat, int):
             node.below.append(name)
             if verdict.buried and node.token != BURIED:
+                node.buried.add(name)
                 node.flags |= DOUBTFUL
             bare = verdict.buried and verdict.bare
             return (name, mode, int(bare), 0, 0, 0, b"", CAPTURED)

@@ -14,6 +14,7 @@ from lastgood.adapters.scan.form import (
     ABOVE,
     BELOW,
     BUDGET,
+    BURIED,
     DEPENDENT,
     DOUBTFUL,
     FLAGS,
@@ -29,7 +30,7 @@ from lastgood.adapters.scan.opening import DIRECTORY_FLAGS, GONE, descend, state
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lastgood.adapters.scan.cache import Snapshot
     from lastgood.adapters.scan.examine import Examiner, Node
@@ -60,9 +61,10 @@ class Trust:
 class Frame:
     """A directory whose subdirectories are being visited, the next one last in ``below``."""
 
-    __slots__ = ("below", "descriptor", "path", "token")
+    __slots__ = ("below", "buried", "descriptor", "path", "token")
 
     def __init__(self, descriptor: int, *, path: bytes, token: bytes, below: list[bytes]) -> None:
+        self.buried: Collection[bytes] = ()
         self.descriptor = descriptor
         self.path = path
         self.token = token
@@ -103,11 +105,10 @@ class Walk:
         stack: list[Frame] = []
         top = os.dup(root)
         try:
-            below, inner = self._visit(top, b"", token)
+            stack.append(self._visit(top, b"", token))
         except BaseException:
             os.close(top)
             raise
-        stack.append(Frame(top, path=b"", token=inner, below=below))
         try:
             while stack:
                 frame = stack[-1]
@@ -135,27 +136,27 @@ class Walk:
             self.barred[path] = state_of(error) or VANISHED
             return
         try:
-            below, token = self._visit(descriptor, path, frame.token)
+            inner = self._visit(descriptor, path, BURIED if name in frame.buried else frame.token)
         except BaseException:
             os.close(descriptor)
             raise
-        if not below:
+        if not inner.below:
             os.close(descriptor)
             return
-        stack.append(Frame(descriptor, path=path, token=token, below=below))
+        stack.append(inner)
         if len(stack) > _OPEN_DIRECTORIES:
             deep = stack[-_OPEN_DIRECTORIES]
             if deep.descriptor >= 0:
                 os.close(deep.descriptor)
                 deep.descriptor = -1
 
-    def _visit(self, descriptor: int, path: bytes, above: bytes) -> tuple[list[bytes], bytes]:
-        """Look at one directory, and return the subdirectories to enter (last first) and the token inside."""
+    def _visit(self, descriptor: int, path: bytes, above: bytes) -> Frame:
+        """Look at one directory, and return it with the subdirectories to enter."""
         try:
             listing = list_directory(descriptor)
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
-            return [], above
+            return Frame(descriptor, path=path, token=above, below=[])
         self.order.append(path)
         record = self._records.get(path)
         if (
@@ -165,10 +166,12 @@ class Walk:
             and self._still_holds(record, path, above)
         ):
             self.kept[path] = record
-            return [*record[BELOW][::-1]], record[TOKEN]
+            return Frame(descriptor, path=path, token=record[TOKEN], below=[*record[BELOW][::-1]])
         node = self._examine(path, listing, above=above, record=record)
         self.nodes[path] = node
-        return node.below[::-1], node.token
+        frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
+        frame.buried = node.buried
+        return frame
 
     def _still_holds(self, record: Record, path: bytes, above: bytes) -> bool:
         trust = self._trust

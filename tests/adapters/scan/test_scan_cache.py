@@ -1,0 +1,290 @@
+"""The cache makes a scan quick, and never wrong (rule K6, invariants 4 and 5)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.adapters.git.engine import GitEngine
+from lastgood.adapters.memory import MemoryEngine
+from lastgood.adapters.scan import read
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from conftest import Desk
+
+
+class Count:
+    """Counts the files that are opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened: list[bytes] = []
+        self._open = read.open_file
+        monkeypatch.setattr(read, "open_file", self)
+
+    def __call__(self, name: bytes, *, directory: int) -> int:
+        self.opened.append(name)
+        return self._open(name, directory=directory)
+
+
+def plant(desk: Desk) -> None:
+    desk.write(".gitignore", "*.log\nbuild/\n")
+    for number in range(40):
+        desk.write(f"d{number % 4}/e{number % 3}/f{number}", f"content {number}\n" * (number % 5))
+    desk.write("d1/x.log")
+    desk.write("build/x")
+    os.symlink("d1", desk.root / "link")
+    time.sleep(0.06)
+
+
+def test_an_unchanged_workspace_is_not_read_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk)
+    first = desk.save()
+    count = Count(monkeypatch)
+    again = desk.save()
+    assert count.opened == []
+    assert again.result == first.result
+
+
+def test_only_what_changed_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+    desk.write("d1/new", "new")
+    os.unlink(desk.root / "d2" / "e2" / "f2")
+    time.sleep(0.06)
+    count = Count(monkeypatch)
+    scan = desk.save()
+    assert sorted(count.opened) == [b"f1", b"new"]
+    desk.forget()
+    assert desk.save().result == scan.result
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_any_series_of_changes_comes_out_as_without_a_cache(desk: Desk, seed: int) -> None:
+    chance = random.Random(seed)
+    plant(desk)
+    for _ in range(12):
+        scan = desk.save()
+        shutil.copytree(desk.cache, desk.cache.with_name("aside"))
+        desk.forget()
+        afresh = desk.scan()
+        assert afresh.result == scan.result
+        assert desk.held(afresh) == desk.held(scan)
+        os.rmdir(desk.cache)
+        os.rename(desk.cache.with_name("aside"), desk.cache)
+        for _ in range(chance.randrange(4)):
+            change(desk, chance)
+
+
+def change(desk: Desk, chance: random.Random) -> None:
+    folder = f"d{chance.randrange(5)}"
+    match chance.randrange(8):
+        case 0:
+            desk.write(f"{folder}/e1/f{chance.randrange(9)}", str(chance.random()))
+        case 1:
+            shutil.rmtree(desk.root / folder, ignore_errors=True)
+        case 2:
+            desk.write(f"{folder}/.gitignore", chance.choice(["f1\n", "e1/\n", "", "*\n"]))
+        case 3:
+            desk.write(".gitignore", chance.choice(["*.log\n", "d3/\n", "", "build/\nf2\n"]))
+        case 4:
+            (desk.root / folder).mkdir(exist_ok=True)
+            (desk.root / folder).chmod(chance.choice([0o700, 0o755]))
+        case 5:
+            (desk.root / "empty" / str(chance.randrange(3))).mkdir(parents=True, exist_ok=True)
+        case 6:
+            desk.write(f"{folder}/some.log")
+        case 7:
+            if (desk.root / folder).is_dir() and not (desk.root / "moved").exists():
+                os.rename(desk.root / folder, desk.root / "moved")
+
+
+def test_any_flipped_byte_of_the_cache_does_no_harm(desk: Desk) -> None:
+    """K6."""
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+    right = desk.scan().result
+    chance = random.Random(1)
+    files = [desk.cache / name for name in os.listdir(desk.cache) if name != "scan.lock"]
+    assert len(files) == 2
+    for file in files:
+        content = file.read_bytes()
+        for place in {0, len(content) - 1, *(chance.randrange(len(content)) for _ in range(60))}:
+            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :])
+            assert desk.scan().result == right
+        file.write_bytes(content)
+
+
+def test_any_truncation_or_loss_of_the_cache_does_no_harm(desk: Desk) -> None:
+    """K6."""
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+    right = desk.scan().result
+    for name in os.listdir(desk.cache):
+        file = desk.cache / name
+        content = file.read_bytes()
+        for length in (0, 1, len(content) // 2, max(0, len(content) - 1)):
+            file.write_bytes(content[:length])
+            assert desk.scan().result == right
+        file.unlink()
+        assert desk.scan().result == right
+        file.write_bytes(content)
+    desk.write("d1/e1/f1", "third")
+    desk.save()
+    desk.forget()
+    assert desk.save().result.files == right.files
+
+
+def test_a_damaged_cache_is_replaced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk)
+    desk.save()
+    details = next(path for path in desk.cache.iterdir() if b"details" in os.fsencode(path))
+    details.write_bytes(b"\0" * details.stat().st_size)
+    desk.write("d1/e1/f1", "other")
+    time.sleep(0.06)
+    desk.save()
+    count = Count(monkeypatch)
+    desk.write("d1/e1/f1", "third")
+    time.sleep(0.06)
+    desk.save()
+    assert count.opened == [b"f1"]
+
+
+def test_another_generation_is_asked_for_every_object(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 4."""
+    plant(desk)
+    desk.save()
+    kept = desk.engine
+    count = Count(monkeypatch)
+    desk.generation = "second"
+    scan = desk.save()
+    assert count.opened == []
+    assert desk.held(scan)
+    desk.engine = MemoryEngine()  # as after a sweep that freed everything
+    desk.generation = "third"
+    desk.previous = None
+    swept = desk.save()
+    assert swept.result.tree == scan.result.tree
+    assert desk.held(swept)[b"d1/e1/f1"][2] == b"content 1\n"
+    assert kept is not desk.engine
+
+
+def test_a_cache_of_another_root_is_not_believed(desk: Desk) -> None:
+    """S19."""
+    plant(desk)
+    desk.save()
+    other = desk.root.with_name("other")
+    shutil.copytree(desk.root, other, symlinks=True)
+    (other / "d1" / "e1" / "f1").write_text("different")
+    desk.root = other
+    assert desk.held(desk.save())[b"d1/e1/f1"][2] == b"different"
+
+
+def test_a_replaced_file_with_equal_size_and_mtime_is_noticed(desk: Desk) -> None:
+    """S1: change time and inode count."""
+    path = desk.write("a", "one")
+    os.utime(path, ns=(10**18, 10**18))
+    desk.save()
+    time.sleep(0.06)
+    with open(path, "wb") as file:
+        file.write(b"two")
+    os.utime(path, ns=(10**18, 10**18))
+    assert desk.held(desk.save())[b"a"][2] == b"two"
+
+
+def test_who_does_not_get_the_lock_does_not_write(desk: Desk) -> None:
+    """S16."""
+    plant(desk)
+    desk.save()
+    before = {name: (desk.cache / name).read_bytes() for name in os.listdir(desk.cache)}
+    descriptor = os.open(desk.cache / "scan.lock", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    desk.write("d1/new")
+    desk.save()
+    os.close(descriptor)
+    assert {name: (desk.cache / name).read_bytes() for name in os.listdir(desk.cache)} == before
+    desk.save()
+    assert {name: (desk.cache / name).read_bytes() for name in os.listdir(desk.cache)} != before
+
+
+def test_two_savers_at_once_leave_a_sound_cache(desk: Desk) -> None:
+    """S16."""
+    plant(desk)
+    desk.save()
+    desk.write("d1/one")
+    one = desk.scan()
+    desk.write("d2/two")
+    two = desk.scan()
+    two.keep()
+    one.keep()
+    desk.previous = two.result.tree
+    assert desk.save().result == two.result
+
+
+def test_details_are_compacted(desk: Desk) -> None:
+    for number in range(300):
+        desk.write(f"file with a rather long name, so that details are large {number:03}", "x")
+    time.sleep(0.06)
+    desk.save()
+    for number in range(120):
+        desk.write("file", str(number))
+        desk.save()
+    sizes = [path.stat().st_size for path in desk.cache.iterdir() if "details" in path.name]
+    assert len(sizes) == 1
+    assert sizes[0] < 1_200_000
+
+
+def test_a_cache_folder_that_cannot_be_written_costs_only_time(desk: Desk) -> None:
+    plant(desk)
+    shutil.rmtree(desk.cache)
+    assert desk.save().result.files == 42
+    assert desk.save().result.files == 42
+
+
+def test_the_git_engine_holds_what_was_scanned(tmp_path: Path, desk: Desk, git: Callable[..., str]) -> None:
+    (tmp_path / "tmp").mkdir()
+    desk.engine = GitEngine.create(os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp"))
+    plant(desk)
+    scan = desk.save()
+    listed = git(tmp_path / "objects.git", "ls-tree", "-r", "--name-only", scan.result.tree.tree.hex())
+    assert len(listed.splitlines()) == scan.result.files
+    assert desk.save().result == scan.result
+
+
+def test_the_first_save_of_a_project_copies_objects(
+    tmp_path: Path, desk: Desk, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "tmp").mkdir()
+    desk.engine = GitEngine.create(os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp"))
+    for number in range(300):
+        desk.write(f"f{number}", f"content {number}")
+    git(desk.root, "init", "-q")
+    git(desk.root, "add", ".")
+    desk.write("f1", "changed since")
+    imported: list[int] = []
+    writer = type(desk.engine.writer())
+    take = writer.import_blobs
+
+    def counted(self: object, objects: bytes, oids: set[bytes]) -> set[bytes]:
+        imported.append(len(oids))
+        return take(self, objects, oids)  # type: ignore[arg-type]
+
+    monkeypatch.setattr(writer, "import_blobs", counted)
+    scan = desk.save()
+    assert imported == [299]
+    held = desk.held(scan)
+    assert held[b"f1"][2] == b"changed since"
+    assert held[b"f299"][2] == b"content 299"
+    desk.save()
+    assert imported == [299]
