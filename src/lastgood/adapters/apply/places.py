@@ -115,20 +115,15 @@ class Directories:
         above, _, name = path.rpartition(b"/")
         change_mode(name, self.open(above), change, only=os.O_DIRECTORY)
 
-    def sync(self, path: bytes) -> None:
-        """Carry a directory's names and permissions through to the disk, if its owner may read it."""
+    def open_again(self, path: bytes) -> int:
+        """Open a directory as it is, its permissions unchanged; the caller closes the descriptor."""
         if path in self._open or not path:
-            os.fsync(self._known(path))
-            return
+            return os.dup(self._known(path))
         above = open_parent(self._root, path)
         try:
-            descriptor = os.open(path.rpartition(b"/")[2], OPEN_DIRECTORY, dir_fd=above)
+            return os.open(path.rpartition(b"/")[2], OPEN_DIRECTORY, dir_fd=above)
         finally:
             os.close(above)
-        try:
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
 
     def moved(self, path: bytes, now: bytes) -> None:
         """Take note that a directory, or a file, is somewhere else."""
@@ -162,6 +157,9 @@ class Directories:
 
     def _unlock(self, path: bytes, descriptor: int, found: os.stat_result, *, need: int) -> None:
         if found.st_mode & need == need or found.st_uid != self._user:
+            return
+        # Not for root, whom permissions do not stop: a kill would leave the directory widened.
+        if os.access(b".", os.R_OK | os.W_OK | os.X_OK, dir_fd=descriptor, effective_ids=True):
             return
         os.fchmod(descriptor, stat.S_IMODE(found.st_mode) | need)
         self.unlocked.setdefault(path, stat.S_IMODE(found.st_mode))

@@ -7,6 +7,7 @@ import os
 import stat
 
 from lastgood.adapters.apply import aside
+from lastgood.adapters.apply.flush import flush
 from lastgood.adapters.apply.places import change_mode, is_nowhere
 from lastgood.adapters.apply.site import Site
 from lastgood.adapters.apply.writing import CHUNK, Chunk
@@ -73,7 +74,7 @@ class Run:
         finally:
             self._chunk.drop_all()
             self._settle_modes()
-        self._sync()
+        self._sync(self._changed)
         return tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
 
     def _phases(self) -> None:
@@ -138,16 +139,15 @@ class Run:
     def _write(self, numbered: list[Numbered]) -> None:
         chunk = self._chunk
         written = self._each(numbered, chunk.write)
-        synced = self._each(written, lambda number, _step: chunk.sync(number))
-        renamed = self._each(synced, chunk.rename)
+        chunk.flush()
+        renamed = self._each(self._each(written, chunk.check), chunk.rename)
         for number, step in numbered:
             if number in self._remarks:
                 chunk.drop(number)
                 if step.have is not None and step.have.kind == DIRECTORY:
                     self._standing.add(step.path)
         above = {parent(step.path) for _, step in renamed}
-        for path in sorted(above):
-            self._sync_directory(path)
+        self._sync(above)
         self._changed |= above
 
     def _has_links(self, step: Step) -> bool:
@@ -228,27 +228,44 @@ class Run:
                     self._remarks.setdefault(number, ("failed", _reason(error)))
             self._changed.add(path)
 
-    def _sync(self) -> None:
-        for path in sorted(self._changed):
-            self._sync_directory(path)
+    def _sync(self, paths: Iterable[bytes]) -> None:
+        """Carry the names and permissions in directories through to the disk."""
+        ordered = sorted(paths)
+        for start in range(0, len(ordered), CHUNK):
+            opened = {}
+            try:
+                for path in ordered[start : start + CHUNK]:
+                    descriptor = self._open_to_sync(path)
+                    if descriptor is not None:
+                        opened[descriptor] = path
+                for descriptor, error in flush(list(opened)).items():
+                    raise _unsynced(opened[descriptor], error) from error
+            finally:
+                for descriptor in opened:
+                    os.close(descriptor)
 
-    def _sync_directory(self, path: bytes) -> None:
+    def _open_to_sync(self, path: bytes) -> int | None:
+        """Open a directory, None if it went, or if even its owner may not read it."""
         try:
-            self._directories.sync(path)
+            return self._directories.open_again(path)
         except PermissionError:
-            return  # its owner may not read it; nothing more can be done for it
+            return None
         except OSError as error:
             if is_nowhere(error):
-                return
-            raise Storage(
-                f"the workspace's disk does not take it: {error.strerror}",
-                hint="look at the disk, then finish the restore: lastgood recover",
-                details={"path": to_text(path)},
-            ) from error
+                return None
+            raise _unsynced(path, error) from error
 
     def _outcome(self, number: int, step: Step) -> Outcome:
         result, reason = self._remarks.get(number, (_DONE[step.action], step.reason))
         return Outcome(path=step.path, action=step.action, result=result, reason=reason)
+
+
+def _unsynced(path: bytes, error: OSError) -> Storage:
+    return Storage(
+        f"the workspace's disk does not take it: {error.strerror}",
+        hint="look at the disk, then finish the restore: lastgood recover",
+        details={"path": to_text(path)},
+    )
 
 
 def _keeping_special(wanted: int) -> Callable[[int], int]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 
+from lastgood.adapters.apply.flush import flush
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.names import parent
 from lastgood.rules.evidence import PERMISSION_BITS
@@ -34,6 +35,7 @@ class Chunk:
         # By number of their step: files written and not yet renamed, with an open descriptor if synced later.
         self._beside: dict[int, bytes] = {}
         self._open: dict[int, int] = {}
+        self._troubles: dict[int, OSError | None] = {}
 
     def write(self, number: int, step: Step) -> None:
         """Write a step's content beside its target."""
@@ -51,14 +53,18 @@ class Chunk:
             raise OSError(errno.EIO, "not all of it could be written")
         os.fchmod(descriptor, step.want.mode & PERMISSION_BITS)
 
-    def sync(self, number: int) -> None:
-        """Carry a file's content through to the disk."""
-        if number in self._open:
-            descriptor = self._open.pop(number)
-            try:
-                os.fsync(descriptor)
-            finally:
-                os.close(descriptor)
+    def flush(self) -> None:
+        """Carry all contents through to the disk; `check` tells how that went."""
+        troubles = flush(list(self._open.values()))
+        self._troubles = {number: troubles.get(descriptor) for number, descriptor in self._open.items()}
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def check(self, number: int, _step: Step) -> None:
+        """Raise what went wrong for one file in `flush`."""
+        trouble = self._troubles.get(number)
+        if trouble is not None:
+            raise trouble
 
     def rename(self, number: int, step: Step) -> None:
         """Give the target its new content, if it still holds what the step says it has."""
