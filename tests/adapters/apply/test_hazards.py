@@ -255,6 +255,21 @@ def test_a_full_disk_deletes_nothing_and_leaves_nothing_behind(field: Field) -> 
     assert field.now() == present
 
 
+def test_a_disk_that_is_really_full_deletes_nothing_and_leaves_nothing_behind(field: Field) -> None:
+    libc = ctypes.CDLL(None, use_errno=True)
+    if libc.mount(b"none", field.root, b"tmpfs", 0, b"size=256k"):
+        pytest.skip("mounting is not allowed here")
+    try:
+        present: Names = {b"gone": A, b"old": A}
+        field.lay(present)
+        large: Names = {b"f%d" % number: (0o644, b"x" * 40_000) for number in range(20)}
+        with pytest.raises(Storage, match="full"):
+            field.apply(field.plan({b"old": B} | large))
+        assert field.now() == present
+    finally:
+        libc.umount2(field.root, 2)
+
+
 def test_a_file_larger_than_allowed_fails_alone(field: Field) -> None:
     """A limit on file sizes stands for everything that fails for one file only."""
     import resource
