@@ -122,7 +122,12 @@ def first_save(bench: Bench) -> list[Row]:
 def first_save_in_git(bench: Bench) -> list[Row]:
     """Measure the first save of a git project whose objects are packed, as after a clone."""
     root = bench.tree(bench.sizes.files, purpose="project")
-    for command in (["init", "-q"], ["add", "-A"], ["commit", "-q", "-m", "all"], ["gc", "-q"]):
+    for command in (
+        ["init", "-q"],
+        ["add", "-A"],
+        ["-c", "gc.auto=0", "commit", "-q", "-m", "all"],
+        ["gc", "-q"],
+    ):
         subprocess.run(["git", *command], cwd=root, env=GIT_ENVIRONMENT, check=True)
     subprocess.run(["git", "status", "--short"], cwd=root, env=GIT_ENVIRONMENT, check=True)
     sides: list[Side] = [ours(), Git(), *bench.peers(backups=False)]

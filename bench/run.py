@@ -42,12 +42,12 @@ def main(arguments: list[str]) -> int:
             begun = time.monotonic()
             results[name] = ROWS[name](bench)
             print(f"{name}: {time.monotonic() - begun:.0f} s", file=sys.stderr, flush=True)
+            if not options.short:
+                store(results)
     finally:
         shutil.rmtree(place, ignore_errors=True)
     text = table([row for name in ROWS for row in results.get(name, [])])
     print(text, end="")
-    if not options.short:
-        store(results)
     if options.write:
         write(text)
     return 0
