@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from lastgood.adapters.files import sync_directory
 from lastgood.adapters.sqlite.database import BACKUP, copy_into, gate, open_uri, prepare
+from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_rows
 from lastgood.errors import LastgoodError

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import fcntl
 import os
-import sqlite3
 from _thread import RLock
 
 from lastgood.adapters.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.adapters.sqlite.faults import REPAIR_HINT, primary_code, translate
+from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, application, create, migrate, version
 from lastgood.adapters.sqlite.seal import seal_of
 from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported
@@ -43,7 +43,7 @@ class Database:
         self._durability = durability
         self._wait = wait
         self._lock = RLock()
-        self._process = os.getpid()
+        self._pid = os.getpid()
         self._connection: sqlite3.Connection | None = self._connect()
 
     def read(self, work: Work[Result]) -> Result:
@@ -70,17 +70,17 @@ class Database:
             connection, self._connection = self._connection, None
             if connection is None:
                 return
-            if self._process != os.getpid():
+            if self._pid != os.getpid():
                 _abandoned.append(connection)
                 return
             connection.close()
 
     def _ready(self) -> sqlite3.Connection:
-        if self._process != os.getpid():
+        if self._pid != os.getpid():
             if self._connection is not None:
                 _abandoned.append(self._connection)
                 self._connection = self._connect()
-            self._process = os.getpid()
+            self._pid = os.getpid()
         if self._connection is None:
             raise sqlite3.ProgrammingError("the catalogue is closed")
         return self._connection

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import sqlite3
-
+from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.errors import Busy, Conflict, Damaged, Internal, LastgoodError, Storage
 from lastgood.names import printable
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from lastgood.adapters.files import make_directories, read_whole, sync_directory, sync_file, write_private
 from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup, structure_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import translate
+from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.salvage import Salvage, columns, salvage
 from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
 from lastgood.adapters.sqlite.seal import reseal

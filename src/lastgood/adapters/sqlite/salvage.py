@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import sqlite3
 
 from lastgood.adapters.sqlite.database import open_uri, prepare
+from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
 from lastgood.adapters.sqlite.seal import SEALED, broken_seal
 from lastgood.codec.manifest import decode
