@@ -156,6 +156,13 @@ class MemoryWriter:
         self.abandon()
         return {"new": new}
 
+    def adopt(self, detached: Mapping[str, object]) -> None:
+        """Go on, after `detach`, with what was handed over."""
+        new = detached["new"]
+        assert isinstance(new, _Objects)
+        self._new = new
+        self._closed = False
+
     def _check_open(self) -> None:
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")

@@ -81,6 +81,9 @@ class ObjectWriter(Protocol):
     def detach(self) -> Mapping[str, object]:
         """Hand over the unpublished pack as plain data (for `Engine.resume` in another process)."""
 
+    def adopt(self, detached: Mapping[str, object]) -> None:
+        """Go on, after `detach`, with the pack that another process detached in its turn."""
+
 
 class CheckpointContents(Protocol):
     """What a checkpoint's commit holds."""

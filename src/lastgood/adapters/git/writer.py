@@ -187,6 +187,17 @@ class GitWriter:
         except OSError as error:
             raise self._failed(error) from error
 
+    def adopt(self, detached: Mapping[str, object]) -> None:
+        """Go on, after `detach`, with the pack that another process detached in its turn; `Storage`."""
+        try:
+            self._draft = Draft.resume(self._layout.temporary, detached)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._packs.refresh()
+        self._known = {oid for oid, _, _ in self._draft.entries}
+        self._deflater = Deflater(self._draft)
+        self._closed = False
+
     def _stored(self, oid: bytes) -> bool:
         if not self._distrusted:
             return self._packs.holds(oid)

@@ -43,7 +43,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.model.scan import ScanResult
     from lastgood.model.tree import Entry
-    from lastgood.ports.engine import ObjectReader, ObjectWriter
+    from lastgood.ports.engine import ObjectReader
     from lastgood.rules.ignore import Text
 
 
@@ -103,13 +103,11 @@ class WorkspaceScan:
         folder: bytes,
         snapshot: Snapshot,
         objects: ObjectReader,
-        writer: ObjectWriter,
         rules: IgnoreState,
         texts: Mapping[bytes, tuple[Text, Text]],
         worth_keeping: bool,
     ) -> None:
         self.result = result
-        self.writer = writer
         self._folder = folder
         self._objects = objects
         self._rules = rules

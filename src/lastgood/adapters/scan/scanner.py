@@ -119,7 +119,6 @@ class WorkspaceScanner:
             folder=self._folder,
             snapshot=Snapshot(conditions, records=records, details=known.details),
             objects=self._objects,
-            writer=writer,
             rules=rules,
             texts=examiner.texts,
             worth_keeping=survey.changed or conditions != known.conditions,

@@ -1,0 +1,229 @@
+"""The scan in a process of its own: as good as here, and nothing is left of it."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+from conftest import Desk
+
+import lastgood
+from lastgood.adapters.git.engine import GitEngine
+from lastgood.adapters.scan.remote import RemoteScanner, others_alive
+from lastgood.errors import Internal, NotFound, Storage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Desk:
+    """Return a desk whose scanner works elsewhere."""
+    desk = Desk(tmp_path)
+    (desk.store / "tmp").mkdir()
+    store = os.fsencode(desk.store)
+    desk.engine = GitEngine.create(store + b"/objects.git", temporary=store + b"/tmp")
+    desk.scanner = RemoteScanner(cache=os.fsencode(desk.cache), store=store, engine=desk.engine)
+    return desk
+
+
+def plant(desk: Desk) -> None:
+    desk.write(".gitignore", "*.log\n")
+    desk.write("a.log")
+    desk.write(b"sub/\xff", "bytes")
+    desk.write("sub/large", os.urandom(3_000_000))
+    desk.write("sub/too-large", b"x" * 5_000_000)
+    os.chmod(desk.write("odd"), 0o640)
+    (desk.root / "inner" / ".git").mkdir(parents=True)
+    time.sleep(0.06)
+
+
+def test_a_remote_scan_finds_what_a_local_one_finds(far: Desk) -> None:
+    plant(far)
+    remote = far.save(max_file_size=4_000_000, include=("x",))
+    again = far.save(max_file_size=4_000_000, include=("x",))
+    far.scanner = None
+    local = far.scan(max_file_size=4_000_000, include=("x",))
+    assert remote.result == local.result == again.result
+    assert far.held(remote)[b"sub/large"][2] == (far.root / "sub" / "large").read_bytes()
+    for scan in (remote, again):
+        for path in (b"", b"sub", b"inner", b"none"):
+            assert scan.directory(path) == local.directory(path)
+            assert scan.left_out(path) == local.left_out(path)
+        assert scan.stamp(b"odd") == local.stamp(b"odd")
+        assert scan.ignored(b"sub/b.log", directory=False) is True
+        assert scan.ignored(b"sub/b.txt", directory=False) is False
+
+
+def test_what_the_caller_added_before_is_not_lost(far: Desk) -> None:
+    writer = far.engine.writer()
+    before = writer.blob(b"added before")
+    far.write("a", os.urandom(2_000_000))
+    scan = RemoteScanner(cache=os.fsencode(far.cache), store=os.fsencode(far.store), engine=far.engine).scan(
+        request_of(far), writer=writer
+    )
+    after = writer.blob(b"added after")
+    writer.publish()
+    assert far.engine.read_blob(before) == b"added before"
+    assert far.engine.read_blob(after) == b"added after"
+    assert far.names(scan) == {"a"}
+
+
+def request_of(desk: Desk) -> lastgood.model.scan.ScanRequest:
+    return lastgood.model.scan.ScanRequest(
+        root=os.fsencode(desk.root),
+        settings=lastgood.model.settings.CaptureSettings(),
+        previous=None,
+        generation="first",
+        store=os.fsencode(desk.store),
+    )
+
+
+def test_errors_come_back_typed(far: Desk) -> None:
+    far.root.rmdir()
+    with pytest.raises(NotFound, match="does not exist"):
+        far.scan()
+
+
+def test_a_breakdown_is_told_and_leaves_no_process(far: Desk, capfd: pytest.CaptureFixture[str]) -> None:
+    engine = far.engine
+    far.scanner = RemoteScanner(
+        cache=os.fsencode(far.cache), store=os.fsencode(far.store), engine=engine, python=b"/bin/false"
+    )
+    with pytest.raises(Internal):
+        far.scan()
+    far.scanner = RemoteScanner(
+        cache=os.fsencode(far.cache), store=os.fsencode(far.store), engine=engine, python=b"/no/such/program"
+    )
+    with pytest.raises(Storage):
+        far.scan()
+    assert capfd.readouterr() == ("", "")
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_nothing_is_left_behind(far: Desk) -> None:
+    plant(far)
+    descriptors = set(os.listdir("/proc/self/fd"))
+    far.save()
+    far.engine.refresh()
+    assert [name for name in os.listdir(far.cache) if "answer" in name] == []
+    assert os.listdir(far.store / "tmp") == []
+    assert len(os.listdir("/proc/self/fd")) <= len(descriptors) + 4  # maps of the new pack
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_nothing_of_the_workspace_or_the_environment_is_imported(
+    far: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S12."""
+    trap = f"open({str(far.cache / 'trapped')!r}, 'w').close()"
+    for name in ("sitecustomize.py", "usercustomize.py", "os.py", "fcntl.py", "lastgood/__init__.py"):
+        far.write(name, trap)
+    monkeypatch.setenv("PYTHONPATH", str(far.root))
+    monkeypatch.setenv("PYTHONSTARTUP", str(far.root / "os.py"))
+    monkeypatch.chdir(far.root)
+    assert far.save().result.files == 5
+    assert not (far.cache / "trapped").exists()
+    assert not list(far.root.rglob("__pycache__"))
+
+
+def test_others_are_alive_only_beside_another_thread() -> None:
+    code = textwrap.dedent(
+        """
+        import threading
+        from lastgood.adapters.scan.remote import others_alive
+        assert not others_alive()
+        stop = threading.Event()
+        thread = threading.Thread(target=stop.wait)
+        thread.start()
+        assert others_alive()
+        stop.set()
+        thread.join()
+        assert not others_alive()
+        """
+    )
+    done = subprocess.run([sys.executable, "-c", code], env={"PYTHONPATH": _source()}, check=False)
+    assert done.returncode == 0
+    assert isinstance(others_alive(), bool)
+
+
+def _source() -> str:
+    return os.path.dirname(os.path.dirname(lastgood.__file__))
+
+
+def test_a_busy_thread_does_not_hinder_a_remote_scan(far: Desk) -> None:
+    for number in range(2000):
+        far.write(f"d{number % 50}/f{number}", "x")
+    stop = threading.Event()
+
+    def spin() -> None:
+        while not stop.is_set():
+            sum(range(1000))
+
+    thread = threading.Thread(target=spin)
+    thread.start()
+    try:
+        scan = far.save()
+    finally:
+        stop.set()
+        thread.join()
+    assert scan.result.files == 2000
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
+def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], how: int) -> None:
+    del git
+    for number in range(3000):
+        far.write(f"d{number % 30}/f{number}", os.urandom(20_000))
+    code = textwrap.dedent(
+        f"""
+        import os, sys
+        from lastgood.adapters.git.engine import GitEngine
+        from lastgood.adapters.scan import remote
+        from lastgood.model.scan import ScanRequest
+        from lastgood.model.settings import CaptureSettings
+        store = {os.fsencode(far.store)!r}
+        engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
+        spawn = os.posix_spawn
+        def tell(*given, **named):
+            child = spawn(*given, **named)
+            print(child, flush=True)
+            return child
+        os.posix_spawn = tell
+        remote.RemoteScanner(cache={os.fsencode(far.cache)!r}, store=store, engine=engine).scan(
+            ScanRequest(root={os.fsencode(far.root)!r}, settings=CaptureSettings(), previous=None,
+                        generation="first", store=store), writer=engine.writer())
+        """
+    )
+    caller = subprocess.Popen(
+        [sys.executable, "-c", code], env={"PYTHONPATH": _source()}, stdout=subprocess.PIPE, text=True
+    )
+    assert caller.stdout is not None
+    child = int(caller.stdout.readline())
+    time.sleep(0.15)
+    caller.send_signal(how)
+    caller.wait()
+    caller.stdout.close()
+    for _ in range(500):
+        if not _running(child):
+            break
+        time.sleep(0.01)
+    assert not _running(child)
+
+
+def _running(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
+    except FileNotFoundError:
+        return False
