@@ -27,6 +27,8 @@ def machine_id(stored: str, *, file: bytes = _MACHINE_FILE) -> str:
         return stored
     try:
         text = os.read(descriptor, 64).strip()
+    except OSError:
+        return stored
     finally:
         os.close(descriptor)
     if len(text) != 32 or not _HEX.issuperset(text):
@@ -67,7 +69,10 @@ def check_owner(path: bytes) -> None:
 
 
 def _check_parent(path: bytes, folder: bytes) -> None:
-    mode = os.stat(folder).st_mode
+    try:
+        mode = os.stat(folder).st_mode
+    except OSError as error:
+        raise _unreachable(path, error) from error
     if mode & stat.S_IWOTH and not mode & stat.S_ISVTX:
         raise _unsafe(path, "lies in a folder that everybody may write to")
 

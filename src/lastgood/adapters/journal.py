@@ -53,11 +53,11 @@ class FileJournal:
         """Remove the journal; durable when it returns."""
         try:
             os.unlink(self._path)
+            sync_directory(os.path.dirname(self._path))
         except FileNotFoundError:
             return
         except OSError as error:
             raise self._failed("removed", error) from error
-        sync_directory(os.path.dirname(self._path))
 
     def _failed(self, verb: str, error: OSError) -> Storage:
         return Storage(

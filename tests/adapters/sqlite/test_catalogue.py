@@ -181,6 +181,18 @@ def test_deleting_is_all_or_nothing(catalogue: SqliteCatalogue, save: Save) -> N
     assert catalogue.count() == 1
 
 
+def test_what_is_not_unicode_or_beyond_all_numbers_finds_nothing_amiss(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    save(1)
+    assert catalogue.find(Query(called="\udcff")) == []
+    assert catalogue.find(Query(name="*\udcff")) == []
+    assert catalogue.get("\udcff") is None
+    assert catalogue.workspace("\udcff") is None
+    assert ids(catalogue.find(Query(limit=1 << 80, offset=0, since=-(1 << 80), until=1 << 80))) == [1]
+    assert catalogue.find(Query(offset=1 << 80)) == []
+
+
 def test_what_is_not_there_cannot_be_changed(catalogue: SqliteCatalogue) -> None:
     with pytest.raises(NotFound):
         catalogue.set_name("ckpt_0", "x")

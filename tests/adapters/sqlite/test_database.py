@@ -17,7 +17,7 @@ import pytest
 
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT
-from lastgood.errors import Busy, Damaged, Storage, Unsupported
+from lastgood.errors import Busy, Damaged, Internal, Storage, Unsupported
 from lastgood.ports.catalogue import Query
 from lastgood.testing.clock import FakeClock
 
@@ -341,6 +341,25 @@ def test_a_path_of_odd_bytes_works(tmp_path: Path, clock: FakeClock) -> None:
 def test_a_folder_that_is_not_there_is_a_storage_error(tmp_path: Path, clock: FakeClock) -> None:
     with pytest.raises(Storage):
         SqliteCatalogue.open(str(tmp_path / "none" / "catalogue.sqlite3"), clock=clock)
+
+
+def test_a_backup_that_the_disk_refuses_is_a_storage_error(
+    catalogue: SqliteCatalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(Storage, match="Input/output error"):
+            catalogue.back_up()
+    assert catalogue.back_up()
+
+
+def test_a_closed_catalogue_says_so(catalogue: SqliteCatalogue) -> None:
+    catalogue.close()
+    with pytest.raises(Internal, match="closed"):
+        catalogue.count()
 
 
 def test_creation_can_be_forbidden(path: str, clock: FakeClock) -> None:

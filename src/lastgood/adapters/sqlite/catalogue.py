@@ -279,14 +279,16 @@ class SqliteCatalogue:
         self._database.close()
 
     def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
-        def ask(connection: sqlite3.Connection) -> rows.Row | None:
-            row: rows.Row | None = connection.execute(statement, parameters).fetchone()
-            return row
-
-        return self._database.read(ask)
+        found = self._all(statement, parameters)
+        return found[0] if found else None
 
     def _all(self, statement: str, parameters: Parameters = ()) -> list[rows.Row]:
-        return self._database.read(lambda connection: connection.execute(statement, parameters).fetchall())
+        try:
+            return self._database.read(
+                lambda connection: connection.execute(statement, parameters).fetchall()
+            )
+        except UnicodeEncodeError:
+            return []  # what is not Unicode is nobody's id, key or name
 
     def _set(self, column: str, changes: list[tuple[object, str]]) -> None:
         statement = f"UPDATE checkpoint SET {column} = ? WHERE id = ?"  # noqa: S608 - columns named above

@@ -11,7 +11,7 @@ from lastgood.adapters.sqlite.faults import REPAIR_HINT, primary_code, translate
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, application, create, migrate, version
 from lastgood.adapters.sqlite.seal import seal_of
-from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported
+from lastgood.errors import Damaged, Internal, LastgoodError, Storage, Unsupported
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -52,7 +52,7 @@ class Database:
             connection = self._ready()
             try:
                 return work(connection)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, OSError) as error:
                 raise translate(error, self.path) from error
 
     def write(self, work: Work[Result]) -> Result:
@@ -82,7 +82,7 @@ class Database:
                 self._connection = self._connect()
             self._pid = os.getpid()
         if self._connection is None:
-            raise sqlite3.ProgrammingError("the catalogue is closed")
+            raise Internal("the catalogue was closed before")
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
@@ -92,7 +92,7 @@ class Database:
             raise translate(error, self.path) from error
         try:
             self._prepare(connection)
-        except sqlite3.Error as error:
+        except (sqlite3.Error, OSError) as error:
             connection.close()
             raise translate(error, self.path) from error
         except LastgoodError:
@@ -193,12 +193,7 @@ def ensure(path: str, schema: Schema, *, generation: str, allowed: bool) -> None
                 _create(path, schema, generation=generation)
         finally:
             os.close(turn)
-    except OSError as error:
-        raise Storage(
-            f"the catalogue {printable(path)} cannot be made ({error.strerror})",
-            hint="check that the store's folder can be written and its disk has room",
-        ) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise translate(error, path) from error
 
 

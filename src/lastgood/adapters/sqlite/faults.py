@@ -20,10 +20,15 @@ _STORAGE = {
 }
 
 
-def translate(error: sqlite3.Error, path: str) -> LastgoodError:
-    """Return the error of ours that says what an SQLite error means for the caller."""
-    code = primary_code(error)
+def translate(error: sqlite3.Error | OSError, path: str) -> LastgoodError:
+    """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
     shown = printable(path)
+    if isinstance(error, OSError):
+        return Storage(
+            f"the catalogue {shown} failed: {error.strerror}",
+            hint="check that the store can be written and has room, then try again",
+        )
+    code = primary_code(error)
     if code in _BUSY:
         return Busy(
             f"the catalogue {shown} is locked by another process",

@@ -9,6 +9,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.ports.catalogue import Query
 
+_MOST = (1 << 63) - 1
 # A row that was altered from outside is no ground to build on: the one before it is.
 _STANDING = (
     f"SELECT {FACTS} FROM checkpoint WHERE workspace_key = ? AND deleted_at IS NULL"  # noqa: S608 - names of columns, no input
@@ -39,10 +40,17 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
     ]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     parameters = query.as_dict() | {
-        "limit": -1 if query.limit is None else max(query.limit, 0),
-        "offset": max(query.offset, 0),
+        "limit": -1 if query.limit is None else _fit(max(query.limit, 0)),
+        "offset": _fit(max(query.offset, 0)),
+        "since": _fit(query.since),
+        "until": _fit(query.until),
         # SQLite negates a set by ^ alone.
         "name": None if query.name is None else query.name.replace("[!", "[^"),
     }
     statement = f"SELECT {CHECKPOINT} FROM checkpoint{where}"  # noqa: S608 - conditions are those above
     return f"{statement} ORDER BY sequence DESC LIMIT :limit OFFSET :offset", parameters
+
+
+def _fit(number: int | None) -> int | None:
+    """Return the nearest number that SQLite can hold."""
+    return None if number is None else max(-_MOST, min(number, _MOST))

@@ -14,7 +14,7 @@ from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
 from lastgood.adapters.sqlite.seal import reseal
 from lastgood.codec.manifest import decode
 from lastgood.codec.moment import iso
-from lastgood.errors import Damaged, Internal, Storage
+from lastgood.errors import Damaged, Internal
 from lastgood.names import printable, to_bytes
 
 TYPE_CHECKING = False
@@ -42,12 +42,7 @@ def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ..
         done += _set_aside(path, at=at)
         os.rename(path + RESCUE, path)
         sync_directory(os.path.dirname(path))
-    except OSError as error:
-        raise Storage(
-            f"the catalogue {printable(path)} cannot be repaired ({error.strerror})",
-            hint="check that the store can be written and has room, then try again",
-        ) from error
-    except sqlite3.Error as error:
+    except (sqlite3.Error, OSError) as error:
         raise translate(error, path) from error
     return tuple(done)
 
