@@ -28,6 +28,7 @@ that deleting a project does not delete its safety net.
   workspaces           caches, and the journal of a restore that is running
   locks                held while lastgood works
   machine              a random id, for machines that have none of their own
+  damaged              what a repair set aside, if there was one
 
 Look around with `lastgood list --all-workspaces`; prove it with `lastgood verify`.
 Please change nothing here by hand, and copy it only while no lastgood is running.

@@ -166,7 +166,10 @@ class Catalogue(CatalogueReader, Protocol):
         """Drop operations that were altered from outside, restore workspaces that were; say which."""
 
     def back_up(self) -> bool:
-        """Write a sound copy beside the catalogue; False when nothing changed since the last one."""
+        """Write a sound copy beside the catalogue; False when nothing changed since the last one.
+
+        `Damaged`, and no copy, if the catalogue itself is not sound.
+        """
 
     def close(self) -> None:
         """Close the database."""

@@ -92,6 +92,19 @@ def test_the_soundest_backup_passes_over_a_damaged_one(catalogue: SqliteCatalogu
     assert soundest_backup(catalogue.path) == f"{newest}.1"
 
 
+def test_a_damaged_catalogue_pushes_no_sound_backup_out(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    catalogue.back_up()
+    save(2)
+    alter(catalogue.path, "UPDATE checkpoint SET name = 'altered' WHERE sequence = 2")
+    for _ in range(2):
+        with pytest.raises(Damaged):
+            catalogue.back_up()
+    folder = Path(catalogue.path).parent
+    assert [one.name for one in folder.glob("*backup*")] == ["catalogue.backup.sqlite3"]
+    assert soundest_backup(catalogue.path) is not None
+
+
 def test_a_catalogue_that_is_gone_is_damaged_not_empty(catalogue: SqliteCatalogue, save: Save) -> None:
     save(1)
     catalogue.back_up()

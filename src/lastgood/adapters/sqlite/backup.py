@@ -6,21 +6,29 @@ import os
 
 from lastgood.adapters.files import sync_directory
 from lastgood.adapters.sqlite.database import BACKUP, copy_into, gate, open_uri, prepare
+from lastgood.adapters.sqlite.faults import REPAIR_HINT
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_rows
-from lastgood.errors import LastgoodError
+from lastgood.errors import Damaged, LastgoodError
+from lastgood.names import printable
 
 _CHANGES = "SELECT value FROM meta WHERE name = 'changes'"
 
 
 def back_up(connection: sqlite3.Connection, path: str) -> bool:
-    """Copy the catalogue to its backup, keeping the one before; False when nothing changed since."""
+    """Copy the catalogue to its backup, keeping the one before; False when nothing changed since.
+
+    `Damaged` if the copy is not sound: it must not push out one that is.
+    """
     backup = os.path.join(os.path.dirname(path), BACKUP)
     if _changes(backup) == connection.execute(_CHANGES).fetchone()[0]:
         return False
     fresh = backup + ".fresh"
     copy_into(connection, fresh)
+    if not is_sound(fresh):
+        os.unlink(fresh)
+        raise Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
     if os.path.exists(backup):
         os.rename(backup, backup + ".1")
     os.rename(fresh, backup)

@@ -271,7 +271,10 @@ class SqliteCatalogue:
         return self._database.write(mend)
 
     def back_up(self) -> bool:
-        """Write a sound copy beside the catalogue; False when nothing changed since the last one."""
+        """Write a sound copy beside the catalogue; False when nothing changed since the last one.
+
+        `Damaged`, and no copy, if the catalogue itself is not sound.
+        """
         return self._database.read(lambda connection: back_up(connection, self.path))
 
     def close(self) -> None:
