@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.actions.save import look
+from lastgood.actions.survey import Survey
 from lastgood.errors import NotFound
 from lastgood.model.report import DiffReport, FileDiff
 from lastgood.model.tree import DIRECTORY, FILE, LINK
@@ -10,7 +10,6 @@ from lastgood.names import printable, to_text, within
 from lastgood.rules.compare import compare
 from lastgood.rules.patch import Side, file_patch
 from lastgood.transaction.saving import Saving
-from lastgood.view import ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +32,7 @@ def between(
 ) -> DiffReport:
     """Compare two checkpoints."""
     old, new = view.tree(before), view.tree(after)
-    changes = _within(compare(old, new), paths)
+    changes = _within(compare(old, new, gaps=after.gaps), paths)
     return _report(before, after, changes, old=_stored(old), new=_stored(new), patch=patch)
 
 
@@ -42,15 +41,9 @@ def with_workspace(
 ) -> DiffReport:
     """Compare a checkpoint with the workspace; nothing is stored."""
     old = view.tree(before)
-    with Saving(context):
-        writer = context.engine.writer()
-        try:
-            scan = look(context, writer=writer, facts=context.catalogue.latest_facts(context.key))
-            changes = _within(compare(old, ScannedFiles(scan)), paths)
-            present = _present(context)
-            return _report(before, None, changes, old=_stored(old), new=present, patch=patch)
-        finally:
-            writer.abandon()
+    with Saving(context), Survey(context) as survey:
+        changes = _within(compare(old, survey.files, gaps=survey.scan.result.gaps), paths)
+        return _report(before, None, changes, old=_stored(old), new=_present(context), patch=patch)
 
 
 def _within(changes: Iterable[Change], paths: tuple[bytes, ...]) -> list[Change]:

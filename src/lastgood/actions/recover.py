@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from lastgood.actions.restore import guard, head_moved
+from lastgood.actions.restore import head_moved
+from lastgood.actions.survey import Survey
 from lastgood.model.plan import Outcome
 from lastgood.model.report import RecoverReport
 from lastgood.model.tree import DIRECTORY
 from lastgood.names import parent
 from lastgood.rules.rebase import foreign, rebase, turned
-from lastgood.transaction.restoring import Recovering
+from lastgood.transaction.restoring import EFFECTIVE, Recovering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,15 +47,16 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> tup
     changed = {step.path for step in steps if foreign(step, context.applier.present(step.path))}
     ours = tuple(step for step in steps if step.path not in changed)
     goal = tuple(turned(step) for step in ours) if roll_back else ours
-    remaining = rebase(goal, context.applier.present)
-    guarded = guard(
-        recovering, journal.plan.replace(steps=remaining), before=f"recovering {journal.operation}"
-    )
-    outcomes = tuple(recovering.carry_on(journal, remaining, scan=guarded.scan))
-    if not roll_back:
-        missed = {one.path for one in outcomes if one.result not in {"restored", "removed"}}
-        _record(recovering, journal, tuple(step for step in ours if step.path not in missed))
-    context.journal.close()
+    with Survey(context) as survey:
+        # What the interrupted restore was about to overwrite is in its own guard already.
+        survey.guard(recovering, before=f"recovering {journal.operation}")
+        remaining = rebase(goal, survey.actual)
+        outcomes = recovering.carry_on(journal, remaining, scan=survey.scan)
+    if roll_back:
+        context.journal.close()
+    else:
+        missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
+        recovering.settle(journal, tuple(step for step in ours if step.path not in missed))
     return outcomes + tuple(_kept(step) for step in steps if step.path in changed)
 
 
@@ -66,19 +68,6 @@ def _directories(steps: tuple[Step, ...]) -> list[bytes]:
 
 def _kind(entry: Entry | None) -> str | None:
     return None if entry is None else entry.kind
-
-
-def _record(recovering: Recovering, journal: Journal, done: tuple[Step, ...]) -> None:
-    recovering.record(
-        journal.type,
-        id=journal.operation,
-        target=journal.plan.target,
-        guard=journal.guard,
-        steps=done,
-        of=journal.of,
-    )
-    if journal.of is not None:
-        recovering.context.catalogue.set_undone(journal.of, undone=journal.type == "undo")
 
 
 def _kept(step: Step) -> Outcome:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from lastgood.actions.save import look
+from lastgood.actions.survey import Survey
 from lastgood.model.report import HealthNote, StatusReport
 from lastgood.ports.catalogue import Query
 from lastgood.rules.compare import tally
 from lastgood.transaction.saving import Saving
-from lastgood.view import ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,13 +40,8 @@ def status(context: Context, view: View) -> StatusReport:
 
 def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts:
     """Count what changed in the workspace since a checkpoint."""
-    with Saving(context):
-        writer = context.engine.writer()
-        try:
-            scan = look(context, writer=writer, facts=context.catalogue.latest_facts(context.key))
-        finally:
-            writer.abandon()
-        return tally(view.tree(checkpoint), ScannedFiles(scan))
+    with Saving(context), Survey(context) as survey:
+        return tally(view.tree(checkpoint), survey.files, gaps=survey.scan.result.gaps)
 
 
 def _health(context: Context, *, interrupted: bool) -> list[HealthNote]:

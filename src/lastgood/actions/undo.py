@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from lastgood.actions.restore import actual, carry_out, guard
-from lastgood.errors import Conflict, NotFound
+from lastgood.actions.carrying import carry_out, refuse_changed, refuse_unheld
+from lastgood.actions.survey import Survey
+from lastgood.errors import NotFound
+from lastgood.ids import short
 from lastgood.model.plan import RestorePlan
 from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import printable, to_text
 from lastgood.rules.history import to_redo, to_undo
 from lastgood.rules.rebase import rebase
-from lastgood.rules.restore import conflicts, identify, inverse
+from lastgood.rules.restore import identify, inverse
 from lastgood.transaction.restoring import Restoring
 from lastgood.transaction.saving import Saving
 
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     from lastgood.model.plan import Step
     from lastgood.ports.context import Context
 
-_SHOWN = 5
+_FORCE = "to {type} all the same (the present state is saved first): lastgood {type} --force"
 
 
 def undo(context: Context, *, force: bool = False) -> UndoReport:
@@ -66,20 +67,24 @@ def _deletion(context: Context, operation: Operation, *, undone: bool) -> UndoRe
 def _restore(
     context: Context, operation: Operation, steps: tuple[Step, ...], *, type: OperationType, force: bool
 ) -> UndoReport:
-    with Restoring(context) as restoring:
-        plan = _plan(context, operation, tuple(_held(step) for step in steps))
-        guarded = guard(restoring, plan, before=f"{type} of {operation.id}")
-        changed = conflicts(plan.steps, actual(context, guarded))
-        if changed and not force:
-            raise _conflict(changed, type)
-        if changed:
-            # What a person changed since is in the guard; every touched path goes back all the same.
-            plan = _plan(context, operation, rebase(steps, actual(context, guarded)))
-            guarded = guard(restoring, plan, before=f"{type} of {operation.id}")
-        id, outcomes = carry_out(restoring, plan, guarded, type=type, of=operation.id)
-        context.catalogue.set_undone(operation.id, undone=type == "undo")
+    touched = tuple(step.path for step in steps if not _of_directories(step))
+    with Restoring(context) as restoring, Survey(context, forced=touched) as survey:
+        if force:  # what somebody changed since is in the guard; every touched path goes back
+            steps = rebase(steps, survey.actual)
+        else:
+            refuse_changed(steps, survey, hint=_FORCE.format(type=type))
+        refuse_unheld(tuple(_held(step) for step in steps), survey)
+        what = "undoing" if type == "undo" else "redoing"
+        guard = survey.guard(restoring, before=f"{what} the restore of {short(operation.target or '')}")
+        plan = _plan(context, operation, steps)
+        id, outcomes = carry_out(restoring, plan, survey, guard=guard, type=type, of=operation.id)
     record = next(one for one in context.catalogue.operations(context.key) if one.id == id)
-    return UndoReport(operation=record, guard=guarded.checkpoint, outcomes=outcomes)
+    return UndoReport(operation=record, guard=guard, outcomes=outcomes)
+
+
+def _of_directories(step: Step) -> bool:
+    """Tell whether a step is about a directory alone: nothing of it could be lost."""
+    return all(entry is None or entry.kind == DIRECTORY for entry in (step.have, step.want))
 
 
 def _held(step: Step) -> Step:
@@ -95,13 +100,4 @@ def _plan(context: Context, operation: Operation, steps: tuple[Step, ...]) -> Re
         workspace_key=context.key,
         paths=(),
         steps=steps,
-    )
-
-
-def _conflict(changed: tuple[bytes, ...], type: OperationType) -> Conflict:
-    shown = ", ".join(printable(to_text(path)) for path in changed[:_SHOWN])
-    return Conflict(
-        f"{len(changed)} path(s) changed since: {shown}",
-        hint=f"to {type} all the same (the present state is saved first): lastgood {type} --force",
-        details={"paths": [to_text(path) for path in changed]},
     )

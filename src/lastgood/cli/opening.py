@@ -24,8 +24,8 @@ def open_anywhere(call: Call) -> Workspace:
     )
 
 
-def open_for(call: Call) -> Workspace:
-    """Return the workspace of a call."""
+def open_for(call: Call, *, repair: bool = False) -> Workspace:
+    """Return the workspace of a call; ``repair`` mends first what keeps the store from being opened."""
     from lastgood.workspace import open_workspace
 
     return open_workspace(
@@ -33,6 +33,7 @@ def open_for(call: Call) -> Workspace:
         store=call.text("store"),
         allow_root=call.has("allow-root"),
         environment=os.environ,
+        repair=repair,
     )
 
 

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 from lastgood.value import Value
 
+TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import GitState, IgnoreState
     from lastgood.model.settings import CaptureSettings

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lastgood.model.tree import DIRECTORY, Change, Counts
-from lastgood.names import join
+from lastgood.names import ancestors, join
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Protocol
 
-    from lastgood.model.tree import ChangeStatus, Entry, TreeId
+    from lastgood.model.tree import ChangeStatus, Entry, Gap, TreeId
 
     Difference = tuple[bytes, ChangeStatus, Entry | None, Entry | None]
     # Sort key, path, and either a difference or the listings to go on with.
@@ -45,15 +45,17 @@ class StoredTree:
         return self._read(tree)
 
 
-def compare(before: Tree | None, after: Tree | None) -> Iterator[Change]:
+def compare(before: Tree | None, after: Tree | None, *, gaps: Sequence[Gap] = ()) -> Iterator[Change]:
     """Yield what differs, sorted by path; None stands for a tree without anything in it.
+
+    ``gaps`` are those of ``after``: what lies at or below one counts as unknown, not as deleted.
 
     Directories of equal identity are not read. A directory that came or went is reported through
     its contents, and itself only when empty; one whose own permissions differ has status "mode".
     Where a directory takes another kind's place, the path has status "kind" and the contents
     follow as added or deleted.
     """
-    for path, status, old, new in _differences(before, after):
+    for path, status, old, new in _beside_gaps(_differences(before, after), gaps):
         yield Change(path=path, status=status, before=old, after=new)
 
 
@@ -62,9 +64,21 @@ def counts(changes: Iterable[Change]) -> Counts:
     return _count(change.status for change in changes)
 
 
-def tally(before: Tree | None, after: Tree | None) -> Counts:
-    """Return ``counts(compare(before, after))`` without building the changes."""
-    return _count(status for _, status, _, _ in _differences(before, after))
+def tally(before: Tree | None, after: Tree | None, *, gaps: Sequence[Gap] = ()) -> Counts:
+    """Return ``counts(compare(before, after, gaps=gaps))`` without building the changes."""
+    return _count(status for _, status, _, _ in _beside_gaps(_differences(before, after), gaps))
+
+
+def _beside_gaps(differences: Iterable[Difference], gaps: Sequence[Gap]) -> Iterable[Difference]:
+    """Leave out what only seems to be gone: a gap is never a deletion (rule S7)."""
+    if not gaps:
+        return differences
+    places = {gap.path for gap in gaps}
+    return (one for one in differences if one[1] != "deleted" or not _covered(one[0], places))
+
+
+def _covered(path: bytes, places: set[bytes]) -> bool:
+    return path in places or b"" in places or not places.isdisjoint(ancestors(path))
 
 
 def _count(statuses: Iterable[ChangeStatus]) -> Counts:

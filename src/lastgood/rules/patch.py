@@ -49,7 +49,9 @@ def file_patch(before: Side | None, after: Side | None) -> FilePatch:
     A change of kind (file to link) is a deletion followed by an addition, as git writes it.
     """
     if before is None and after is None:
-        return FilePatch(patch=b"", additions=0, deletions=0, binary=False)  # an empty directory: git has none
+        return FilePatch(
+            patch=b"", additions=0, deletions=0, binary=False
+        )  # an empty directory: git has none
     if before is not None and after is not None and before.mode >> 12 != after.mode >> 12:
         gone, new = file_patch(before, None), file_patch(None, after)
         return FilePatch(

@@ -45,19 +45,23 @@ def refusal(path: str, *, homes: Iterable[str], temporary: Iterable[str], bare_m
     All paths are real paths. ``homes`` are the user's home folders, ``temporary`` further temporary
     roots, ``bare_mount`` tells that it is a mount's root without a ``.git`` or ``.lastgood.toml``.
     """
-    if path == "/":
-        return "it is the root of the file system"
-    for home in homes:
-        if path == home:
-            return "it is a home folder"
-        if path in {f"{home}/{name}" for name in _PERSONAL}:
-            return "it is a personal folder, not a project"
-        if home.startswith(path + "/"):
-            return "it holds home folders"
-    if path in _TEMPORARY or path in set(temporary):
-        return "it is the root of temporary files"
-    if path in _SYSTEM or any(path == closed or path.startswith(closed + "/") for closed in _CLOSED):
-        return "it is a system folder"
-    if bare_mount:
-        return "it is the root of a mounted disk, and no project (no .git, no .lastgood.toml)"
-    return None
+    reasons = [
+        (path == "/", "it is the root of the file system"),
+        *(reason for home in homes for reason in _homely(path, home)),
+        (path in _TEMPORARY or path in set(temporary), "it is the root of temporary files"),
+        (path in _SYSTEM or any(_below(path, closed) for closed in _CLOSED), "it is a system folder"),
+        (bare_mount, "it is the root of a mounted disk, and no project (no .git, no .lastgood.toml)"),
+    ]
+    return next((reason for refused, reason in reasons if refused), None)
+
+
+def _homely(path: str, home: str) -> list[tuple[bool, str]]:
+    return [
+        (path == home, "it is a home folder"),
+        (path in {f"{home}/{name}" for name in _PERSONAL}, "it is a personal folder, not a project"),
+        (home.startswith(path + "/"), "it holds home folders"),
+    ]
+
+
+def _below(path: str, closed: str) -> bool:
+    return path == closed or path.startswith(closed + "/")

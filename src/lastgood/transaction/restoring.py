@@ -1,7 +1,8 @@
-"""Restoring: guard, journal, workspace, journal closed, operation recorded."""
+"""Restoring: guard, journal, workspace, operation recorded, journal closed."""
 
 from __future__ import annotations
 
+from lastgood.errors import Unsafe
 from lastgood.rules.evidence import alike
 from lastgood.transaction.saving import Saving
 
@@ -15,6 +16,8 @@ if TYPE_CHECKING:
     from lastgood.ports.host import SharedHold
     from lastgood.ports.workspace import Scan
 
+EFFECTIVE = frozenset({"restored", "removed"})
+
 
 class Restoring(Saving):
     """Holds the workspace alone: the only place from which its files can be changed."""
@@ -22,28 +25,52 @@ class Restoring(Saving):
     def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
         return self.context.locks.hold_workspace(self.context.key, wait=wait)
 
-    def change(self, journal: Journal, *, scan: Scan) -> Sequence[Outcome]:
-        """Carry out a plan under its journal, and prove the outcome (invariant 3).
+    def change(self, journal: Journal, *, scan: Scan) -> tuple[Outcome, ...]:
+        """Carry out a plan under its journal, prove the outcome and record it (invariant 3).
 
         If it stops half-way (disk full, killed) the journal stays, for `recover`.
         """
-        context = self.context
-        context.journal.open(journal)
-        outcomes = self.carry_on(journal, journal.plan.steps, scan=scan)
-        context.journal.close()
+        self.context.journal.open(journal)
+        steps = journal.plan.steps
+        try:
+            outcomes = self.carry_on(journal, steps, scan=scan)
+        except Unsafe:  # by the applier's promise nothing has been written
+            self.context.journal.close()
+            raise
+        done = {outcome.path for outcome in outcomes if outcome.result in EFFECTIVE}
+        self.settle(journal, tuple(step for step in steps if step.path in done))
         return outcomes
 
-    def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> Sequence[Outcome]:
+    def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> tuple[Outcome, ...]:
         """Carry out steps of a journal that is open."""
-        applier = self.context.applier
-        outcomes = applier.apply(
+        outcomes = self.context.applier.apply(
             steps, token=journal.operation, objects=self.context.engine, stamp=scan.stamp
         )
         wanted = {step.path: step for step in steps}
         return tuple(self._proven(outcome, wanted[outcome.path]) for outcome in outcomes)
 
+    def settle(self, journal: Journal, done: tuple[Step, ...]) -> None:
+        """Record the operation with the steps that took effect, then close the journal.
+
+        In this order a crash between the two leaves a journal, and with it a way to go on; the
+        operation is recorded once however often this is repeated.
+        """
+        catalogue = self.context.catalogue
+        if all(one.id != journal.operation for one in catalogue.operations(self.context.key)):
+            self.record(
+                journal.type,
+                id=journal.operation,
+                target=journal.plan.target,
+                guard=journal.guard,
+                steps=done,
+                of=journal.of,
+            )
+        if journal.of is not None:
+            catalogue.set_undone(journal.of, undone=journal.type == "undo")
+        self.context.journal.close()
+
     def _proven(self, outcome: Outcome, step: Step) -> Outcome:
-        if outcome.result not in {"restored", "removed"}:
+        if outcome.result not in EFFECTIVE:
             return outcome
         if alike(self.context.applier.present(step.path), step.want):
             return outcome

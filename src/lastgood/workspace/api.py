@@ -205,7 +205,7 @@ class Workspace:
         """Return what a restore would do, path by path; nothing is touched."""
         from lastgood.actions.restore import Wish, plan_restore
 
-        wish = Wish(self._view.resolve(ref), paths=self._paths(paths), discard=discard, force=force)
+        wish = Wish(target=self._view.resolve(ref), paths=self._paths(paths), discard=discard, force=force)
         return plan_restore(self._context, self._view, wish)
 
     def apply(self, plan: RestorePlan) -> RestoreReport:
@@ -233,7 +233,7 @@ class Workspace:
         target = self._view.resolve(ref)
         if to is not None:
             return self._aside(target, to, paths)
-        wish = Wish(target, paths=self._paths(paths), discard=discard, force=force)
+        wish = Wish(target=target, paths=self._paths(paths), discard=discard, force=force)
         return self._told("restored", lambda: restore(self._context, self._view, wish))
 
     def plan_rewind(self, turns: int = 1, *, paths: Sequence[PathLike] = ()) -> RestorePlan:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
+from lastgood.model.settings import PACKS_DUE
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
@@ -24,9 +26,7 @@ class Upkeep:
         """Start maintenance where it is due and wanted; failing to start it harms nothing."""
         if self._mode == "off":
             return
-        from lastgood.actions.maintain import due
-
-        if due(context):
+        if context.engine.packs() >= PACKS_DUE:
             _start(os.fsdecode(context.root), os.fsdecode(context.store))
 
 

@@ -1,0 +1,86 @@
+"""Carrying out a plan that a guard protects: refusals first, then journal, apply, record."""
+
+from __future__ import annotations
+
+from lastgood.errors import Conflict, Damaged, Unsafe
+from lastgood.model.operation import Journal
+from lastgood.names import printable, to_text
+from lastgood.rules.restore import conflicts
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.actions.survey import Survey
+    from lastgood.model.operation import OperationType
+    from lastgood.model.plan import Outcome, RestorePlan, Step
+    from lastgood.ports.context import Context
+    from lastgood.transaction.restoring import Restoring
+
+_SHOWN = 5
+
+
+def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
+    """Refuse if a path is no longer as the steps found it (rules T1, T8)."""
+    changed = conflicts(steps, survey.actual)
+    if changed:
+        raise Conflict(
+            f"{len(changed)} path(s) changed since: {_some(changed)}",
+            hint=hint,
+            details={"paths": [to_text(path) for path in changed]},
+        )
+
+
+def refuse_unheld(steps: Sequence[Step], survey: Survey) -> None:
+    """Refuse if the guard could not take in what is going to be overwritten (rule T2)."""
+    unheld = [
+        step.path
+        for step in steps
+        if step.forced and step.have is not None and survey.files.entry(step.path) is None
+    ]
+    if unheld:
+        raise Unsafe(
+            f"what is there now could not be copied, and would be lost: {_some(unheld)}",
+            hint="move it away, or restore with --discard to lose it",
+            details={"paths": [to_text(path) for path in unheld]},
+        )
+
+
+def carry_out(
+    restoring: Restoring,
+    plan: RestorePlan,
+    survey: Survey,
+    *,
+    guard: str,
+    type: OperationType,
+    of: str | None = None,
+) -> tuple[str, tuple[Outcome, ...]]:
+    """Journal, apply and record a plan; return the operation's id and what became of each path."""
+    context = restoring.context
+    _available(context, plan)
+    journal = Journal(
+        operation=restoring.new_operation(),
+        type=type,
+        of=of,
+        started_at=context.clock.now(),
+        guard=guard,
+        target_tree=plan.target,
+        plan=plan,
+    )
+    return journal.operation, restoring.change(journal, scan=survey.scan)
+
+
+def _available(context: Context, plan: RestorePlan) -> None:
+    """Refuse before the first write if something to be written is not in the store."""
+    missing = context.engine.missing(step.want.oid for step in plan.of("write") if step.want is not None)
+    if missing:
+        raise Damaged(
+            f"{len(missing)} of the contents to put back are not in the store",
+            hint="see what is hit: lastgood verify",
+            details={"missing": sorted(oid.hex() for oid in missing)},
+        )
+
+
+def _some(paths: Sequence[bytes]) -> str:
+    shown = ", ".join(printable(to_text(path)) for path in paths[:_SHOWN])
+    return f"{shown} and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else shown
