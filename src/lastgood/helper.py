@@ -8,7 +8,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-from _signal import SIG_DFL, SIG_UNBLOCK, SIGIO, pthread_sigmask, signal
+from _signal import (  # type: ignore[import-not-found]  # the public module costs an enum
+    SIG_DFL,
+    SIG_UNBLOCK,
+    SIGIO,
+    pthread_sigmask,
+    signal,
+)
 from marshal import dumps, loads
 
 from lastgood.adapters.clock import SystemClock

@@ -12,14 +12,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.adapters.git.engine import GitEngine
+from lastgood.adapters.git.writer import GitWriter
 from lastgood.adapters.memory import MemoryEngine
 from lastgood.adapters.scan import read
+from lastgood.adapters.scan.opening import open_file
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Desk
+    from desk import Desk
 
 
 class Count:
@@ -27,7 +29,7 @@ class Count:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
         self.opened: list[bytes] = []
-        self._open = read.open_file
+        self._open = open_file
         monkeypatch.setattr(read, "open_file", self)
 
     def __call__(self, name: bytes, *, directory: int) -> int:
@@ -120,7 +122,9 @@ def test_any_flipped_byte_of_the_cache_does_no_harm(desk: Desk) -> None:
     for file in files:
         content = file.read_bytes()
         for place in {0, len(content) - 1, *(chance.randrange(len(content)) for _ in range(60))}:
-            file.write_bytes(content[:place] + bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :])
+            file.write_bytes(
+                content[:place] + bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :]
+            )
             assert desk.scan().result == right
         file.write_bytes(content)
 
@@ -254,7 +258,9 @@ def test_a_cache_folder_that_cannot_be_written_costs_only_time(desk: Desk) -> No
 
 def test_the_git_engine_holds_what_was_scanned(tmp_path: Path, desk: Desk, git: Callable[..., str]) -> None:
     (tmp_path / "tmp").mkdir()
-    desk.engine = GitEngine.create(os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp"))
+    desk.engine = GitEngine.create(
+        os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp")
+    )
     plant(desk)
     scan = desk.save()
     listed = git(tmp_path / "objects.git", "ls-tree", "-r", "--name-only", scan.result.tree.tree.hex())
@@ -266,21 +272,22 @@ def test_the_first_save_of_a_project_copies_objects(
     tmp_path: Path, desk: Desk, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "tmp").mkdir()
-    desk.engine = GitEngine.create(os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp"))
+    desk.engine = GitEngine.create(
+        os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp")
+    )
     for number in range(300):
         desk.write(f"f{number}", f"content {number}")
     git(desk.root, "init", "-q")
     git(desk.root, "add", ".")
     desk.write("f1", "changed since")
     imported: list[int] = []
-    writer = type(desk.engine.writer())
-    take = writer.import_blobs
+    take = GitWriter.import_blobs
 
-    def counted(self: object, objects: bytes, oids: set[bytes]) -> set[bytes]:
+    def counted(self: GitWriter, objects: bytes, oids: set[bytes]) -> set[bytes]:
         imported.append(len(oids))
-        return take(self, objects, oids)  # type: ignore[arg-type]
+        return take(self, objects, oids)
 
-    monkeypatch.setattr(writer, "import_blobs", counted)
+    monkeypatch.setattr(GitWriter, "import_blobs", counted)
     scan = desk.save()
     assert imported == [299]
     held = desk.held(scan)

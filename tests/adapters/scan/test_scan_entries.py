@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from conftest import Desk
+    from desk import Desk
 
 
 def test_files_links_and_empty_directories_come_out_as_they_are(desk: Desk) -> None:
@@ -37,7 +37,9 @@ def test_files_links_and_empty_directories_come_out_as_they_are(desk: Desk) -> N
     }
 
 
-@pytest.mark.parametrize("name", [b"\xff\xfe", b"new\nline", b" ", b"-x", "é".encode(), b"e\xcc\x81", b"*?[", b"a" * 255])
+@pytest.mark.parametrize(
+    "name", [b"\xff\xfe", b"new\nline", b" ", b"-x", "é".encode(), b"e\xcc\x81", b"*?[", b"a" * 255]
+)
 def test_names_of_any_bytes_are_kept(desk: Desk, name: bytes) -> None:
     """S3."""
     desk.write(name, name)
@@ -67,9 +69,7 @@ def test_aliases_of_dot_git_are_gaps(desk: Desk, name: str) -> None:
     assert desk.names(scan) == {"sub"}
 
 
-def test_a_nested_repository_is_plain_files_without_its_dot_git(
-    desk: Desk, git: Callable[..., str]
-) -> None:
+def test_a_nested_repository_is_plain_files_without_its_dot_git(desk: Desk, git: Callable[..., str]) -> None:
     """S4."""
     inner = desk.root / "lib" / "inner"
     desk.write("lib/inner/a")
@@ -123,9 +123,7 @@ def test_another_cap_counts_at_once(desk: Desk) -> None:
     assert desk.names(desk.save()) == {"big"}
 
 
-def test_a_forced_file_over_the_whole_limit_is_streamed(
-    desk: Desk, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_forced_file_over_the_whole_limit_is_streamed(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("lastgood.adapters.scan.read.WHOLE_BYTES", 1000)
     desk.write("big", bytes(range(256)) * 40)
     assert desk.held(desk.save())[b"big"][2] == bytes(range(256)) * 40
@@ -204,12 +202,16 @@ def test_what_another_user_may_not_read_is_a_gap(desk: Desk) -> None:
 
 
 _NAMES = st.binary(min_size=1, max_size=6).filter(
-    lambda name: b"/" not in name and b"\0" not in name and name not in {b".", b".."} and not is_git_alias(name)
+    lambda name: (
+        b"/" not in name and b"\0" not in name and name not in {b".", b".."} and not is_git_alias(name)
+    )
 )
 _TREES = st.recursive(
     st.one_of(
         st.tuples(st.just("file"), st.sampled_from([0o644, 0o755, 0o600, 0o2775]), st.binary(max_size=20)),
-        st.tuples(st.just("link"), st.just(0), st.binary(min_size=1, max_size=9).filter(lambda b: b"\0" not in b)),
+        st.tuples(
+            st.just("link"), st.just(0), st.binary(min_size=1, max_size=9).filter(lambda b: b"\0" not in b)
+        ),
     ),
     lambda inner: st.dictionaries(_NAMES, inner, max_size=4),
     max_leaves=12,

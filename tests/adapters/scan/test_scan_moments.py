@@ -5,9 +5,9 @@ from __future__ import annotations
 import os
 from typing import TYPE_CHECKING
 
-from conftest import Desk
-
-from lastgood.adapters.scan import read
+from desk import Desk
+from lastgood.adapters.scan import form, read
+from lastgood.adapters.scan.opening import open_file
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ class Hands:
     def __init__(self, monkeypatch: pytest.MonkeyPatch, changes: dict[int, bytes | None]) -> None:
         self._changes = changes
         self._count = 0
-        self._open = read.open_file
+        self._open = open_file
         monkeypatch.setattr(read, "open_file", self)
 
     def __call__(self, name: bytes, *, directory: int) -> int:
@@ -49,7 +49,7 @@ class Frozen:
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
         self.at = at
-        real = read.evidence
+        real = form.evidence
 
         def evidence(seen: os.stat_result) -> tuple[int, int, int, int, int]:
             mode, size, _, _, inode = real(seen)
@@ -163,7 +163,9 @@ def test_a_file_that_vanishes_while_it_is_settled_is_absent(
     assert (desk.gaps(scan), desk.names(scan)) == ({}, {"zebra"})
 
 
-def test_a_file_that_vanishes_before_it_is_read_is_absent(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_that_vanishes_before_it_is_read_is_absent(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
     desk.write("young")
     Hands(monkeypatch, {1: None})
     scan = desk.save()
@@ -178,9 +180,8 @@ def test_an_input_error_is_a_gap(desk: Desk, monkeypatch: pytest.MonkeyPatch) ->
     def broken(name: bytes, *, directory: int) -> int:
         if name == b"young":
             raise OSError(5, "Input/output error")
-        return opened(name, directory=directory)
+        return open_file(name, directory=directory)
 
-    opened = read.open_file
     with monkeypatch.context() as moment:
         moment.setattr(read, "open_file", broken)
         scan = desk.save()

@@ -12,12 +12,14 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from conftest import Desk
 
 import lastgood
+from desk import Desk
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.scan.remote import RemoteScanner, others_alive
 from lastgood.errors import Internal, NotFound, Storage
+from lastgood.model.scan import ScanRequest
+from lastgood.model.settings import CaptureSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -77,10 +79,10 @@ def test_what_the_caller_added_before_is_not_lost(far: Desk) -> None:
     assert far.names(scan) == {"a"}
 
 
-def request_of(desk: Desk) -> lastgood.model.scan.ScanRequest:
-    return lastgood.model.scan.ScanRequest(
+def request_of(desk: Desk) -> ScanRequest:
+    return ScanRequest(
         root=os.fsencode(desk.root),
-        settings=lastgood.model.settings.CaptureSettings(),
+        settings=CaptureSettings(),
         previous=None,
         generation="first",
         store=os.fsencode(desk.store),

@@ -12,7 +12,7 @@ from lastgood.model.settings import CaptureSettings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from conftest import Desk
+    from desk import Desk
 
 
 def test_ignored_entries_are_left_out_and_counted_a_directory_as_one(desk: Desk) -> None:

@@ -188,7 +188,9 @@ def _write(folder: bytes, snapshot: Snapshot) -> bool:
         _append(folder + b"/" + name, _moved(records, snapshot, everything=True), new=True)
     elif details.pending:
         _append(path, _moved(records, snapshot, start=end))
-    conditions = tuple(snapshot.conditions.as_dict().values()) if snapshot.conditions else ()
+    now = snapshot.conditions
+    assert now is not None
+    conditions = (now.root, now.generation, now.policy, now.index, now.tree)
     body = dumps((conditions, name, records))
     temporary = folder + _RECORDS + b".new"
     _append(temporary, _FORMAT + digest(body) + body, new=True)

@@ -15,7 +15,9 @@ from lastgood.adapters.scan.form import (
     HIDDEN,
     IGNORED,
     NESTED,
+    OID,
     RACY,
+    SIZE,
     STATE,
     TOKEN,
     TOO_LARGE,
@@ -179,7 +181,7 @@ class Examiner:
         if row is not None:
             if verdict.private:
                 node.private.append(name)
-            if verdict.forced and row[2] > self._cap:
+            if verdict.forced and row[SIZE] > self._cap:
                 node.flags |= DOUBTFUL
         return row
 
@@ -195,23 +197,23 @@ class Examiner:
     ) -> Row | None:
         if stat[0] & FORMAT_MASK == FORMAT_FILE and stat[1] > self._cap and not verdict.forced:
             return (name, *stat, b"", TOO_LARGE)
-        if old is not None and old[1:6] == stat and old[STATE] == CAPTURED and old[6] not in self._gone:
+        if old is not None and old[1:6] == stat and old[STATE] == CAPTURED and old[OID] not in self._gone:
             return old
         if self._late():
             return (name, *stat, b"", BUDGET)
-        reading = self._reader.read(name, stat, directory=descriptor, forced=verdict.forced)
+        return self._read(node, name, stat, forced=verdict.forced, descriptor=descriptor)
+
+    def _read(self, node: Node, name: bytes, stat: Evidence, *, forced: bool, descriptor: int) -> Row | None:
+        reading = self._reader.read(name, stat, directory=descriptor, forced=forced)
         if reading.stat is None:
             return None
-        if reading.state == RACY:
-            self.unsettled.append(Unsettled(node, len(node.rows), reading=reading, forced=verdict.forced))
-            return (name, *reading.stat, b"", RACY)
-        if reading.state != CAPTURED:
-            return (name, *reading.stat, b"", reading.state)
-        oid = self._reader.store(reading, name, directory=descriptor)
-        if oid is None:
-            self.unsettled.append(Unsettled(node, len(node.rows), reading=reading, forced=verdict.forced))
-            return (name, *reading.stat, b"", RACY)
-        return (name, *reading.stat, oid, CAPTURED)
+        state, oid = reading.state, None
+        if state == CAPTURED:
+            oid = self._reader.store(reading, name, directory=descriptor)
+            state = RACY if oid is None else CAPTURED
+        if state == RACY:
+            self.unsettled.append(Unsettled(node, len(node.rows), reading=reading, forced=forced))
+        return (name, *reading.stat, oid or b"", state)
 
     def _rules(
         self,
@@ -226,11 +228,8 @@ class Examiner:
         """Return the token of the rules inside, and whether they are those of the last scan."""
         if node.above == BURIED:
             return BURIED, same
-        present = [name for name in IGNORE_FILES if isinstance(found.get(name), tuple)]
-        known = [name for name, row in old.items() if name in IGNORE_FILES]
-        if same and record is not None and sorted(present) == sorted(known):
-            if all(old[name][1:6] == found[name] and old[name][STATE] == CAPTURED for name in present):
-                return record[TOKEN], True
+        if same and record is not None and _same_ignore_files(found, old):
+            return record[TOKEN], True
         texts = (
             self._text(GITIGNORE, found, listing.descriptor),
             self._text(LASTGOODIGNORE, found, listing.descriptor),
@@ -252,3 +251,14 @@ class Examiner:
         if reading.stat is None:
             return None
         return UNREADABLE_TEXT if reading.content is None else reading.content
+
+
+def _same_ignore_files(found: Mapping[bytes, Evidence | int], old: Mapping[bytes, Row]) -> bool:
+    """Tell whether a directory's ignore files are those that were captured last time."""
+    for name in IGNORE_FILES:
+        stat, row = found.get(name), old.get(name)
+        if (stat is None) != (row is None):
+            return False
+        if row is not None and (row[1:6] != stat or row[STATE] != CAPTURED):
+            return False
+    return True

@@ -16,13 +16,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
     from collections.abc import Callable, Sequence
-    from typing import Final, TypeAlias
+    from typing import Any, Final, TypeAlias
 
     from lastgood.model.tree import EntryKind, GapReason
 
-    # (st_mode, size, mtime_ns, ctime_ns, inode)
+    # The whole mode, size, modification and change time in nanoseconds, inode.
     Evidence: TypeAlias = tuple[int, int, int, int, int]
-    # (name, st_mode, size, mtime_ns, ctime_ns, inode, oid, state); directories have no numbers but the mode
+    # Name, the same five, object id, state; a directory has no numbers but the mode, and its size is 1
+    # if it is to be left out unless something in it is captured.
     Row: TypeAlias = tuple[bytes, int, int, int, int, int, bytes, int]
     # the fields named by the constants below
     Record: TypeAlias = tuple[
@@ -115,7 +116,8 @@ PERMISSIONS = 0o7777
 def sign(names: Sequence[str], stats: Sequence[Evidence | int]) -> bytes:
     """Return the signature of a directory: equal only if every entry's stat data are."""
     # Version 2 of the format does not depend on how often an object is referred to.
-    return digest(dumps((names, stats), 2))
+    body: Any = (names, stats)
+    return digest(dumps(body, 2))
 
 
 def digest(content: bytes) -> bytes:

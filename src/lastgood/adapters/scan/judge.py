@@ -11,6 +11,9 @@ from lastgood.adapters.scan.form import (
     FORMAT_MASK,
     HIDDEN,
     IGNORED,
+    MODE,
+    SIZE,
+    STATE,
     UNSUPPORTED,
 )
 from lastgood.names import join
@@ -95,7 +98,7 @@ class Judge:
         return DirectoryJudge(self, path, token=token, old=old if same else {}, held=held)
 
     def spare(self, path: bytes, *, directory: bool, held: bool) -> Verdict:
-        """Judge an ignored entry: is there a reason to capture it all the same?"""
+        """Judge an ignored entry by the reasons to capture it all the same."""
         forced = self.forced.covers(path)
         indexed = self._index.holds_below(path) if directory else self._index.holds(path)
         kept = forced or held or self._includes.matches(path, directory=directory)
@@ -155,9 +158,9 @@ class DirectoryJudge:
         old = self._old.get(name)
         if (
             old is not None
-            and old[7] == IGNORED
-            and not old[2]
-            and ((old[1] & FORMAT_MASK == FORMAT_DIRECTORY) == directory)
+            and old[STATE] == IGNORED
+            and not old[SIZE]
+            and ((old[MODE] & FORMAT_MASK == FORMAT_DIRECTORY) == directory)
         ):
             return _IGNORED
         if not self._buried:

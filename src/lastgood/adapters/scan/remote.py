@@ -44,9 +44,7 @@ class RemoteScanner:
     and sees neither environment nor current directory. ``python`` is the interpreter to run.
     """
 
-    def __init__(
-        self, *, cache: bytes, store: bytes, engine: Engine, python: bytes | None = None
-    ) -> None:
+    def __init__(self, *, cache: bytes, store: bytes, engine: Engine, python: bytes | None = None) -> None:
         self._cache = cache
         self._store = store
         self._engine = engine
@@ -115,10 +113,7 @@ def _converse(child: int, question: bytes, sending: int) -> int:
     """Hand over the question and wait for the end; whatever happens, the process does not outlive this."""
     ended = False
     try:
-        try:
-            _send(sending, len(question).to_bytes(LENGTH_BYTES, "big") + question)
-        except BrokenPipeError:
-            pass  # it ended before it had read everything; why, its answer says
+        _send(sending, len(question).to_bytes(LENGTH_BYTES, "big") + question)
         status = os.waitpid(child, 0)[1]
         ended = True
     except ChildProcessError:  # the caller ignores SIGCHLD: then nothing is left to wait for
@@ -134,7 +129,10 @@ def _converse(child: int, question: bytes, sending: int) -> int:
 def _send(descriptor: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
-        rest = rest[os.write(descriptor, rest) :]
+        try:
+            rest = rest[os.write(descriptor, rest) :]
+        except BrokenPipeError:  # the other side ended before it had read everything; it will have said why
+            return
 
 
 def _nameless_file(folder: bytes) -> int:

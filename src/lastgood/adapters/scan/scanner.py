@@ -198,7 +198,8 @@ def _never() -> bool:
 def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Conditions:
     settings = request.settings
     where = relative(request.store, request.root)
-    policy = dumps((settings.max_file_size, tuple(rules.as_dict().values()), where), 2)
+    texts = (rules.excludes, rules.includes, rules.info_exclude, rules.global_exclude, rules.readable)
+    policy = dumps((settings.max_file_size, texts, where), 2)
     return Conditions(
         root=request.root,
         generation=request.generation,
