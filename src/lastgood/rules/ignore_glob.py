@@ -181,19 +181,24 @@ def _spell(runs: Sequence[Sequence[Element]]) -> list[list[bytes]] | None:
     """Spell small classes out; None if that is not possible, or too much."""
     spelled: list[list[bytes]] = [[]]
     for run in runs:
-        endings = [bytearray()]
-        for element in run:
-            if element == ANY:
-                return None
-            if isinstance(element, bytes):
-                if len(endings) * len(element) * len(spelled) > _MOST_SPELLINGS:
-                    return None
-                endings = [ending + bytes((member,)) for ending in endings for member in element]
-            else:
-                for ending in endings:
-                    ending.append(element)
-        spelled = [[*pieces, bytes(ending)] for pieces in spelled for ending in endings]
+        spellings = _spell_run(run, room=_MOST_SPELLINGS // len(spelled))
+        if spellings is None:
+            return None
+        spelled = [[*pieces, spelling] for pieces in spelled for spelling in spellings]
     return spelled
+
+
+def _spell_run(run: Sequence[Element], *, room: int) -> list[bytes] | None:
+    """Spell a run without a star out; None if it takes any byte, or has more than so many spellings."""
+    spellings = [b""]
+    for element in run:
+        if element == ANY:
+            return None
+        members = element if isinstance(element, bytes) else bytes((element,))
+        if len(spellings) * len(members) > room:
+            return None
+        spellings = [spelling + bytes((member,)) for spelling in spellings for member in members]
+    return spellings
 
 
 def read_class(pattern: bytes, start: int) -> tuple[bytes, int] | None:

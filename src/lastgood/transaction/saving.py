@@ -76,15 +76,43 @@ class Saving:
         Raises `Storage` when the disk is full or the checkpoint alone exceeds the store's limit.
         """
         context = self.context
-        created_at = context.clock.now()
-        manifest = Manifest(
+        self._bounded(writer.stored_bytes)
+        metrics = Metrics(
+            save_ms=round((context.clock.monotonic() - started) * 1000, 1), stored_bytes=writer.stored_bytes
+        )
+        manifest = self._manifest(
+            draft, scan=scan, changes=changes, previous=previous, forced=forced, metrics=metrics
+        )
+        commit = writer.checkpoint(
+            id=manifest.id,
+            manifest=manifests.encode(manifest),
+            workspace=scan.tree,
+            state={},
+            created_at=manifest.created_at,
+        )
+        writer.publish(durable=context.settings.durability == "full")
+        context.catalogue.add_workspace(context.row)
+        return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+
+    def _manifest(
+        self,
+        draft: Draft,
+        *,
+        scan: ScanResult,
+        changes: Counts,
+        previous: str | None,
+        forced: tuple[bytes, ...],
+        metrics: Metrics,
+    ) -> Manifest:
+        context = self.context
+        return Manifest(
             id=checkpoint_id(context.clock.random()),
             workspace=context.root.decode("utf-8", "surrogateescape"),
             workspace_key=context.key,
             kind=draft.kind,
             message=draft.message,
             name=draft.name,
-            created_at=created_at,
+            created_at=context.clock.now(),
             sequence=context.catalogue.next_sequence(),
             previous=previous,
             root=TreeRef(tree=scan.tree.tree.hex(), modes=scan.tree.modes.hex()),
@@ -99,23 +127,9 @@ class Saving:
             actor=draft.actor,
             git=scan.git,
             ignore=scan.ignore,
-            metrics=Metrics(
-                save_ms=round((context.clock.monotonic() - started) * 1000, 1),
-                stored_bytes=writer.stored_bytes,
-            ),
+            metrics=metrics,
             metadata=draft.metadata,
         )
-        self._bounded(writer.stored_bytes)
-        commit = writer.checkpoint(
-            id=manifest.id,
-            manifest=manifests.encode(manifest),
-            workspace=scan.tree,
-            state={},
-            created_at=created_at,
-        )
-        writer.publish(durable=context.settings.durability == "full")
-        context.catalogue.add_workspace(context.row)
-        return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
 
     def record(
         self,

@@ -27,11 +27,18 @@ def reachable(reader: GitReader, commits: Iterable[bytes]) -> dict[bytes, bytes]
             raise Damaged(f"commit {commit.hex()}: {error}", hint="run `lastgood verify`") from error
         names.setdefault(waiting[0], b"")
         while waiting:
-            for mode, name, oid in reader.tree_rows(waiting.pop()):
-                if mode == SUBTREE and oid not in names:
-                    waiting.append(oid)
-                names.setdefault(oid, name)
+            waiting += _below(reader, waiting.pop(), names)
     return names
+
+
+def _below(reader: GitReader, tree: bytes, names: dict[bytes, bytes]) -> list[bytes]:
+    """Name what a tree holds, and return those of its subtrees that had no name yet."""
+    fresh = []
+    for mode, name, oid in reader.tree_rows(tree):
+        if mode == SUBTREE and oid not in names:
+            fresh.append(oid)
+        names.setdefault(oid, name)
+    return fresh
 
 
 def checkpoint_commits(reader: GitReader) -> Iterator[bytes]:

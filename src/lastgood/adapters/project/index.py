@@ -63,14 +63,14 @@ class Index:
 
     def __init__(
         self,
-        data: bytes,
+        content: bytes,
         places: dict[bytes, int],
         *,
         repository: Repository,
         written_ns: int,
         whole: bool,
     ) -> None:
-        self._data = data
+        self._content = content
         self._digest_size = repository.digest_size
         self._tracked: frozenset[bytes] | None = None
         self._directories: frozenset[bytes] | None = None
@@ -105,13 +105,13 @@ class Index:
         if at is None or not self.whole:
             return None
         ctime, ctime_ns, mtime, mtime_ns, _dev, inode, mode, _uid, _gid, size = _STAT.unpack_from(
-            self._data, at
+            self._content, at
         )
         end = at + _STAT_BYTES + self._digest_size
-        flags = self._data[end] << 8 | self._data[end + 1]
+        flags = self._content[end] << 8 | self._content[end + 1]
         if flags & _EXTENDED:
-            flags |= (self._data[end + 2] << 8 | self._data[end + 3]) << 16
-        oid = self._data[at + _STAT_BYTES : end]
+            flags |= (self._content[end + 2] << 8 | self._content[end + 3]) << 16
+        oid = self._content[at + _STAT_BYTES : end]
         return mtime * _SECOND + mtime_ns, ctime * _SECOND + ctime_ns, inode, size, mode, oid, flags
 
 
@@ -124,24 +124,24 @@ def read_index(repository: Repository) -> Index | UnknownIndex:
         return UnknownIndex("the index cannot be opened")
     try:
         written_ns = os.fstat(descriptor).st_mtime_ns
-        data = read_descriptor(descriptor, limit=_LIMIT)
+        content = read_descriptor(descriptor, limit=_LIMIT)
     finally:
         os.close(descriptor)
-    if not isinstance(data, bytes):
+    if not isinstance(content, bytes):
         return UnknownIndex("the index cannot be read")
     try:
-        return _parse(data, repository, written_ns=written_ns)
+        return _parse(content, repository, written_ns=written_ns)
     except _Damage as damage:
         return UnknownIndex(str(damage))
 
 
-def _parse(data: bytes, repository: Repository, *, written_ns: int) -> Index:
-    places, extensions = _places(data, digest_size=repository.digest_size)
+def _parse(content: bytes, repository: Repository, *, written_ns: int) -> Index:
+    places, extensions = _places(content, digest_size=repository.digest_size)
     shared = extensions.get(b"link")
     if shared is not None:
         _add_shared(places, shared[: repository.digest_size], repository=repository)
     return Index(
-        data,
+        content,
         places,
         repository=repository,
         written_ns=written_ns,
@@ -155,10 +155,10 @@ def _add_shared(places: dict[bytes, int], oid: bytes, *, repository: Repository)
     if not any(oid):
         return
     path = repository.git_dir + b"/sharedindex." + oid.hex().encode("ascii")
-    data = read_file(path, limit=_LIMIT)
-    if data is None or isinstance(data, Unreadable):
+    content = read_file(path, limit=_LIMIT)
+    if content is None or isinstance(content, Unreadable):
         raise _Damage("the shared index cannot be read")
-    for name in _places(data, digest_size=repository.digest_size)[0]:
+    for name in _places(content, digest_size=repository.digest_size)[0]:
         places.setdefault(name, 0)
 
 
@@ -176,17 +176,17 @@ def _below(places: dict[bytes, int], prefix: bytes) -> dict[bytes, int]:
     return {path[cut:]: at for path, at in places.items() if path.startswith(start)}
 
 
-def _places(data: bytes, *, digest_size: int) -> tuple[dict[bytes, int], dict[bytes, bytes]]:
+def _places(content: bytes, *, digest_size: int) -> tuple[dict[bytes, int], dict[bytes, bytes]]:
     """Return where the entry of each path begins, and the extensions that have to be understood."""
-    _prove(data, digest_size=digest_size)
+    _prove(content, digest_size=digest_size)
     try:
-        mark, version, count = _HEADER.unpack_from(data, 0)
+        mark, version, count = _HEADER.unpack_from(content, 0)
         if mark != b"DIRC" or version not in {2, 3, 4}:
             raise _Damage(f"the index is of an unknown version: {version}")
         walk = _walk_compressed if version == 4 else _walk
-        places = dict(walk(data, count=count, digest_size=digest_size))
+        places = dict(walk(content, count=count, digest_size=digest_size))
         end = places.pop(b"\0", 0)
-        extensions = _required_extensions(data, end, limit=len(data) - digest_size)
+        extensions = _required_extensions(content, end, limit=len(content) - digest_size)
     except (IndexError, ValueError) as failure:
         raise _Damage("the index ends too early") from failure
     if b"sdir" in extensions:  # a sparse directory stands for all below it
@@ -194,73 +194,73 @@ def _places(data: bytes, *, digest_size: int) -> tuple[dict[bytes, int], dict[by
     return places, extensions
 
 
-def _walk(data: bytes, *, count: int, digest_size: int) -> Iterator[tuple[bytes, int]]:
+def _walk(content: bytes, *, count: int, digest_size: int) -> Iterator[tuple[bytes, int]]:
     """Yield the path and place of each entry, at last the end under a name that no path can have."""
     at = 12
     fixed = _STAT_BYTES + digest_size + 2
     for _ in range(count):
         flags = at + fixed - 2
-        high = data[flags]
+        high = content[flags]
         start = at + fixed + (2 if high & 0x40 else 0)
-        length = (high & 0x0F) << 8 | data[flags + 1]
-        end = start + length if length < 0xFFF else data.index(b"\0", start + length)
-        yield data[start:end], at
+        length = (high & 0x0F) << 8 | content[flags + 1]
+        end = start + length if length < 0xFFF else content.index(b"\0", start + length)
+        yield content[start:end], at
         at += (end - at + 8) & ~7
     yield b"\0", at
 
 
-def _walk_compressed(data: bytes, *, count: int, digest_size: int) -> Iterator[tuple[bytes, int]]:
+def _walk_compressed(content: bytes, *, count: int, digest_size: int) -> Iterator[tuple[bytes, int]]:
     at = 12
     fixed = _STAT_BYTES + digest_size + 2
     path = b""
     for _ in range(count):
         place = at
-        at += fixed + (2 if data[at + fixed - 2] & 0x40 else 0)
-        byte = data[at]
+        at += fixed + (2 if content[at + fixed - 2] & 0x40 else 0)
+        byte = content[at]
         at += 1
         dropped = byte & 0x7F
         while byte & 0x80:
-            byte = data[at]
+            byte = content[at]
             at += 1
             dropped = (dropped + 1) << 7 | byte & 0x7F
         if dropped > len(path):
             raise _Damage("a name of the index drops more than there is")
-        end = data.index(b"\0", at)
-        path = path[: len(path) - dropped] + data[at:end]
+        end = content.index(b"\0", at)
+        path = path[: len(path) - dropped] + content[at:end]
         at = end + 1
         yield path, place
     yield b"\0", at
 
 
-def _required_extensions(data: bytes, at: int, *, limit: int) -> dict[bytes, bytes]:
+def _required_extensions(content: bytes, at: int, *, limit: int) -> dict[bytes, bytes]:
     found = {}
     while at < limit:
         if at + 8 > limit:
             raise _Damage("the index does not end where it should")
-        mark = data[at : at + 4]
-        size = _LENGTH.unpack_from(data, at + 4)[0]
+        mark = content[at : at + 4]
+        size = _LENGTH.unpack_from(content, at + 4)[0]
         if not mark[:1].isupper():
             if mark not in {b"link", b"sdir"}:
                 raise _Damage(f"the index needs an unknown extension: {mark!r}")
-            found[mark] = data[at + 8 : at + 8 + size]
+            found[mark] = content[at + 8 : at + 8 + size]
         at += 8 + size
     if at != limit:
         raise _Damage("the index does not end where it should")
     return found
 
 
-def _prove(data: bytes, *, digest_size: int) -> None:
+def _prove(content: bytes, *, digest_size: int) -> None:
     """Check the digest at the end; one of zeros was left out on purpose (``index.skipHash``)."""
-    if len(data) < 12 + digest_size:
+    if len(content) < 12 + digest_size:
         raise _Damage("the index ends too early")
-    written = data[-digest_size:]
-    if any(written) and _digest(data, digest_size=digest_size) != written:
+    written = content[-digest_size:]
+    if any(written) and _digest(content, digest_size=digest_size) != written:
         raise _Damage("the index does not have the digest that it names")
 
 
-def _digest(data: bytes, *, digest_size: int) -> bytes:
-    body = memoryview(data)[:-digest_size]
-    if digest_size == 20 and len(data) < 1 << 20:
+def _digest(content: bytes, *, digest_size: int) -> bytes:
+    body = memoryview(content)[:-digest_size]
+    if digest_size == 20 and len(content) < 1 << 20:
         from _sha1 import sha1
 
         small: bytes = sha1(body, usedforsecurity=False).digest()
