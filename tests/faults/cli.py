@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
 SOURCES = Path(__file__).parent.parent.parent / "src"
+PROGRAM = SOURCES.parent / "lastgood"
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,7 @@ class Bench:
             **(variables or {}),
         }
         done = subprocess.run(
-            [sys.executable, "-m", "lastgood", *arguments],
+            [sys.executable, str(PROGRAM), *arguments],
             capture_output=True,
             text=True,
             errors="surrogateescape",

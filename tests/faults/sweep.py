@@ -6,6 +6,8 @@ import os
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from lastgood.errors import LastgoodError
+
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
@@ -15,6 +17,7 @@ if TYPE_CHECKING:
 # The torture run sets this; the share of points that the short form tries is one in STRIDE.
 FULL = bool(os.environ.get("LASTGOOD_TORTURE"))
 LONGEST_SWEEP = 20_000
+SHOWN = 12
 
 
 def sweep(
@@ -37,10 +40,16 @@ def sweep(
     stage.reset(state)
     clean = injector.run(verb, order, roots=stage.roots, blow=replace(blow, at=0))
     assert clean.status == 0, f"{verb} fails by itself: {clean.lines}"
+    faults = []
     for at in _chosen(clean.calls, points):
         stage.reset(state)
         trial = injector.run(verb, order, roots=stage.roots, blow=replace(blow, at=at))
-        check(trial, f"{verb}: {replace(blow, at=at)} ({trial.hit})")
+        where = f"{verb}: {replace(blow, at=at)} ({trial.hit})"
+        try:
+            check(trial, where)
+        except (AssertionError, LastgoodError) as error:
+            faults.append(f"{where}: {type(error).__name__}: {error}")
+    assert not faults, f"{len(faults)} of {clean.calls} calls\n" + "\n".join(faults[:SHOWN])
     return clean.calls
 
 

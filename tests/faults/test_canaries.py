@@ -67,7 +67,8 @@ def _users_settings(bench: Bench, canary: Path) -> dict[str, str]:
     program = _program(bench.home / "program", canary)
     (bench.home / ".gitconfig").write_text(
         f"[core]\n\tfsmonitor = {program}\n\thooksPath = {bench.home}\n\tpager = {program}\n"
-        f"\teditor = {program}\n\tsshCommand = {program}\n\taskPass = {program}\n\talternateRefsCommand = {program}\n"
+        f"\teditor = {program}\n\tsshCommand = {program}\n"
+        f"\taskPass = {program}\n\talternateRefsCommand = {program}\n"
         f"[gpg]\n\tprogram = {program}\n[commit]\n\tgpgSign = true\n[tag]\n\tgpgSign = true\n"
         f'[diff]\n\texternal = {program}\n[credential]\n\thelper = {program}\n[alias]\n\tlog = "!{program}"\n'
         f"[pack]\n\tpackObjectsHook = {program}\n[uploadpack]\n\tpackObjectsHook = {program}\n"

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from faults.cli import SOURCES, as_nobody, git
+from faults.cli import PROGRAM, SOURCES, as_nobody, git
 from faults.stage import tree_of
 from lastgood.errors import Ambiguous, LastgoodError, NotFound
 
@@ -126,7 +126,7 @@ def test_a_restore_killed_half_way_is_known_as_such_and_finished(bench: Bench) -
     for delay in (0.15, 0.2, 0.25, 0.3, 0.35, 0.4):
         arguments = ["--store", str(bench.store), "-C", str(bench.workspace), "restore", before, "--yes"]
         running = subprocess.Popen(
-            [sys.executable, "-m", "lastgood", *arguments],
+            [sys.executable, str(PROGRAM), *arguments],
             env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES), "LASTGOOD_MAINTENANCE": "off"},
             stdout=subprocess.DEVNULL,
             stderr=subprocess.DEVNULL,
