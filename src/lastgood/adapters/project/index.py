@@ -51,7 +51,7 @@ class Index:
     """
 
     __slots__ = (
-        "_data",
+        "_content",
         "_digest_size",
         "_directories",
         "_tracked",
