@@ -84,11 +84,10 @@ class Listing:
     def __init__(
         self,
         descriptor: int,
-        *,
         names: Sequence[str],
         stats: Sequence[Evidence | int],
         signature: bytes,
-        lost: Sequence[str] = (),
+        lost: Sequence[str],
     ) -> None:
         self.descriptor = descriptor
         self.names = names

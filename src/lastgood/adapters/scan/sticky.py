@@ -54,6 +54,11 @@ class Forced:
         self._paths = frozenset(paths)
         self._ways = frozenset(way for path in self._paths for way in (b"", *ancestors(path)))
 
+    @property
+    def any(self) -> bool:
+        """Whether anything is forced."""
+        return bool(self._paths)
+
     def covers(self, path: bytes) -> bool:
         """Tell whether a path is forced, or lies in a directory that is."""
         if not self._paths:

@@ -38,6 +38,8 @@ if TYPE_CHECKING:
     from lastgood.adapters.scan.sticky import Forced, Previous
     from lastgood.model.tree import TreeId
 
+    Listed = tuple[Sequence[str], Sequence[Evidence | int], bytes, Sequence[str]]
+
 # So many directories are kept open on the way down; those above are opened anew when needed.
 _OPEN_DIRECTORIES = 64
 
@@ -95,6 +97,7 @@ class Walk:
         self._forced = forced
         self._previous = previous
         self._late = late
+        self._trusting = trust.verdicts and trust.objects and not forced.any
         self.kept: dict[bytes, Record] = {}
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
@@ -105,11 +108,11 @@ class Walk:
         stack: list[Frame] = []
         top = os.dup(root)
         try:
-            stack.append(self._visit(top, b"", token))
-        except BaseException:
-            os.close(top)
-            raise
-        try:
+            frame = self._visit(top, b"", token)
+            if frame is None:
+                os.close(top)
+            else:
+                stack.append(frame)
             while stack:
                 frame = stack[-1]
                 if frame.below:
@@ -135,13 +138,13 @@ class Walk:
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
             return
+        inner = None
         try:
             inner = self._visit(descriptor, path, BURIED if name in frame.buried else frame.token)
-        except BaseException:
-            os.close(descriptor)
-            raise
-        if not inner.below:
-            os.close(descriptor)
+        finally:
+            if inner is None:
+                os.close(descriptor)
+        if inner is None:
             return
         stack.append(inner)
         if len(stack) > _OPEN_DIRECTORIES:
@@ -150,25 +153,31 @@ class Walk:
                 os.close(deep.descriptor)
                 deep.descriptor = -1
 
-    def _visit(self, descriptor: int, path: bytes, above: bytes) -> Frame:
-        """Look at one directory, and return it with the subdirectories to enter."""
+    def _visit(self, descriptor: int, path: bytes, above: bytes) -> Frame | None:
+        """Look at one directory, and return it if there are subdirectories to enter."""
         try:
             listing = list_directory(descriptor)
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
-            return Frame(descriptor, path=path, token=above, below=[])
+            return None
         self.order.append(path)
         record = self._records.get(path)
         if (
             record is not None
-            and record[SIGNATURE] == listing.signature
-            and not listing.lost
-            and self._still_holds(record, path, above)
+            and record[SIGNATURE] == listing[2]
+            and not listing[3]
+            and (
+                (self._trusting and record[ABOVE] == above and not record[FLAGS])
+                or self._still_holds(record, path, above)
+            )
         ):
             self.kept[path] = record
-            return Frame(descriptor, path=path, token=record[TOKEN], below=[*record[BELOW][::-1]])
-        node = self._examine(path, listing, above=above, record=record)
+            below = record[BELOW]
+            return Frame(descriptor, path=path, token=record[TOKEN], below=[*below[::-1]]) if below else None
+        node = self._examine(path, Listing(descriptor, *listing), above=above, record=record)
         self.nodes[path] = node
+        if not node.below:
+            return None
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
         frame.buried = node.buried
         return frame
@@ -209,10 +218,9 @@ class Walk:
         )
 
 
-def list_directory(descriptor: int) -> Listing:
-    """List an open directory; OSError if that is refused."""
-    with os.scandir(descriptor) as entries:
-        found = list(entries)
+def list_directory(descriptor: int) -> Listed:
+    """List an open directory (see `Listing`); OSError if that is refused."""
+    found = list(os.scandir(descriptor))
     names = [entry.name for entry in found]
     try:
         stats = [
@@ -223,10 +231,10 @@ def list_directory(descriptor: int) -> Listing:
         ]
     except OSError:
         return _list_what_is_left(descriptor, names)
-    return Listing(descriptor, names=names, stats=stats, signature=sign(names, stats))
+    return names, stats, sign(names, stats), ()
 
 
-def _list_what_is_left(descriptor: int, names: Sequence[str]) -> Listing:
+def _list_what_is_left(descriptor: int, names: Sequence[str]) -> Listed:
     """List a directory of which some entries are gone, or cannot be asked."""
     left: list[str] = []
     lost: list[str] = []
@@ -240,4 +248,4 @@ def _list_what_is_left(descriptor: int, names: Sequence[str]) -> Listing:
             continue
         left.append(name)
         stats.append(seen.st_mode if seen.st_mode & FORMAT_MASK == FORMAT_DIRECTORY else evidence(seen))
-    return Listing(descriptor, names=left, stats=stats, signature=sign(left, stats), lost=lost)
+    return left, stats, sign(left, stats), lost
