@@ -7,7 +7,7 @@ keyword-only dataclasses.
 
 from __future__ import annotations
 
-__all__ = ["Value", "cast"]
+__all__ = ["Value", "assign", "cast"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,8 @@ else:
         return lambda decorated: decorated
 
 
-_set = object.__setattr__
+# For a class whose construction counts: how its own `__init__` fills the slots.
+assign = object.__setattr__
 
 
 class _ValueType(type):
@@ -58,9 +59,9 @@ class Value(metaclass=_ValueType):
         cls = type(self)
         for field in cls._fields:
             if field in given:
-                _set(self, field, given.pop(field))
+                assign(self, field, given.pop(field))
             elif field in cls._defaults:
-                _set(self, field, cls._defaults[field])
+                assign(self, field, cls._defaults[field])
             else:
                 message = f"{cls.__name__} needs {field!r}"
                 raise TypeError(message)
