@@ -1,0 +1,162 @@
+"""What no save waits for: limits, freed bytes, consolidation, back-ups."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from typing import TYPE_CHECKING
+
+import lastgood
+from lastgood.model.settings import PACKS_DUE, LimitSettings, Settings
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+DAY = 24 * 3600 * 10**9
+
+
+def packs(store: Path) -> int:
+    return len(list((store / "objects.git" / "objects" / "pack").glob("*.pack")))
+
+
+def fsck(store: Path) -> str:
+    """Return what git finds wrong."""
+    done = subprocess.run(
+        ["git", "--git-dir", store / "objects.git", "fsck", "--full", "--strict", "--no-dangling"],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    return (done.stdout + done.stderr) if done.returncode else ""
+
+
+def fill(workspace: Workspace, project: Path, number: int) -> None:
+    for step in range(number):
+        (project / "file").write_text(f"version {step}")
+        workspace.save(f"step {step}")
+
+
+def test_packs_are_consolidated_when_there_are_many(workspace: Workspace, project: Path, store: Path) -> None:
+    fill(workspace, project, PACKS_DUE)
+
+    workspace.maintain()
+
+    assert packs(store) == 1
+    assert fsck(store) == ""
+    assert workspace.verify(deep=True).ok
+
+
+def test_maintenance_starts_by_itself_and_no_save_waits_for_it(project: Path, store: Path) -> None:
+    """K3: a separate action."""
+    with lastgood.open(project, store=store, maintenance="background") as workspace:
+        fill(workspace, project, PACKS_DUE + 1)
+        deadline = time.monotonic() + 60
+        while packs(store) > PACKS_DUE // 2 and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+        assert packs(store) <= PACKS_DUE // 2
+        assert workspace.verify().ok
+
+
+def test_bytes_are_freed_a_day_after_a_deletion_and_not_before(project: Path, store: Path) -> None:
+    """K3: the grace time is what makes a deletion undoable."""
+    clock = FakeClock(start=10 * 365 * DAY)
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        (project / "large").write_bytes(b"".join(f"{n * n}".encode() for n in range(60_000)))
+        gone = workspace.save("large").checkpoint
+        (project / "large").unlink()
+        kept = workspace.save("small").checkpoint
+        workspace.delete(gone.id)
+        before = workspace.status().store_bytes
+
+        clock.advance(0.9 * 24 * 3600)
+        workspace.maintain()
+        early = workspace.status().store_bytes
+        clock.advance(0.2 * 24 * 3600)
+        workspace.maintain()
+
+        assert early >= before * 0.9
+        assert workspace.status().store_bytes < before / 2
+        assert [one.id for one in workspace.list()] == [kept.id]
+        assert workspace.verify(deep=True).ok
+
+
+def test_what_was_freed_is_stored_again_when_it_comes_back(project: Path, store: Path) -> None:
+    """Invariant 4: a scan cache from before the sweep proves no object."""
+    clock = FakeClock(start=10 * 365 * DAY)
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        (project / "file").write_text("comes back")
+        gone = workspace.save("one").checkpoint
+        workspace.delete(gone.id)
+        clock.advance(2 * 24 * 3600)
+        workspace.maintain()
+
+        again = workspace.save("again")
+
+        assert again.created
+        assert workspace.read(again.checkpoint.id, "file") == b"comes back"
+        assert workspace.verify(deep=True).ok
+
+
+def test_the_limit_on_count_spares_what_is_named_or_pinned(project: Path, store: Path) -> None:
+    settings = Settings(limits=LimitSettings(max_checkpoints=10))
+    with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        (project / "file").write_text("first")
+        named = workspace.save("first", name="first").checkpoint
+        fill(workspace, project, 20)
+
+        workspace.maintain()
+
+        listed = [one.id for one in workspace.list()]
+        assert named.id in listed
+        assert len(listed) == 12  # ten removable ones, the named one, the newest
+
+
+def test_a_checkpoint_larger_than_the_whole_store_may_be_is_refused(project: Path, store: Path) -> None:
+    """K1: with its size named, and nothing left behind."""
+    settings = Settings(limits=LimitSettings(max_store_size=1000))
+    with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        (project / "large").write_bytes(bytes(range(256)) * 400)
+        (project / "noise").write_bytes(b"".join(f"{n * n}".encode() for n in range(9_000)))
+
+        try:
+            workspace.save("too much")
+        except lastgood.Storage as error:
+            assert error.details["limit"] == 1000
+        else:
+            raise AssertionError
+
+        assert workspace.list() == ()
+        assert packs(store) == 0
+
+
+def test_the_catalogue_is_backed_up_when_there_is_something_new(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """Invariant 6: a rebuild starts from the newest sound backup."""
+    fill(workspace, project, 1)
+
+    workspace.maintain()
+
+    assert (store / "catalogue.backup.sqlite3").exists()
+
+
+def test_every_checkpoint_has_a_tag_that_git_can_show(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text("print()\n")
+    saved = workspace.save("one").checkpoint
+    workspace.maintain()
+
+    shown = subprocess.run(
+        ["git", "--git-dir", store / "objects.git", "show", f"{saved.id}:workspace/src/app.py"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout
+
+    assert shown == "print()\n"
