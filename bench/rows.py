@@ -67,6 +67,15 @@ class Bench:
             self.laid[root] = (files, mean)
         return root
 
+    def root(self, side: Side, *, files: int, mean: int = trees.MEAN_SIZE) -> str:
+        """Return the workspace for a side; stepback, whose store lies in it, has one of its own."""
+        own = side.name == "stepback"
+        return self.tree(files, mean=mean, purpose="stepback" if own else "tree")
+
+    def roots(self, sides: Sequence[Side], *, files: int, mean: int = trees.MEAN_SIZE) -> list[str]:
+        """Return every workspace that some sides work in."""
+        return sorted({self.root(side, files=files, mean=mean) for side in sides})
+
     def store(self, side: Side) -> str:
         """Return where a side keeps what it saves."""
         return os.path.join(self.place, "stores", side.name)
@@ -102,21 +111,18 @@ def compared(work: str, figures: dict[str, float], *, limit: float, note: str = 
 
 def first_save(bench: Bench) -> list[Row]:
     """Measure the first save of a plain folder."""
-    root = bench.tree(bench.sizes.files)
+    files = bench.sizes.files
     sides: list[Side] = [ours(), Git(), *bench.peers()]
 
     def measure(side: Side) -> float:
-        side.open(root, bench.store(side))
+        side.open(bench.root(side, files=files), bench.store(side))
         seconds = side.first()
         side.close()
         return seconds
 
     figures = interleaved(sides, measure, rounds=min(3, bench.sizes.rounds), before=_nothing)
-    _forget_stepback(root)
-    size = _megabytes(root)
-    return [
-        compared(f"first save, plain folder, {bench.sizes.files:,} files / {size} MB", figures, limit=0.30)
-    ]
+    size = _megabytes(bench.tree(files))
+    return [compared(f"first save, plain folder, {files:,} files / {size} MB", figures, limit=0.30)]
 
 
 def first_save_in_git(bench: Bench) -> list[Row]:
@@ -144,9 +150,10 @@ def first_save_in_git(bench: Bench) -> list[Row]:
     return [compared(f"first save, git project, {bench.sizes.files:,} files", figures, limit=0.10)]
 
 
-def _opened(bench: Bench, root: str, sides: Sequence[Side]) -> None:
+def _opened(bench: Bench, sides: Sequence[Side], *, files: int, mean: int = trees.MEAN_SIZE) -> None:
+    bench.roots(sides, files=files, mean=mean)
     for side in sides:
-        side.open(root, bench.store(side))
+        side.open(bench.root(side, files=files, mean=mean), bench.store(side))
         side.first()
     # Once more, so that nobody's cache holds times too young to be trusted.
     time.sleep(1.1)
@@ -159,11 +166,10 @@ def no_change(bench: Bench) -> list[Row]:
     rows = []
     sizes = bench.sizes
     for files, mean, limit in ((sizes.files, trees.MEAN_SIZE, 1.3), (sizes.many, sizes.many_mean, 1.3)):
-        root = bench.tree(files, mean=mean)
         mine = ours()
         peers = bench.peers() if files == sizes.files else []
         sides: list[Side] = [mine, Git(), *peers]
-        _opened(bench, root, sides)
+        _opened(bench, sides, files=files, mean=mean)
         figures = interleaved(sides, lambda side: side.unchanged(), rounds=sizes.rounds, before=_nothing)
         rows.append(compared(f"no-change save, in process, {files:,} files", figures, limit=limit))
         mine.ask("busy")
@@ -180,7 +186,7 @@ def no_change(bench: Bench) -> list[Row]:
                 met=ratio <= 2,
             )
         )
-        _close(sides, root)
+        _close(sides)
     return rows
 
 
@@ -189,28 +195,28 @@ def ten_files(bench: Bench) -> list[Row]:
     rows = []
     sizes = bench.sizes
     for files, mean, limit in ((sizes.files, trees.MEAN_SIZE, 0.9), (sizes.many, sizes.many_mean, 1.1)):
-        root = bench.tree(files, mean=mean)
         sides: list[Side] = [ours(), Git(), *(bench.peers() if files == sizes.files else [])]
-        _opened(bench, root, sides)
+        _opened(bench, sides, files=files, mean=mean)
+        roots = bench.roots(sides, files=files, mean=mean)
         figures = interleaved(
-            sides, lambda side: side.save(), rounds=sizes.rounds, before=_editor(root, files=files, base=0)
+            sides, lambda side: side.save(), rounds=sizes.rounds, before=_editor(roots, files=files, base=0)
         )
         rows.append(compared(f"10-file save, durable, in process, {files:,} files", figures, limit=limit))
-        _close(sides, root)
+        _close(sides)
     return rows
 
 
 def one_shot(bench: Bench) -> list[Row]:
     """Measure `lastgood save` as a process."""
     files = bench.sizes.files
-    root = bench.tree(files)
     sides: list[Side] = [OneShot(), Git()]
-    _opened(bench, root, sides)
+    _opened(bench, sides, files=files)
+    roots = bench.roots(sides, files=files)
     figures = interleaved(
         sides,
         lambda side: side.save(),
         rounds=bench.sizes.rounds,
-        before=_editor(root, files=files, base=500),
+        before=_editor(roots, files=files, base=500),
     )
     return [compared(f"one-shot `lastgood save`, {files:,} files, 10 changed", figures, limit=1.3)]
 
@@ -218,24 +224,26 @@ def one_shot(bench: Bench) -> list[Row]:
 def restoring(bench: Bench) -> list[Row]:
     """Measure bringing ten changed files back; ours takes a guard first."""
     files = bench.sizes.files
-    root = bench.tree(files)
     sides: list[Side] = [ours(), Git(), *bench.peers(backups=False)]
     turns = iter(range(1_000, 100_000))
 
+    def change(side: Side) -> None:
+        trees.edit(bench.root(side, files=files), files=files, count=10, turn=next(turns))
+
     def measure(side: Side) -> float:
-        trees.edit(root, files=files, count=10, turn=next(turns))
+        change(side)
         return side.restore()
 
     def settle(_turn: int) -> None:
         time.sleep(0.05)
 
-    trees.edit(root, files=files, count=10, turn=next(turns))
-    _opened(bench, root, sides)
-    trees.edit(root, files=files, count=10, turn=next(turns))
+    _opened(bench, sides, files=files)
+    for root in bench.roots(sides, files=files):
+        trees.edit(root, files=files, count=10, turn=next(turns))
     for side in sides:
         side.save()
     figures = interleaved(sides, measure, rounds=bench.sizes.rounds, before=settle)
-    _close(sides, root)
+    _close(sides)
     note = "the guard checkpoint included"
     return [compared(f"restore of 10 files in {files:,}", figures, limit=0.7, note=note)]
 
@@ -276,7 +284,7 @@ def store_size(bench: Bench) -> list[Row]:
     written = figures["lastgood"]
     special.consolidate(bench.store(mine))
     figures["lastgood"] = special.disk_usage(bench.store(mine)) / 1e6
-    _close(sides, root)
+    _close(sides)
     ratio = figures["lastgood"] / figures["git"]
     work = f"store after {sizes.history_saves:,} saves of 10 files in {sizes.history_files:,}, consolidated"
     note = f"git after `git gc`; lastgood before consolidation {written:.1f} MB"
@@ -332,19 +340,19 @@ def _nothing(_turn: int) -> None:
     """Change nothing between rounds."""
 
 
-def _editor(root: str, *, files: int, base: int) -> Callable[[int], None]:
-    """Return what changes ten files before each round."""
-    return lambda turn: trees.edit(root, files=files, count=10, turn=base + turn)
+def _editor(roots: Sequence[str], *, files: int, base: int) -> Callable[[int], None]:
+    """Return what changes the same ten files in every workspace before each round."""
+
+    def edit(turn: int) -> None:
+        for root in roots:
+            trees.edit(root, files=files, count=10, turn=base + turn)
+
+    return edit
 
 
-def _close(sides: Sequence[Side], root: str) -> None:
+def _close(sides: Sequence[Side]) -> None:
     for side in sides:
         side.close()
-    _forget_stepback(root)
-
-
-def _forget_stepback(root: str) -> None:
-    special.remove(os.path.join(root, ".stepback"))
 
 
 def _bare_python() -> float:
