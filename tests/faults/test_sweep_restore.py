@@ -18,6 +18,7 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.faults
 
+WAYS = pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
 FAILURES = [
     Blow(mode=Mode.FAIL, error=errno.ENOSPC),
     Blow(mode=Mode.FAIL, error=errno.EIO),
@@ -26,22 +27,26 @@ FAILURES = [
 ]
 
 
-def test_a_restore_killed_at_any_call_is_finished_or_taken_back(injector: Injector, stage: Stage) -> None:
+@WAYS
+def test_a_restore_killed_at_any_call_is_finished_or_taken_back(
+    injector: Injector, stage: Stage, *, roll_back: bool
+) -> None:
     stage.prepare(two_checkpoints)
     start, target = stage.tree(), target_of(stage)
 
     def check(trial: Trial, where: str) -> None:
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         assert_nothing_lost(stage, start, where)
-        assert_settled(stage, trial, where, start=start, target=target)
+        assert_settled(stage, trial, where, start=start, target=target, roll_back=roll_back)
         assert_nothing_lost(stage, start, where)
 
-    sweep(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=50)
+    sweep(injector, stage, "restore", {"ref": "first"}, blow=Blow(), check=check, points=80)
 
 
+@WAYS
 @pytest.mark.parametrize("blow", FAILURES, ids=["full-once", "bad-disk", "full", "short"])
 def test_a_restore_failed_at_any_call_is_finished_or_taken_back(
-    injector: Injector, stage: Stage, blow: Blow
+    injector: Injector, stage: Stage, blow: Blow, *, roll_back: bool
 ) -> None:
     stage.prepare(two_checkpoints)
     start, target = stage.tree(), target_of(stage)
@@ -50,12 +55,15 @@ def test_a_restore_failed_at_any_call_is_finished_or_taken_back(
         spoke = trial.said("restored") or trial.said("failed") or trial.said("incomplete")
         assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
         assert_nothing_lost(stage, start, where)
-        assert_settled(stage, trial, where, start=start, target=target)
+        assert_settled(stage, trial, where, start=start, target=target, roll_back=roll_back)
 
     sweep(injector, stage, "restore", {"ref": "first"}, blow=blow, check=check, points=30)
 
 
-def test_an_undo_killed_at_any_call_is_finished_or_taken_back(injector: Injector, stage: Stage) -> None:
+@WAYS
+def test_an_undo_killed_at_any_call_is_finished_or_taken_back(
+    injector: Injector, stage: Stage, *, roll_back: bool
+) -> None:
     stage.prepare(two_checkpoints)
     target = stage.tree()
     with opened(stage) as workspace:
@@ -67,24 +75,20 @@ def test_an_undo_killed_at_any_call_is_finished_or_taken_back(injector: Injector
         assert trial.killed or trial.said("undone"), f"{where}: {trial.lines}"
         assert_nothing_lost(stage, start, where)
         with opened(stage) as workspace:
-            if workspace.status().state == "interrupted":
-                stage.keep("interrupted")
-                workspace.recover(roll_back=True)
-                assert stage.tree() == start, f"{where}: {differences(stage.tree(), start)}"
-        if (stage.folder / "interrupted").exists() and trial.killed and stage.tree() == start:
-            stage.reset("interrupted")
-        with opened(stage) as workspace:
-            workspace.recover()
+            interrupted = workspace.status().state == "interrupted"
+            workspace.recover(roll_back=roll_back)
             present = stage.tree()
+            wanted = (start if roll_back else target) if interrupted else present
+            assert present == wanted, f"{where}: {differences(present, wanted)}"
             assert present in (start, target), f"{where}: {differences(present, target)}"
             workspace.redo() if present == target else workspace.undo()
             wanted = start if present == target else target
             assert stage.tree() == wanted, f"{where}: {differences(stage.tree(), wanted)}"
 
-    sweep(injector, stage, "undo", {}, blow=Blow(), check=check, points=30)
+    sweep(injector, stage, "undo", {}, blow=Blow(), check=check, points=50)
 
 
-@pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
+@WAYS
 def test_a_recovery_killed_at_any_call_can_be_run_again(
     injector: Injector, stage: Stage, *, roll_back: bool
 ) -> None:

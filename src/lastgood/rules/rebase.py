@@ -40,7 +40,9 @@ def turned(step: Step) -> Step:
 
 def foreign(step: Step, present: Entry | None) -> bool:
     """Tell whether a path holds neither what a step found nor what it wanted: somebody was there."""
-    if alike(present, step.want) or alike(present, step.have):
+    if present is None or alike(present, step.want) or alike(present, step.have):
+        # A path in the way of another kind is set aside first: nothing there is a state of our own.
         return False
-    # A path in the way of another kind is set aside first: nothing there is a state of our own.
-    return present is not None
+    # A directory is made closed, and gets its permissions last: nothing but those can differ.
+    directories = DIRECTORY in {entry.kind for entry in (step.want, step.have) if entry is not None}
+    return not (directories and present.kind == DIRECTORY)

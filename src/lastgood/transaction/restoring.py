@@ -37,8 +37,9 @@ class Restoring(Saving):
         except Unsafe:  # by the applier's promise nothing has been written
             self.context.journal.close()
             raise
-        done = {outcome.path for outcome in outcomes if outcome.result in EFFECTIVE}
-        self.settle(journal, tuple(step for step in steps if step.path in done))
+        results = {outcome.path: outcome.result for outcome in outcomes}
+        done = (step for step in steps if results[step.path] in EFFECTIVE or self._took_effect(step))
+        self.settle(journal, tuple(done))
         return outcomes
 
     def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> tuple[Outcome, ...]:
@@ -68,6 +69,12 @@ class Restoring(Saving):
         if journal.of is not None:
             catalogue.set_undone(journal.of, undone=journal.type == "undo")
         self.context.journal.close()
+
+    def _took_effect(self, step: Step) -> bool:
+        """Tell whether a step that failed changed its path all the same: then `undo` takes that back."""
+        if step.action in {"keep", "skip"}:
+            return False
+        return alike(self.context.applier.present(step.path), step.want)
 
     def _proven(self, outcome: Outcome, step: Step) -> Outcome:
         if outcome.result not in EFFECTIVE:
