@@ -94,7 +94,7 @@ def test_an_ambiguous_prefix_lists_the_candidates(workspace: Workspace, bench: B
         if digits in seen:
             with pytest.raises(Ambiguous) as caught:
                 workspace.get(digits)
-            assert {seen[digits], id} <= set(caught.value.details["candidates"])  # type: ignore[arg-type]
+            assert {seen[digits], id} <= set(caught.value.details["candidates"])  # type: ignore[call-overload]
             return
         seen[digits] = id
     pytest.fail("no two ids out of 2,000 begin alike")

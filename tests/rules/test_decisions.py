@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,7 +20,7 @@ from lastgood.rules.roots import refusal
 HOUR = 3600 * 10**9
 
 
-def checkpoint(number: int, **facts: object) -> Checkpoint:
+def checkpoint(number: int, **facts: Any) -> Checkpoint:
     """Return a checkpoint of which only some facts matter."""
     manifest = Manifest(
         id=f"ckpt_{number:016x}",
@@ -45,7 +47,7 @@ def checkpoint(number: int, **facts: object) -> Checkpoint:
         metrics=Metrics(),
         metadata=facts.pop("metadata", {}),
     )
-    given = {"name": None, **facts}
+    given: dict[str, Any] = {"name": None, **facts}
     return Checkpoint(manifest=manifest, commit="cd" * 20, sequence=number, **given)
 
 

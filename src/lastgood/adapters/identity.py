@@ -53,6 +53,7 @@ def check_owner(path: bytes) -> None:
     except FileNotFoundError:
         if os.path.lexists(path):
             raise _unsafe(path, "is a link to nothing") from None
+        _check_parent(path, _nearest(os.path.dirname(os.path.abspath(path))))
         return
     except OSError as error:
         raise _unreachable(path, error) from error
@@ -66,6 +67,13 @@ def check_owner(path: bytes) -> None:
         raise _unsafe(path, f"is a link that another user made (uid {link.st_uid})")
     for place in {path, os.path.realpath(path)}:
         _check_parent(path, os.path.dirname(os.path.abspath(place)))
+
+
+def _nearest(folder: bytes) -> bytes:
+    """Return the folder, or the first one above it that exists."""
+    while not os.path.lexists(folder):
+        folder = os.path.dirname(folder)
+    return folder
 
 
 def _check_parent(path: bytes, folder: bytes) -> None:

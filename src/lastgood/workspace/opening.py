@@ -53,8 +53,8 @@ def open_workspace(
     store), `Unsupported` (a newer store), `Damaged`, `Storage`.
     """
     given = dict(os.environ) if environment is None else environment
-    directory = store_path(None if store is None else os.fspath(store), given)
-    wanted = None if path is None else os.fspath(path)
+    directory = store_path(None if store is None else os.fsdecode(store), given)
+    wanted = None if path is None else os.fsdecode(path)
     if wanted is not None:  # nothing is made for a workspace that cannot be one
         admit(find_root(wanted, given, known=_nothing), given, allow_root=allow_root)
     shelf = Shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, repair=repair)

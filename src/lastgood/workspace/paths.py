@@ -9,7 +9,7 @@ from lastgood.names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    PathLike = str | os.PathLike[str]
+    PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
 
 
 def inside(path: PathLike, root: bytes) -> bytes:
