@@ -68,7 +68,9 @@ def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tre
     with context.locks.share_store(wait=context.wait):
         outcomes = context.applier_of(directory).write_tree(tree.root, objects=context.engine)
     empty = RestorePlan(id="", target=target.id, workspace_key=context.key, paths=(), steps=())
-    return RestoreReport(plan=empty, target=target.id, outcomes=tuple(outcomes), directory=to_text(directory))
+    return RestoreReport(
+        planned=empty, target=target.id, outcomes=tuple(outcomes), directory=to_text(directory)
+    )
 
 
 def head_moved(context: Context, target: Checkpoint) -> HeadMoved | None:
@@ -121,7 +123,7 @@ def _guarded(restoring: Restoring, plan: RestorePlan, survey: Survey, *, target:
         guard = survey.guard(restoring, before=f"restoring {target.short_id}")
         operation, outcomes = carry_out(restoring, plan, survey, guard=guard, type="restore")
     return RestoreReport(
-        plan=plan,
+        planned=plan,
         target=target.id,
         outcomes=outcomes,
         guard=guard,

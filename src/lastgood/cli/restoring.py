@@ -66,7 +66,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
 def _planned(plan: RestorePlan, target: Checkpoint, call: Call, console: Console) -> int:
     if console.json:
         report = RestoreReport(
-            plan=plan, target=plan.target, outcomes=planned_outcomes(plan), dry_run=call.has("dry-run")
+            planned=plan, target=plan.target, outcomes=planned_outcomes(plan), dry_run=call.has("dry-run")
         )
         console.document(restore_document(call.verb.name, report))
         return 0

@@ -35,8 +35,6 @@ if TYPE_CHECKING:
 
     Document = dict[str, object]
 
-_COUNTED = ("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip")
-
 
 def document(verb: str, fields: Document) -> Document:
     """Return the document of a verb: its fields under the schema ``lastgood.VERB/1``."""
@@ -113,13 +111,13 @@ def restore_document(verb: str, report: RestoreReport) -> Document:
     return document(
         verb,
         {
-            "plan": report.plan.id,
+            "plan": report.plan,
             "target": report.target,
             "guard": report.guard,
             "operation": report.operation,
             "dry_run": report.dry_run,
             "scopes": list(report.scopes),
-            "counts": counts_of(report.outcomes),
+            "counts": report.counts,
             "files": [outcome_record(outcome) for outcome in report.outcomes],
             "head_moved": None
             if moved is None
@@ -315,15 +313,6 @@ def file_diff_record(difference: FileDiff) -> Document:
     else:
         record["old_path"] = path_value(difference.old_path)
     return record
-
-
-def counts_of(outcomes: Iterable[Outcome]) -> dict[str, int]:
-    """Return how many paths had each action; those that failed or were skipped count as that alone."""
-    counts = dict.fromkeys((*_COUNTED, "fail"), 0)
-    for outcome in outcomes:
-        word = {"failed": "fail", "skipped": "skip", "kept": "keep"}.get(outcome.result, outcome.action)
-        counts[word] += 1
-    return counts
 
 
 def _actor_record(actor: Actor) -> Document:

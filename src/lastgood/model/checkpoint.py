@@ -8,6 +8,7 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from datetime import datetime
     from typing import Literal
 
     from lastgood.model.tree import Counts, Gap
@@ -200,6 +201,44 @@ class Checkpoint(Value):
         return self.manifest.message
 
     @property
+    def created_at(self) -> datetime:
+        """When it was made, in UTC, to the microsecond."""
+        from datetime import UTC, datetime, timedelta  # lazily: a save has no use for calendars
+
+        microseconds = self.manifest.created_at // 1000
+        return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=microseconds)
+
+    @property
+    def workspace(self) -> str:
+        """The real path of the workspace when it was made."""
+        return self.manifest.workspace
+
+    @property
+    def previous(self) -> str | None:
+        """The id of the checkpoint before it."""
+        return self.manifest.previous
+
+    @property
+    def tree(self) -> str:
+        """The git tree of its files, in hex."""
+        return self.manifest.root.tree
+
+    @property
+    def changes(self) -> Counts:
+        """How many paths changed since the checkpoint before it."""
+        return self.manifest.changes
+
+    @property
+    def files(self) -> int:
+        """How many files it holds."""
+        return self.manifest.files
+
+    @property
+    def ignored(self) -> int:
+        """How many entries the ignore rules left out."""
+        return self.manifest.ignored
+
+    @property
     def gaps(self) -> tuple[Gap, ...]:
         """What the checkpoint does not hold."""
         return self.manifest.gaps
@@ -208,3 +247,33 @@ class Checkpoint(Value):
     def partial(self) -> bool:
         """Whether a time budget ended the scan early."""
         return self.manifest.partial
+
+    @property
+    def actor(self) -> Actor:
+        """Who brought it about."""
+        return self.manifest.actor
+
+    @property
+    def git(self) -> GitState | None:
+        """What the project's own repository said; None where there was none."""
+        return self.manifest.git
+
+    @property
+    def metrics(self) -> Metrics:
+        """What the moment cost, and how the session stood."""
+        return self.manifest.metrics
+
+    @property
+    def metadata(self) -> Mapping[str, str]:
+        """The notes that were attached."""
+        return self.manifest.metadata
+
+    @property
+    def session(self) -> str | None:
+        """The id of the session it belongs to; None outside one."""
+        return None
+
+    @property
+    def bytes(self) -> int:
+        """How many bytes its files have."""
+        return self.manifest.size

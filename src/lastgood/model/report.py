@@ -6,6 +6,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from typing import Literal
 
     from lastgood.model.checkpoint import Checkpoint
@@ -16,6 +17,18 @@ if TYPE_CHECKING:
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
     Recovered = Literal["finished-restore", "rolled-back-restore"]
+
+
+_COUNTED = ("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip", "fail")
+_UNDONE = {"failed": "fail", "skipped": "skip", "kept": "keep"}
+
+
+def counts_of(outcomes: Iterable[Outcome]) -> dict[str, int]:
+    """Return how many paths had each action; those failed, skipped or kept count as that alone."""
+    counts = dict.fromkeys(_COUNTED, 0)
+    for outcome in outcomes:
+        counts[_UNDONE.get(outcome.result, outcome.action)] += 1
+    return counts
 
 
 class SaveReport(Value):
@@ -75,10 +88,11 @@ class HeadMoved(Value):
 class RestoreReport(Value):
     """What a restore did, or would do (``dry_run``), path by path.
 
-    ``operation`` can be undone. ``directory`` is where ``restore --to`` wrote.
+    ``planned`` is what was to happen. ``operation`` can be undone. ``directory`` is where
+    ``restore --to`` wrote.
     """
 
-    plan: RestorePlan
+    planned: RestorePlan
     target: str
     outcomes: tuple[Outcome, ...]
     guard: str | None = None
@@ -87,6 +101,21 @@ class RestoreReport(Value):
     scopes: tuple[str, ...] = ("files",)
     head_moved: HeadMoved | None = None
     directory: str | None = None
+
+    @property
+    def plan(self) -> str:
+        """The id of the plan."""
+        return self.planned.id
+
+    @property
+    def files(self) -> tuple[Outcome, ...]:
+        """What became of each path."""
+        return self.outcomes
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """How many paths were written, deleted, kept and so on."""
+        return counts_of(self.outcomes)
 
     @property
     def omissions(self) -> tuple[Outcome, ...]:
@@ -101,6 +130,11 @@ class UndoReport(Value):
     guard: str | None = None
     outcomes: tuple[Outcome, ...] = ()
 
+    @property
+    def files(self) -> tuple[Outcome, ...]:
+        """What became of each path."""
+        return self.outcomes
+
 
 class DeleteReport(Value):
     """Which checkpoints a delete removed; ``free_after`` (nanoseconds) is when bytes may be freed."""
@@ -108,6 +142,11 @@ class DeleteReport(Value):
     operation: Operation
     checkpoints: tuple[str, ...]
     free_after: int
+
+    @property
+    def deleted(self) -> tuple[str, ...]:
+        """The ids of the checkpoints that were removed."""
+        return self.checkpoints
 
 
 class HealthNote(Value):
@@ -165,6 +204,11 @@ class RecoverReport(Value):
     checkpoint: Checkpoint | None
     git_matches: bool | None
     outcomes: tuple[Outcome, ...] = ()
+
+    @property
+    def files(self) -> tuple[Outcome, ...]:
+        """What became of each path."""
+        return self.outcomes
 
 
 class WorkspaceSummary(Value):
