@@ -14,7 +14,7 @@ import pytest
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.git.writer import GitWriter
 from lastgood.adapters.memory import MemoryEngine
-from lastgood.adapters.scan import read
+from lastgood.adapters.scan import read, twin, walk
 from lastgood.adapters.scan.opening import open_file
 
 if TYPE_CHECKING:
@@ -70,8 +70,12 @@ def test_only_what_changed_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) 
     assert desk.save().result == scan.result
 
 
+@pytest.mark.parametrize("large", [1, 20_000])
 @pytest.mark.parametrize("seed", range(6))
-def test_any_series_of_changes_comes_out_as_without_a_cache(desk: Desk, seed: int) -> None:
+def test_any_series_of_changes_comes_out_as_without_a_cache(
+    desk: Desk, seed: int, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(twin, "WORTHWHILE_FILES", large)
     chance = random.Random(seed)
     plant(desk)
     for _ in range(12):
@@ -85,6 +89,48 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(desk: Desk, seed: in
         os.rename(desk.cache.with_name("aside"), desk.cache)
         for _ in range(chance.randrange(4)):
             change(desk, chance)
+
+
+def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
+    plant(desk)
+    first = desk.save()
+    listed: list[int] = []
+    listing = walk.list_directory
+
+    def counted(descriptor: int) -> walk.Listed:
+        listed.append(descriptor)
+        return listing(descriptor)
+
+    monkeypatch.setattr(walk, "list_directory", counted)
+    assert desk.save().result == first.result
+    assert 0 < len(listed) < 14
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("failing", ["dies", "hangs", "cannot be forked"])
+def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+
+    def fail(*_given: object, **_named: object) -> None:
+        if failing == "hangs":
+            time.sleep(60)
+        raise OSError
+
+    if failing == "cannot be forked":
+        monkeypatch.setattr(os, "fork", fail)
+    else:
+        monkeypatch.setattr(twin, "_compare", fail)
+    descriptors = sorted(os.listdir("/proc/self/fd"))
+    result = desk.save().result
+    assert sorted(os.listdir("/proc/self/fd")) == descriptors
+    desk.forget()
+    monkeypatch.undo()
+    assert desk.save().result == result
 
 
 def change(desk: Desk, chance: random.Random) -> None:

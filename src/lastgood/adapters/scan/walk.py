@@ -7,6 +7,7 @@ others go to the examiner. Links are never followed, not even if they are swappe
 from __future__ import annotations
 
 import os
+import time
 
 from lastgood.adapters.scan.cache import DetailsLost
 from lastgood.adapters.scan.examine import Listing
@@ -27,6 +28,7 @@ from lastgood.adapters.scan.form import (
     sign,
 )
 from lastgood.adapters.scan.opening import DIRECTORY_FLAGS, GONE, descend, state_of
+from lastgood.adapters.scan.twin import Twin, is_worthwhile, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,6 +40,7 @@ if TYPE_CHECKING:
     from lastgood.adapters.scan.sticky import Forced, Previous
     from lastgood.model.tree import TreeId
 
+    # Names, what stat said of each, signature, entries that could not be asked.
     Listed = tuple[Sequence[str], Sequence[Evidence | int], bytes, Sequence[str]]
 
 # So many directories are kept open on the way down; those above are opened anew when needed.
@@ -61,12 +64,16 @@ class Trust:
 
 
 class Frame:
-    """A directory whose subdirectories are being visited, the next one last in ``below``."""
+    """A directory whose subdirectories are being visited, the next one last in ``below``.
 
-    __slots__ = ("below", "buried", "descriptor", "path", "token")
+    ``left`` are those that the twin looks after. The descriptor is -1 while it is closed.
+    """
+
+    __slots__ = ("below", "buried", "descriptor", "left", "path", "token")
 
     def __init__(self, descriptor: int, *, path: bytes, token: bytes, below: list[bytes]) -> None:
         self.buried: Collection[bytes] = ()
+        self.left: list[bytes] = []
         self.descriptor = descriptor
         self.path = path
         self.token = token
@@ -98,6 +105,8 @@ class Walk:
         self._previous = previous
         self._late = late
         self._trusting = trust.verdicts and trust.objects and not forced.any
+        self._parts: frozenset[bytes] = frozenset()  # what the twin looks after
+        self._differing: set[bytes] | None = None  # what it found; None while that is not known
         self.kept: dict[bytes, Record] = {}
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
@@ -105,32 +114,59 @@ class Walk:
 
     def run(self, root: int, *, token: bytes) -> None:
         """Walk everything below an open directory; ``token`` stands for the rules above it."""
-        stack: list[Frame] = []
-        top = os.dup(root)
+        if not self._trusting or not is_worthwhile(self._records):
+            self._run(root, self._visit(os.dup(root), b"", token))
+            return
+        self._parts = frozenset(share(self._records))
+        twin = Twin(root, parts=sorted(self._parts), records=self._records, sign=sign_directory)
         try:
-            frame = self._visit(top, b"", token)
-            if frame is None:
-                os.close(top)
-            else:
-                stack.append(frame)
+            began = time.monotonic()
+            left_for_twin = self._run(root, self._visit(os.dup(root), b"", token))
+            self._differing = twin.differing(after=time.monotonic() - began)
+        finally:
+            twin.end()
+        self._parts = frozenset()
+        for frame in left_for_twin:
+            self._run(root, frame)
+
+    def _run(self, root: int, first: Frame) -> list[Frame]:
+        """Walk everything below a directory, and return what was left to the twin."""
+        stack = [first]
+        left: list[Frame] = []
+        try:
             while stack:
                 frame = stack[-1]
                 if frame.below:
                     self._enter(frame, frame.below.pop(), stack=stack, root=root)
-                else:
-                    stack.pop()
-                    if frame.descriptor >= 0:
-                        os.close(frame.descriptor)
+                    continue
+                stack.pop()
+                if frame.descriptor >= 0:
+                    os.close(frame.descriptor)
+                    frame.descriptor = -1
+                if frame.left:
+                    frame.below = frame.left
+                    frame.left = []
+                    left.append(frame)
         finally:
             for frame in stack:
                 if frame.descriptor >= 0:
                     os.close(frame.descriptor)
+        return left
 
     def _enter(self, frame: Frame, name: bytes, *, stack: list[Frame], root: int) -> None:
         path = frame.path + b"/" + name if frame.path else name
+        if path in self._parts:
+            frame.left.append(name)
+            return
         if self._late():
             self.barred[path] = BUDGET
             return
+        above = BURIED if name in frame.buried else frame.token
+        if self._differing is not None and path not in self._differing:
+            record = self._records.get(path)
+            if record is not None and self._still_holds(record, path, above):
+                stack.append(self._take_over(record, path, -1))
+                return
         try:
             if frame.descriptor < 0:
                 frame.descriptor = descend(root, frame.path)
@@ -138,53 +174,52 @@ class Walk:
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
             return
-        inner = None
-        try:
-            inner = self._visit(descriptor, path, BURIED if name in frame.buried else frame.token)
-        finally:
-            if inner is None:
-                os.close(descriptor)
-        if inner is None:
-            return
-        stack.append(inner)
+        stack.append(self._visit(descriptor, path, above))
         if len(stack) > _OPEN_DIRECTORIES:
             deep = stack[-_OPEN_DIRECTORIES]
             if deep.descriptor >= 0:
                 os.close(deep.descriptor)
                 deep.descriptor = -1
 
-    def _visit(self, descriptor: int, path: bytes, above: bytes) -> Frame | None:
-        """Look at one directory, and return it if there are subdirectories to enter."""
+    def _take_over(self, record: Record, path: bytes, descriptor: int) -> Frame:
+        self.order.append(path)
+        self.kept[path] = record
+        return Frame(descriptor, path=path, token=record[TOKEN], below=[*record[BELOW][::-1]])
+
+    def _visit(self, descriptor: int, path: bytes, above: bytes) -> Frame:
+        """Look at one open directory, and return it with the subdirectories to enter."""
+        try:
+            return self._look(descriptor, path, above)
+        except BaseException:
+            os.close(descriptor)
+            raise
+
+    def _look(self, descriptor: int, path: bytes, above: bytes) -> Frame:
         try:
             listing = list_directory(descriptor)
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
-            return None
-        self.order.append(path)
+            return Frame(descriptor, path=path, token=above, below=[])
         record = self._records.get(path)
         if (
             record is not None
             and record[SIGNATURE] == listing[2]
             and not listing[3]
-            and (
-                (self._trusting and record[ABOVE] == above and not record[FLAGS])
-                or self._still_holds(record, path, above)
-            )
+            and self._still_holds(record, path, above)
         ):
-            self.kept[path] = record
-            below = record[BELOW]
-            return Frame(descriptor, path=path, token=record[TOKEN], below=[*below[::-1]]) if below else None
+            return self._take_over(record, path, descriptor)
+        self.order.append(path)
         node = self._examine(path, Listing(descriptor, *listing), above=above, record=record)
         self.nodes[path] = node
-        if not node.below:
-            return None
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
         frame.buried = node.buried
         return frame
 
     def _still_holds(self, record: Record, path: bytes, above: bytes) -> bool:
-        trust = self._trust
         flags = record[FLAGS]
+        if not flags and self._trusting:
+            return record[ABOVE] == above
+        trust = self._trust
         if flags & DOUBTFUL or record[ABOVE] != above or not (trust.verdicts and trust.objects):
             return False
         if flags & DEPENDENT and not (trust.index and (trust.previous or self._was_previous(record, path))):
@@ -232,6 +267,12 @@ def list_directory(descriptor: int) -> Listed:
     except OSError:
         return _list_what_is_left(descriptor, names)
     return names, stats, sign(names, stats), ()
+
+
+def sign_directory(descriptor: int) -> bytes:
+    """Return the signature of an open directory, b"" if some of it cannot be asked."""
+    listed = list_directory(descriptor)
+    return b"" if listed[3] else listed[2]
 
 
 def _list_what_is_left(descriptor: int, names: Sequence[str]) -> Listed:

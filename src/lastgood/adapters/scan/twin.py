@@ -1,0 +1,170 @@
+"""A second process that looks after a part of a large workspace (measured: half the time).
+
+It only finds out which directories do not look as they did; what that means is decided here. It
+is forked, so that it knows the cache already, and it is not waited for longer than makes sense:
+whatever it fails to say is looked at here.
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from _thread import _count
+from marshal import dumps, loads
+
+from lastgood.adapters.scan.form import BELOW, FILES, SIGNATURE
+from lastgood.adapters.scan.opening import DIRECTORY_FLAGS, descend
+from lastgood.names import join
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import NoReturn
+
+    from lastgood.adapters.scan.form import Record
+
+    Signer = Callable[[int], bytes]
+
+# Below this number of files a second process costs more than it saves.
+WORTHWHILE_FILES = 20_000
+_PIECES = 32
+_LEAST_PATIENCE_MS = 500
+_PATIENCE = 3  # times as long as our own part took
+_READ_BYTES = 1 << 20
+_DEEPEST = 64
+
+
+def is_worthwhile(records: Mapping[bytes, Record]) -> bool:
+    """Tell whether a workspace is large, and forking sound: one thread, two processors, Linux."""
+    top = records.get(b"")
+    if top is None or top[FILES] < WORTHWHILE_FILES or sys.platform != "linux" or _count():
+        return False
+    return len(os.sched_getaffinity(0)) > 1
+
+
+def share(records: Mapping[bytes, Record]) -> list[bytes]:
+    """Return directories that hold about half of the files, none of them inside another."""
+    pieces: list[tuple[int, bytes]] = [(records[b""][FILES], b"")]
+    while len(pieces) < _PIECES:
+        pieces.sort()
+        _, path = pieces[-1]
+        below = [join(path, name) for name in records[path][BELOW]]
+        parts = [(records[one][FILES], one) for one in below if one in records]
+        if not parts:
+            break
+        pieces[-1:] = parts
+    half = sum(files for files, _ in pieces) // 2
+    chosen: list[bytes] = []
+    for files, path in sorted(pieces, reverse=True):
+        if files and files <= half and path:
+            chosen.append(path)
+            half -= files
+    return chosen
+
+
+class Twin:
+    """The forked process and what it has to say."""
+
+    def __init__(
+        self, root: int, *, parts: Sequence[bytes], records: Mapping[bytes, Record], sign: Signer
+    ) -> None:
+        self._receiving, sending = os.pipe()
+        try:
+            self._child = os.fork()
+        except OSError:
+            self._child = -1
+        if self._child == 0:
+            _work(root, parts, records=records, sign=sign, sending=sending)
+        os.close(sending)
+
+    def differing(self, *, after: float) -> set[bytes] | None:
+        """Return the directories that differ, None if that is not known; ``after`` seconds of our work."""
+        from select import POLLIN, poll
+
+        patience = max(_LEAST_PATIENCE_MS, after * 1000 * _PATIENCE)
+        waiting = poll()
+        waiting.register(self._receiving, POLLIN)
+        said = b""
+        while self._child > 0 and waiting.poll(patience):
+            piece = os.read(self._receiving, _READ_BYTES)
+            if not piece:
+                break
+            said += piece
+        self.end()
+        length = int.from_bytes(said[:8], "big")
+        if not said or len(said) != length + 8:
+            return None
+        differing: set[bytes] = loads(said[8:])  # noqa: S302 - our own process wrote it
+        return differing
+
+    def end(self) -> None:
+        """Make sure that the process is gone."""
+        if self._receiving >= 0:
+            os.close(self._receiving)
+            self._receiving = -1
+        if self._child > 0:
+            child, self._child = self._child, -1
+            try:
+                os.kill(child, 9)
+                os.waitpid(child, 0)
+            except (ProcessLookupError, ChildProcessError):  # somebody else waits for all children here
+                return
+
+
+def _work(
+    root: int, parts: Sequence[bytes], *, records: Mapping[bytes, Record], sign: Signer, sending: int
+) -> NoReturn:
+    """Look at the parts, tell, and end without running anything of the caller's."""
+    status = 1
+    try:
+        differing: set[bytes] = set()
+        for part in parts:
+            _compare(root, part, records=records, sign=sign, differing=differing)
+        body = dumps(differing)
+        rest = memoryview(len(body).to_bytes(8, "big") + body)
+        while rest:
+            rest = rest[os.write(sending, rest) :]
+        status = 0
+    finally:
+        os._exit(status)
+
+
+def _compare(
+    root: int, part: bytes, *, records: Mapping[bytes, Record], sign: Signer, differing: set[bytes]
+) -> None:
+    """Compare a directory and all below that the cache knows; leave out what lies too deep."""
+    stack: list[tuple[bytes, int, list[bytes]]] = []
+    ahead: bytes | None = part
+    while True:
+        if ahead is not None:
+            descriptor = _open(root, ahead, stack)
+            record = records.get(ahead)
+            if descriptor < 0 or record is None or not _is_signed(descriptor, record, sign):
+                differing.add(ahead)
+            if descriptor >= 0:
+                stack.append((ahead, descriptor, [] if record is None else [*record[BELOW]]))
+        if not stack:
+            return
+        path, descriptor, below = stack[-1]
+        ahead = join(path, below.pop()) if below else None
+        if ahead is None:
+            os.close(descriptor)
+            stack.pop()
+
+
+def _open(root: int, path: bytes, stack: Sequence[tuple[bytes, int, list[bytes]]]) -> int:
+    if len(stack) >= _DEEPEST:
+        return -1
+    try:
+        if not stack:
+            return descend(root, path)
+        return os.open(path[len(stack[-1][0]) + 1 :], DIRECTORY_FLAGS, dir_fd=stack[-1][1])
+    except OSError:
+        return -1
+
+
+def _is_signed(descriptor: int, record: Record, sign: Signer) -> bool:
+    try:
+        return sign(descriptor) == record[SIGNATURE]
+    except OSError:
+        return False
