@@ -38,7 +38,7 @@ def test_a_save_killed_at_any_call_loses_nothing_and_blocks_nothing(injector: In
         assert_unharmed(stage, earlier, where)
         assert_collected(stage, where)
 
-    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=40)
+    sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=120)
 
 
 def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage: Stage) -> None:

@@ -81,6 +81,7 @@ class History(RuleBasedStateMachine):
         git(self.root, "init", "-q")
         self.counter = 0
         self.kept: list[Kept] = []
+        self.ignored_now: set[bytes] = set()
         self.workspace = self._open()
 
     def teardown(self) -> None:
@@ -292,6 +293,8 @@ class History(RuleBasedStateMachine):
         return self.kept[number % len(self.kept)]
 
     def _keep(self, id: str) -> None:
+        if any(kept.id == id for kept in self.kept):
+            return
         copy = self.folder / f"copy-{id}"
         shutil.copytree(self.root, copy, symlinks=True)
         kept = Kept(id, tree=self._look(), copy=copy)
@@ -323,8 +326,7 @@ class History(RuleBasedStateMachine):
     def _assert_restored(self, kept: Kept, before: Tree, excused: set[bytes] | None) -> None:
         after = self._look()
         target = self._captured(kept)
-        everything = before | after
-        ignored = oracle.ignored_by_git(self.root, everything) | oracle.ignored_by_git(kept.copy, everything)
+        ignored = self.ignored_now | oracle.ignored_by_rules_of(kept.copy, before)
         for path, node in target.items():
             if after.get(path) != node:
                 blocked = _blocked(path, before, target, ignored)
@@ -337,6 +339,7 @@ class History(RuleBasedStateMachine):
 
     @contextlib.contextmanager
     def _nothing_lost(self, before: Tree) -> Iterator[None]:
+        self.ignored_now = oracle.ignored_by_git(self.root, before)
         yield
         wanted = contents_of(before)
         lost = wanted - oracle.kept_contents(self.workspace, self.root, wanted)

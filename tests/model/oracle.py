@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import subprocess
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING
 
 from faults.stage import contents_of, tree_of
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from faults.stage import Tree
     from lastgood.workspace import Workspace
 
@@ -23,30 +23,42 @@ SETTINGS = {
 }
 
 
-def everything(root: Path) -> Tree:
-    """Read the whole workspace, but for what belongs to git."""
-    return tree_of(root)
-
-
 def ignored_by_git(root: Path, tree: Tree) -> set[bytes]:
-    """Return the paths of a tree that the rules of the workspace, as they are now, leave out.
-
-    A file that the index holds is not ignored, nor anything above it. Nested repositories are asked
-    from outside, where git refuses to look: their own rules are of the workspace's kind too.
-    """
+    """Return the paths of a tree that is there which the rules of the workspace leave out."""
     if not tree:
         return set()
-    asked = b"".join(path + (b"/" if node[1] is None else b"") + b"\0" for path, node in sorted(tree.items()))
     answer = subprocess.run(
-        ["git", "-c", "core.quotePath=false", "check-ignore", "--no-index", "--stdin", "-z"],
+        ["git", "check-ignore", "--no-index", "--stdin", "-z"],
         cwd=root,
-        input=asked,
+        input=b"".join(path + b"\0" for path in sorted(tree)),
         capture_output=True,
         check=False,
         env=SETTINGS,
     )
     assert answer.returncode in {0, 1}, answer.stderr
-    return {path.rstrip(b"/") for path in answer.stdout.split(b"\0") if path}
+    return {path for path in answer.stdout.split(b"\0") if path}
+
+
+def ignored_by_rules_of(copy: Path, tree: Tree) -> set[bytes]:
+    """Return the paths of a tree that the rules of an earlier state leave out.
+
+    Git looks at the disk to tell directories from files: so the tree is laid out with those rules.
+    """
+    with TemporaryDirectory(dir=copy.parent) as name:
+        scratch = Path(name)
+        subprocess.run(["git", "init", "-q"], cwd=scratch, check=True, env=SETTINGS)
+        for path, (_, content) in sorted(tree.items()):
+            place = scratch / os.fsdecode(path)
+            if content is None:
+                place.mkdir(exist_ok=True)
+            elif place.name != ".gitignore":
+                place.touch()
+        for rules in (*copy.rglob(".gitignore"), copy / ".git" / "info" / "exclude"):
+            target = scratch / rules.relative_to(copy)
+            if rules.is_file() and all(not above.is_file() for above in target.parents):
+                target.parent.mkdir(parents=True, exist_ok=True)
+                target.write_bytes(rules.read_bytes())
+        return ignored_by_git(scratch, tree)
 
 
 def tracked(root: Path) -> set[bytes]:

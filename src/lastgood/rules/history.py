@@ -25,14 +25,16 @@ def to_redo(operations: Sequence[Operation]) -> Operation | None:
 
     A new operation ends the line of those undone before it.
     """
-    undone = None
-    for one in operations:
-        if one.type not in _ASKED_FOR:
-            continue
-        if not one.undone:
-            break
-        undone = one
-    return undone
+    line: list[str] = []
+    for one in reversed(operations):
+        if one.type in _ASKED_FOR:
+            line.clear()
+        elif one.type == "undo" and one.of is not None:
+            line.append(one.of)
+        elif one.of in line:
+            line.remove(one.of)
+    undone = {one.id: one for one in operations if one.undone}
+    return next((undone[id] for id in reversed(line) if id in undone), None)
 
 
 def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int) -> Checkpoint | None:

@@ -104,9 +104,14 @@ class GitEngine(GitReader):
         return sweep(self._layout, reader=self, git=self._git(), live=live)
 
     def collect_leftovers(self) -> int:
-        """Delete temporary files whose writer is gone (proven by its lock), and return their bytes."""
-        from lastgood.adapters.git.leftovers import collect
+        """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.
 
+        A pack that a killed writer left without its index gets one.
+        """
+        from lastgood.adapters.git.leftovers import collect
+        from lastgood.adapters.git.lone import index_lone_packs
+
+        index_lone_packs(self._layout, hasher=self.hasher)
         return collect(self._layout.temporary)
 
     def write_tags(self, tags: Mapping[str, bytes]) -> None:

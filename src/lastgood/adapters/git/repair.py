@@ -39,7 +39,7 @@ def repair(layout: Layout, *, hasher: Hasher, new_writer: Callable[[], GitWriter
         states = [examine(layout, name, hasher) for name in names]
         broken = [state for state in states if not state.sound]
         whole = [state for state in broken if state.idx_fault and not state.pack_fault and not state.bad]
-        done.extend(_mend_index(layout, state) for state in whole)
+        done.extend(mend_index(layout, state) for state in whole)
         rest = [state for state in broken if state not in whole]
         suspects = frozenset(state.name for state in rest)
         for state in rest:
@@ -51,7 +51,8 @@ def repair(layout: Layout, *, hasher: Hasher, new_writer: Callable[[], GitWriter
     return done
 
 
-def _mend_index(layout: Layout, state: PackState) -> str:
+def mend_index(layout: Layout, state: PackState) -> str:
+    """Write the index of a whole pack anew, durably, and say so; OSError."""
     pack = PackFile(layout.packs, state.name)
     checksum = pack_checksum(pack)
     pack.close()
