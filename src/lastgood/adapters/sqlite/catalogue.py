@@ -39,6 +39,7 @@ _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('o
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _FORGET = f"FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')}"
 _ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
+_KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
 _UNKNOWN = "the store knows no such checkpoint"
 _OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
 
@@ -211,8 +212,12 @@ class SqliteCatalogue:
         self._set("pinned", [(pinned, checkpoint)])
 
     def set_damaged(self, faults: dict[str, str | None]) -> None:
-        """Mark checkpoints as damaged, with the reason, or as sound again."""
-        self._set("damaged", [(rows.stored_reason(reason), id) for id, reason in faults.items()])
+        """Mark checkpoints as damaged, with the reason, or as sound again.
+
+        One that cannot be found by its id (a damaged index) cannot be marked; `fault` tells of it.
+        """
+        marks = [(rows.stored_reason(reason), id) for id, reason in faults.items()]
+        self._set("damaged", [mark for mark in marks if self._one(_KNOWN, (mark[1],)) is not None])
 
     def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
         """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""

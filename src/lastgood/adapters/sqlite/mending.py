@@ -17,7 +17,7 @@ _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa
 _INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {_MARKS})"  # noqa: S608 - as above
 _FOUND = (
     f"SELECT sequence, name, pinned, {broken_seal('checkpoint')}"  # noqa: S608 - as above
-    " FROM checkpoint WHERE id = ? OR commit_id = ?"
+    " FROM checkpoint NOT INDEXED WHERE id = ? OR commit_id = ?"
 )
 
 

@@ -39,6 +39,9 @@ SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
     "workspace": ("key", ("key", "path", "machine", "created_at")),
 }
 
+# Table: the column by which SQLite itself finds a row.
+_NUMBERS = {"checkpoint": "sequence", "operation": "number", "workspace": "key"}
+
 
 def seal_of(*columns: bytes | None) -> int:
     """Return the checksum of a row's columns, each cast to a blob (so that no text can fail)."""
@@ -61,9 +64,16 @@ def broken_seal(table: str) -> str:
 
 
 def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
-    """Tell whether a row was altered by others than us."""
-    name, _ = SEALED[table]
-    statement = f"SELECT 1 FROM {table} WHERE {name} = ? AND {broken_seal(table)}"  # noqa: S608 - names above
+    """Tell whether a row was altered by others than us.
+
+    The row is read by its number: by its key SQLite would take the key from the index, or from the
+    question itself, and an altered key in the row would go unnoticed.
+    """
+    (name, _), number = SEALED[table], _NUMBERS[table]
+    statement = (
+        f"SELECT 1 FROM {table} WHERE {number} = (SELECT {number} FROM {table} WHERE {name} = ?1)"  # noqa: S608 - names above
+        f" AND ({name} <> ?1 OR {broken_seal(table)})"
+    )
     return connection.execute(statement, (key,)).fetchone() is not None
 
 
@@ -71,7 +81,7 @@ def broken_rows(connection: sqlite3.Connection) -> list[str]:
     """Return which rows were altered from outside, as ``TABLE KEY``."""
     found: list[str] = []
     for table, (name, _) in SEALED.items():
-        statement = f"SELECT {name} FROM {table} WHERE {broken_seal(table)} ORDER BY {name}"  # noqa: S608 - names above
+        statement = f"SELECT {name} FROM {table} NOT INDEXED WHERE {broken_seal(table)} ORDER BY {name}"  # noqa: S608 - names above
         found += [f"{table} {row[0]}" for row in connection.execute(statement)]
     return found
 
