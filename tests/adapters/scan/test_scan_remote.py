@@ -17,7 +17,7 @@ import lastgood
 from desk import Desk
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.scan.remote import RemoteScanner, others_alive
-from lastgood.errors import Internal, NotFound, Storage
+from lastgood.errors import Internal, NotFound
 from lastgood.model.scan import ScanRequest
 from lastgood.model.settings import CaptureSettings
 
@@ -95,21 +95,30 @@ def test_errors_come_back_typed(far: Desk) -> None:
         far.scan()
 
 
+def elsewhere(far: Desk, python: bytes) -> RemoteScanner:
+    return RemoteScanner(
+        cache=os.fsencode(far.cache), store=os.fsencode(far.store), engine=far.engine, python=python
+    )
+
+
 def test_a_breakdown_is_told_and_leaves_no_process(far: Desk, capfd: pytest.CaptureFixture[str]) -> None:
-    engine = far.engine
-    far.scanner = RemoteScanner(
-        cache=os.fsencode(far.cache), store=os.fsencode(far.store), engine=engine, python=b"/bin/false"
-    )
-    with pytest.raises(Internal):
+    broken = far.root.parent / "python-broken"
+    broken.write_text("#!/bin/sh\necho oh no >&2\nexit 1\n")
+    broken.chmod(0o755)
+    far.scanner = elsewhere(far, os.fsencode(broken))
+    with pytest.raises(Internal) as caught:
         far.scan()
-    far.scanner = RemoteScanner(
-        cache=os.fsencode(far.cache), store=os.fsencode(far.store), engine=engine, python=b"/no/such/program"
-    )
-    with pytest.raises(Storage):
-        far.scan()
+    assert caught.value.details == {"status": 1, "said": "oh no\n"}
     assert capfd.readouterr() == ("", "")
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
+
+
+@pytest.mark.parametrize("python", [b"", b"/no/such/python", b"/bin/some-application", b"/etc/python"])
+def test_where_no_interpreter_can_be_started_the_scan_runs_here(far: Desk, python: bytes) -> None:
+    far.write("a")
+    far.scanner = elsewhere(far, python)
+    assert far.names(far.save()) == {"a"}
 
 
 def test_nothing_is_left_behind(far: Desk) -> None:

@@ -13,6 +13,8 @@ from _thread import _count
 from marshal import dumps, loads
 
 from lastgood import errors
+from lastgood.adapters.clock import SystemClock
+from lastgood.adapters.scan.scanner import WorkspaceScanner
 from lastgood.adapters.scan.wire import plain_request, scan_of
 from lastgood.errors import Internal, LastgoodError, Storage
 
@@ -30,6 +32,8 @@ _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.helper imp
 # Isolated from environment, user and folder; without site; leaving no bytecode behind.
 _OPTIONS = (b"-I", b"-S", b"-B", b"-c")
 _SAID_BYTES = 4000
+# What shells and the loader of libraries say when a program cannot be run.
+_NOT_STARTED = 127
 
 
 def others_alive() -> bool:
@@ -52,6 +56,8 @@ class RemoteScanner:
 
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> WorkspaceScan:
         """Read the workspace; raises what a local scan would, `Internal` if the process breaks down."""
+        if not os.path.basename(self._python).startswith((b"python", b"pypy")):
+            return self._here(request, writer=writer)  # an application with an interpreter inside
         detached = writer.detach()
         question = dumps(
             {
@@ -62,19 +68,32 @@ class RemoteScanner:
             }
         )
         answer = self._ask(question)
+        if answer is None:
+            writer.adopt(detached)
+            return self._here(request, writer=writer)
         writer.adopt(answer["detached"])
         return scan_of(answer["scan"], folder=self._cache, objects=self._engine)
 
-    def _ask(self, question: bytes) -> Mapping[str, dict[str, object]]:
+    def _here(self, request: ScanRequest, *, writer: ObjectWriter) -> WorkspaceScan:
+        """Scan slowly rather than not at all."""
+        scanner = WorkspaceScanner(cache=self._cache, clock=SystemClock(), objects=self._engine)
+        return scanner.scan(request, writer=writer)
+
+    def _ask(self, question: bytes) -> Mapping[str, dict[str, object]] | None:
+        """Return the answer, None if no process can be started here."""
         try:
             sheet = _nameless_file(self._cache)
         except OSError as error:
-            raise _failed("the scan's answer has nowhere to go", error) from error
+            raise Storage(
+                f"the scan's answer has nowhere to go: {error.strerror}", hint="free space, or mend the disk"
+            ) from error
         try:
             status = self._run(question, sheet=sheet)
             said = os.pread(sheet, os.fstat(sheet).st_size, 0)
         finally:
             os.close(sheet)
+        if status == _NOT_STARTED:
+            return None
         if not said.startswith(ANSWER):
             raise Internal(
                 "the process that scans the workspace broke down",
@@ -100,8 +119,8 @@ class RemoteScanner:
         try:
             try:
                 child = os.posix_spawn(self._python, command, {}, file_actions=actions)
-            except OSError as error:
-                raise _failed(f"{os.fsdecode(self._python)} cannot be started", error) from error
+            except OSError:
+                return _NOT_STARTED
             finally:
                 os.close(receiving)
             return _converse(child, question, sending)
@@ -150,7 +169,3 @@ def _error_of(fault: Mapping[str, object]) -> LastgoodError:
     details = fault["details"]
     assert isinstance(details, dict)
     return kind(str(fault["message"]), hint=str(fault["hint"]), details=details)
-
-
-def _failed(what: str, error: OSError) -> Storage:
-    return Storage(f"{what}: {error.strerror}", hint="look at the disk and the limits of processes")
