@@ -18,6 +18,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMMAND = os.path.join(ROOT, "lastgood")
 
 
+CODES = {2: "usage", 10: "not-found", 11: "ambiguous", 12: "invalid", 15: "unsafe", 16: "damaged"}
+
+
 class Done:
     """What came of a run."""
 
@@ -94,3 +97,25 @@ class Command:
         """Save and return the id."""
         saved: str = self("save", "--json", *words).json["checkpoint"]["id"]
         return saved
+
+
+def told(done: Done, code: int) -> None:
+    """Assert that a failure is told with what, why and what to do, and nothing else."""
+    assert done.code == code, (done.code, done.out, done.err)
+    assert done.out == ""
+    first, *rest = done.err.rstrip("\n").split("\n")
+    assert first.startswith("lastgood: ")
+    assert rest, "no hint"
+    assert "Traceback" not in done.err
+
+
+def told_as_document(done: Done, code: int) -> None:
+    """Assert the same of a failure told as JSON."""
+    assert done.code == code, (done.code, done.out, done.err)
+    document = done.json
+    assert document["schema"] == "lastgood.error/1"
+    assert set(document["error"]) == {"code", "message", "hint", "details"}
+    assert document["error"]["message"]
+    assert document["error"]["hint"]
+    assert document["error"]["code"] == CODES.get(code, document["error"]["code"])
+    assert done.err == ""

@@ -52,7 +52,7 @@ class View:
         found = self._follow(wish)
         if found is None:
             hint = f"if it is a path: lastgood restore @ -- {printable(ref)}" if "/" in ref else _LIST
-            raise NotFound(f"no checkpoint {printable(ref)!r} in this workspace", hint=hint)
+            raise NotFound(f"no checkpoint '{printable(ref)}' in this workspace", hint=hint)
         return found
 
     def previous(self, checkpoint: Checkpoint) -> Checkpoint | None:

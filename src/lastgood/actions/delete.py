@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Invalid, NotFound
+from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.ids import name_fault
 from lastgood.model.report import DeleteReport
 from lastgood.names import printable
@@ -23,6 +23,18 @@ GRACE = 24 * 3600 * 1_000_000_000
 def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
     """Remove checkpoints; their bytes stay for the grace time, so that it can be undone."""
     ids = tuple(dict.fromkeys(one.id for one in checkpoints))
+    if not ids:
+        raise Usage("no checkpoint is named to be deleted", hint="see what there is: lastgood list")
+    with Saving(context) as saving:
+        refuse_pinned([_again(context, one) for one in checkpoints])
+        now = context.clock.now()
+        operation = saving.record("delete", checkpoints=ids)
+        context.catalogue.delete(ids, at=now)
+    return DeleteReport(operation=operation, checkpoints=ids, free_after=now + GRACE)
+
+
+def refuse_pinned(checkpoints: Sequence[Checkpoint]) -> None:
+    """Refuse to delete what is pinned."""
     pinned = [one for one in checkpoints if one.pinned]
     if pinned:
         raise Invalid(
@@ -30,11 +42,6 @@ def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
             hint=f"unpin it first: lastgood unpin {pinned[0].short_id}",
             details={"pinned": [one.id for one in pinned]},
         )
-    with Saving(context) as saving:
-        now = context.clock.now()
-        operation = saving.record("delete", checkpoints=ids)
-        context.catalogue.delete(ids, at=now)
-    return DeleteReport(operation=operation, checkpoints=ids, free_after=now + GRACE)
 
 
 def pin(context: Context, checkpoint: Checkpoint, *, pinned: bool) -> Checkpoint:
@@ -47,7 +54,7 @@ def rename(context: Context, checkpoint: Checkpoint, *, name: str) -> Checkpoint
     """Name a checkpoint; of several that bear one name the newest counts."""
     fault = name_fault(name)
     if fault is not None:
-        raise Invalid(f"{printable(name)!r} cannot be a name: {fault}", hint="choose another name")
+        raise Invalid(f"'{printable(name)}' cannot be a name: {fault}", hint="choose another name")
     context.catalogue.set_name(checkpoint.id, name)
     return _again(context, checkpoint)
 

@@ -61,7 +61,7 @@ def _present(context: Context) -> Read:
         content = context.applier.read(path, entry)
         if content is None:
             raise NotFound(
-                f"{printable(to_text(path))!r} changed while it was read", hint="run the diff again"
+                f"'{printable(to_text(path))}' changed while it was read", hint="run the diff again"
             )
         return content
 

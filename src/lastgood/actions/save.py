@@ -28,22 +28,21 @@ def save(
     """Make a checkpoint of the workspace, unless nothing changed (rule S10)."""
     _check(draft)
     with Saving(context) as saving, Survey(context, budget=budget) as survey:
-        equal = None if allow_empty or _says_something(draft) else survey.equal()
-        same = None if equal is None else context.catalogue.get(equal)
+        same = None if allow_empty or _says_something(draft) else survey.unchanged()
         if same is None:
             return survey.keep(saving, draft)
-        survey.scan.keep()
+        survey.let_be()
         return SaveReport(checkpoint=same, created=False, reason="unchanged", unchanged_since=same.id)
 
 
 def _check(draft: Draft) -> None:
     """Refuse what cannot stand in a manifest."""
     if draft.kind not in KINDS:
-        raise Invalid(f"{printable(draft.kind)!r} is no kind", hint="kinds: " + ", ".join(KINDS))
+        raise Invalid(f"'{printable(draft.kind)}' is no kind", hint="kinds: " + ", ".join(KINDS))
     fault = None if draft.name is None else name_fault(draft.name)
     if fault is not None:
         raise Invalid(
-            f"{printable(draft.name or '')!r} cannot be a name: {fault}", hint="choose another name"
+            f"'{printable(draft.name or '')}' cannot be a name: {fault}", hint="choose another name"
         )
     if len(draft.message) > MESSAGE_LIMIT:
         raise Invalid(

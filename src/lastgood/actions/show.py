@@ -36,7 +36,7 @@ def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes
         entry = view.tree(checkpoint).entry(path)
         if entry is None or entry.kind == DIRECTORY:
             raise NotFound(
-                f"{checkpoint.short_id} holds no file {printable(to_text(path))!r}",
+                f"{checkpoint.short_id} holds no file '{printable(to_text(path))}'",
                 hint=f"see what it holds: lastgood show {checkpoint.short_id} --files",
             )
         return context.engine.read_blob(entry.oid)

@@ -26,7 +26,7 @@ def demand_means(call: Call, console: Console) -> None:
         return
     raise Usage(
         f"without a terminal `{call.verb.name}` needs --yes or --plan ID",
-        hint=f"look first: {call.verb.name} ... --dry-run shows the plan and its id",
+        hint=f"look first: {call.command(call.verb.name)} ... --dry-run shows the plan and its id",
     )
 
 

@@ -98,7 +98,7 @@ def _unknown(topic: str) -> Usage:
     known = [*spellings(), "refs", "exit-codes", "environment"]
     close = nearest(topic, known)
     hint = f"did you mean `lastgood help {close[0]}`?" if close else "see all verbs: lastgood help"
-    return Usage(f"there is no help on {printable(topic)!r}", hint=hint)
+    return Usage(f"there is no help on '{printable(topic)}'", hint=hint)
 
 
 def show_overview(console: Console) -> int:

@@ -66,7 +66,7 @@ def _relative(path: str, *, start: str, root: str) -> str:
         full = os.path.join(os.path.realpath(os.path.dirname(full)), os.path.basename(full))
     if not _inside(full, root):
         raise Invalid(
-            f"{printable(path)!r} is outside the workspace {printable(root)}",
+            f"'{printable(path)}' is outside the workspace {printable(root)}",
             hint="give a path inside it, or -C DIR for another workspace",
         )
     return "" if full == root else full[len(root.rstrip("/")) + 1 :]
@@ -85,7 +85,7 @@ def looked_up(ref: str, call: Call, workspace: Workspace) -> Checkpoint:
             raise
         right = call.command(f"{call.verb.name} @ -- {quoted(ref)}")
         raise Usage(
-            f"{printable(ref)!r} is a path, and a checkpoint belongs here",
+            f"'{printable(ref)}' is a path, and a checkpoint belongs here",
             hint=f"for this path from the latest checkpoint: {right}",
         ) from error
 

@@ -130,7 +130,7 @@ class _Reading:
         value = attached if attached is not None else self._next_value(option, shown)
         if option.choices and value not in option.choices:
             raise Usage(
-                f"{shown} cannot be {printable(value)!r}", hint=f"it can be: {', '.join(option.choices)}"
+                f"{shown} cannot be '{printable(value)}'", hint=f"it can be: {', '.join(option.choices)}"
             )
         if option.form == "ref" and value.startswith("-"):
             raise _dashed_ref(value)
@@ -186,12 +186,12 @@ def _unknown_verb(word: str) -> Usage:
     hint = "see all verbs: lastgood help"
     if close:
         hint = "did you mean " + " or ".join(f"`lastgood {name}`" for name in close) + "?"
-    return Usage(f"unknown verb {printable(word)!r}", hint=hint)
+    return Usage(f"unknown verb '{printable(word)}'", hint=hint)
 
 
 def _dashed_ref(word: str) -> Usage:
     return Usage(
-        f"{printable(word)!r} cannot be a checkpoint: a REF never begins with '-'",
+        f"'{printable(word)}' cannot be a checkpoint: a REF never begins with '-'",
         hint="see: lastgood help refs",
     )
 
@@ -213,7 +213,7 @@ def _check_argument(argument: Argument, word: str) -> None:
         raise _dashed_ref(word)
     if argument.choices and word not in argument.choices:
         raise Usage(
-            f"{argument.name} cannot be {printable(word)!r}",
+            f"{argument.name} cannot be '{printable(word)}'",
             hint=f"it can be: {', '.join(argument.choices)}",
         )
 
@@ -233,4 +233,4 @@ def _too_many(verb: Verb, word: str) -> Usage:
         hint += "   (paths come after --)"
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
-    return Usage(f"`{verb.name}` does not know what to do with {printable(word)!r}", hint=hint)
+    return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)

@@ -14,7 +14,7 @@ def number(text: str, *, what: str) -> int:
     """Return a whole number of at least 1."""
     if text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0:
         return int(text)
-    raise Usage(f"{what} is a whole number of at least 1, not {printable(text)!r}", hint="for example 10")
+    raise Usage(f"{what} is a whole number of at least 1, not '{printable(text)}'", hint="for example 10")
 
 
 def number_option(call: Call, option: str) -> int | None:
@@ -47,7 +47,7 @@ def moment_option(call: Call, option: str, *, now: int) -> int | None:
     moment = now - span if span is not None else timestamp(text)
     if moment is None:
         raise Usage(
-            f"--{option}: {printable(text)!r} is no time", hint="write for example 2h, 7d or 2026-11-21T10:00"
+            f"--{option}: '{printable(text)}' is no time", hint="write for example 2h, 7d or 2026-11-21T10:00"
         )
     return moment
 
@@ -59,12 +59,12 @@ def pairs_option(call: Call, option: str) -> dict[str, str]:
         key, equals, value = text.partition("=")
         if not equals or not key:
             raise Usage(
-                f"--{option} takes KEY=VALUE, not {printable(text)!r}",
+                f"--{option} takes KEY=VALUE, not '{printable(text)}'",
                 hint=f"for example --{option} ticket=ABC-12",
             )
         if key in pairs and pairs[key] != value:
             raise Usage(
-                f"--{option} gives {printable(key)!r} twice, with different values", hint="give it once"
+                f"--{option} gives '{printable(key)}' twice, with different values", hint="give it once"
             )
         pairs[key] = value
     return pairs

@@ -164,7 +164,7 @@ def _checked(key: str, raw: object, layer: Layer) -> object:
         if known is None and not key.startswith("store"):
             raise _unknown(key, source=layer.source)
         raise Invalid(
-            f"{layer.source}: {printable(key)!r} is not for a repository to decide (rule K7)",
+            f"{layer.source}: '{printable(key)}' is not for a repository to decide (rule K7)",
             hint="a repository may set "
             + ", ".join(sorted(OPEN_TO_PROJECTS))
             + "; put the rest into your own file",
@@ -185,7 +185,7 @@ def _stay_inside(patterns: Sequence[str], *, key: str, source: str) -> None:
     for pattern in patterns:
         if pattern.startswith(("/", "~", "!")) or ".." in pattern.split("/"):
             raise Invalid(
-                f"{source}: {key} cannot have {printable(pattern)!r}: that is outside the workspace",
+                f"{source}: {key} cannot have '{printable(pattern)}': that is outside the workspace",
                 hint="write it relative to the workspace, without a leading '/', '~' or '!' and without '..'",
             )
 
@@ -262,8 +262,14 @@ def _wanted(known: Key) -> str:
 
 
 def _unknown(key: str, *, source: str) -> Invalid:
+    sections = {one.partition(".")[0] for one in KEYS if "." in one}
+    section = nearest(key, sorted(sections)) if "." not in key else ()
+    if section:
+        return Invalid(
+            f"{source}: there is no setting '{printable(key)}'", hint=f"did you mean [{section[0]}]?"
+        )
     close = nearest(key, KEYS) or nearest(key.rpartition(".")[2], [one.rpartition(".")[2] for one in KEYS])
     nearest_key = close[0] if close else ""
     whole = next((one for one in KEYS if one == nearest_key or one.endswith(f".{nearest_key}")), "")
     hint = f"did you mean {whole}?" if close else "all keys: lastgood config"
-    return Invalid(f"{source}: there is no setting {printable(key)!r}", hint=hint)
+    return Invalid(f"{source}: there is no setting '{printable(key)}'", hint=hint)

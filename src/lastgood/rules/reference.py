@@ -44,7 +44,7 @@ def parse(ref: str) -> Reference:
         raise Usage("a checkpoint reference is empty", hint=_HINT)
     if ref.startswith("-"):
         raise Usage(
-            f"{printable(ref)!r} looks like an option, not like a checkpoint",
+            f"'{printable(ref)}' looks like an option, not like a checkpoint",
             hint="a reference is an id, a name, or one of @ @~N @good @{2h}",
         )
     if is_checkpoint_id(ref):
@@ -69,7 +69,7 @@ _PREFIXES: tuple[tuple[str, Form], ...] = (
 def _labelled(ref: str, prefix: str, form: Form) -> Reference:
     label = ref.removeprefix(prefix)
     if not label or not label.isprintable():
-        raise Invalid(f"{printable(ref)!r} names nothing after {prefix!r}", hint=_HINT)
+        raise Invalid(f"'{printable(ref)}' names nothing after {prefix!r}", hint=_HINT)
     return Reference(form=form, text=label)
 
 
@@ -89,7 +89,7 @@ def _special(ref: str) -> Reference:
         if moment is not None:
             return Reference(form="at", number=moment)
     raise Invalid(
-        f"{printable(ref)!r} is no checkpoint reference",
+        f"'{printable(ref)}' is no checkpoint reference",
         hint="forms with @: @ (latest), @~N, @good, @start, @{2h}, @{2026-11-21T10:00}",
     )
 
@@ -98,7 +98,7 @@ def _name_or_prefix(ref: str) -> Reference:
     digits = id_prefix(ref)
     fault = name_fault(ref)
     if fault is not None and digits is None:
-        raise Invalid(f"{printable(ref)!r} cannot be a checkpoint: {fault}", hint=_HINT)
+        raise Invalid(f"'{printable(ref)}' cannot be a checkpoint: {fault}", hint=_HINT)
     return Reference(form="name", text=ref, digits=digits)
 
 

@@ -60,7 +60,7 @@ def _row(context: Context, wanted: str) -> WorkspaceRow:
         if wanted == row.key or full == row.path or os.path.abspath(wanted) == row.path:
             return row
     raise NotFound(
-        f"the store knows no workspace {printable(wanted)!r}", hint="see which: lastgood workspace list"
+        f"the store knows no workspace '{printable(wanted)}'", hint="see which: lastgood workspace list"
     )
 
 

@@ -55,16 +55,21 @@ def open_workspace(
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else os.fsdecode(store), given)
     wanted = None if path is None else os.fsdecode(path)
-    if wanted is not None:  # nothing is made for a workspace that cannot be one
-        admit(find_root(wanted, given, known=_nothing), given, allow_root=allow_root)
+    chosen = settings
+    if wanted is not None or not os.path.lexists(f"{directory}/format"):
+        # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
+        first = find_root(wanted, given, known=_nothing)
+        admit(first, given, allow_root=allow_root)
+        chosen = chosen or read_configuration(first, environment=given).settings
     shelf = Shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, repair=repair)
-    catalogue = shelf.catalogue(durability="full" if settings is None else settings.durability)
+    catalogue = shelf.catalogue(durability="full" if chosen is None else chosen.durability)
     try:
         paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
         root = find_root(wanted, given, known=paths.__contains__)
         admit(root, given, allow_root=allow_root)
         _apart(root, shelf)
-        chosen = read_configuration(root, environment=given).settings if settings is None else settings
+        if chosen is None:
+            chosen = read_configuration(root, environment=given).settings
         composer = Composer(
             shelf, catalogue, settings=chosen, root=to_bytes(root), search_path=_programs(given, root)
         )

@@ -21,7 +21,7 @@ def inside(path: PathLike, root: bytes) -> bytes:
         return b""
     if b"\0" in text or not full.startswith(top):
         raise Unsafe(
-            f"{printable(os.fsdecode(text))!r} is not inside the workspace {printable(os.fsdecode(root))}",
+            f"'{printable(os.fsdecode(text))}' is not inside the workspace {printable(os.fsdecode(root))}",
             hint="name paths of the workspace",
         )
     return full[len(top) :]

@@ -44,6 +44,9 @@ def _tell(report: VerifyReport, call: Call, console: Console) -> None:
         proof = "restored aside and compared" if call.has("deep") else "every stored byte proven"
         console.line(f"{checked} whole: {proof}")
         return
-    console.line(f"{len(report.damaged):,} of {checked} damaged; the others can be restored")
+    if report.damaged:
+        console.line(f"{len(report.damaged):,} of {checked} damaged; the others can be restored")
+    else:
+        console.line(f"{checked} can be restored; the store itself needs mending")
     if not call.has("repair"):
         console.warn(f"mend what can be mended: {call.command('verify --repair')}")
