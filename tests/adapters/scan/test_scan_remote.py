@@ -189,6 +189,7 @@ def test_a_busy_thread_does_not_hinder_a_remote_scan(far: Desk) -> None:
         stop.set()
         thread.join()
     assert scan.result.files == 2000
+    assert sys.getswitchinterval() == pytest.approx(0.005)
 
 
 @pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGTERM])
