@@ -10,12 +10,14 @@ import os
 import zlib
 
 from lastgood.adapters.git.delta import apply_delta, result_size
-from lastgood.adapters.git.idx import Index
+from lastgood.adapters.git.idx import Index, encode_index
 from lastgood.adapters.git.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_DELTA
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
+
+    from lastgood.adapters.git.idx import IndexEntry
 
     # (kind, size before compression, offset of the delta's base or -1, offset of the compressed bytes)
     Header = tuple[int, int, int, int]
@@ -50,6 +52,20 @@ class PackFile:
         if self._index is None:
             self._index = Index.open(self.path + b".idx")
         return self._index
+
+    @property
+    def index_fits(self) -> bool:
+        """Whether the index is sound and the one of this pack."""
+        try:
+            trailer = os.pread(self.descriptor, 20, max(self.end, 0))
+            index = self.index
+        except (OSError, ValueError):
+            return False
+        return index.sound and index.pack_checksum == trailer
+
+    def stand_in(self, entries: list[IndexEntry]) -> None:
+        """Use these entries in the place of the index file."""
+        self._index = Index(encode_index(entries, pack_checksum=bytes(20)))
 
     @property
     def is_open(self) -> bool:

@@ -11,6 +11,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lastgood.adapters.git.objects import Hasher
+
 _IDX = b".idx"
 # From this many look-ups on, one table of the small packs pays.
 _PATIENCE = 300
@@ -22,7 +24,17 @@ _OPEN_PACKS = 64
 class Packs:
     """The packs of one folder. `Storage` when the folder cannot be read."""
 
-    __slots__ = ("_folder", "_looked", "_open", "_packs", "_stamp", "_table", "_tabled", "unreadable")
+    __slots__ = (
+        "_folder",
+        "_looked",
+        "_open",
+        "_packs",
+        "_proven",
+        "_stamp",
+        "_table",
+        "_tabled",
+        "unreadable",
+    )
 
     def __init__(self, folder: bytes) -> None:
         self._folder = folder
@@ -32,6 +44,7 @@ class Packs:
         self._table: dict[bytes, PackFile] = {}
         self._tabled: set[bytes] = set()
         self._open: list[PackFile] = []
+        self._proven: set[bytes] = set()
         self.unreadable: dict[bytes, str] = {}
 
     def all(self) -> list[PackFile]:
@@ -120,6 +133,31 @@ class Packs:
             if pack.index.count <= _SMALL_PACK:
                 self._table.update(dict.fromkeys(pack.index.oids(), pack))
                 self._tabled.add(pack.name)
+
+    def heal(self, hasher: Hasher) -> bool:
+        """Put what the packs themselves say in the place of damaged indexes; False if none is.
+
+        The last resort of a reader that did not find something: each index is proven once. Nothing
+        on the disk is changed.
+        """
+        from lastgood.adapters.git.scan import walk_pack  # lazily: only damage needs it
+
+        healed = False
+        for pack in self.all():
+            if pack.name in self._proven:
+                continue
+            self._proven.add(pack.name)
+            if pack.index_fits:
+                continue
+            entries, _ = walk_pack(pack, hasher)
+            pack.stand_in(entries)
+            self.unreadable.pop(pack.name, None)
+            healed = True
+        if healed:
+            self._table.clear()
+            self._tabled.clear()
+            self._looked = 0
+        return healed
 
     def opened(self, pack: PackFile) -> None:
         """Keep the number of open packs within bounds; call before reading one."""

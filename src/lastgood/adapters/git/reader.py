@@ -96,6 +96,8 @@ class GitReader:
         if lacking and self.stored.changed():
             self.stored.refresh()
             lacking = {oid for oid in lacking if not holds(oid)}
+        if lacking and self.stored.heal(self.hasher):
+            lacking = {oid for oid in lacking if not holds(oid)}
         return lacking
 
     def contents(self, commit: bytes) -> Contents:
@@ -144,6 +146,9 @@ class GitReader:
         yield from self.stored.find(oid)
         if self.stored.changed():
             self.stored.refresh()
+            yield from self.stored.find(oid)
+        # Whoever comes here has found nothing sound so far.
+        if self.stored.heal(self.hasher):
             yield from self.stored.find(oid)
 
     def _stream(self, pack: PackFile, offset: int, *, oid: bytes) -> tuple[int, Iterator[bytes]] | None:
