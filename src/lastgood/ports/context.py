@@ -20,8 +20,8 @@ class Context(Value):
 
     ``root`` is the workspace's real path, ``store`` the store's, ``key`` the workspace's name inside
     the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
-    is how long to wait for a lock, in seconds. ``applier_of`` makes an applier for another folder
-    (``restore --to``).
+    is how long to wait for a lock, in seconds. ``applier_of`` makes an applier for a folder: this
+    one, or another (``restore --to``).
     """
 
     key: str
@@ -35,7 +35,11 @@ class Context(Value):
     clock: Clock
     journal: JournalFile
     scanner: Scanner
-    applier: Applier
     applier_of: Callable[[bytes], Applier]
     project: ProjectGit
     wait: float = 30.0
+
+    @property
+    def applier(self) -> Applier:
+        """The applier of this workspace; a save has no use for one."""
+        return self.applier_of(self.root)

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.apply.applier import DescriptorApplier
 from lastgood.adapters.clock import SystemClock
 from lastgood.adapters.configuration import read_configuration
 from lastgood.adapters.identity import make_private
 from lastgood.adapters.journal import FileJournal
 from lastgood.adapters.locks import FlockLocks
 from lastgood.adapters.project.git import ReadOnlyGit
-from lastgood.adapters.scan.scanner import WorkspaceScanner
 from lastgood.errors import Unsafe
 from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.context import Context
@@ -28,7 +26,7 @@ if TYPE_CHECKING:
     from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
     from lastgood.model.settings import Settings
     from lastgood.ports.host import Clock
-    from lastgood.ports.workspace import Scanner
+    from lastgood.ports.workspace import Applier, Scanner
     from lastgood.workspace.paths import PathLike
     from lastgood.workspace.upkeep import Maintenance
 
@@ -109,7 +107,6 @@ class Composer:
         row = shelf.place(self._catalogue, self._root)
         cache = shelf.directory + b"/workspaces/" + row.key.encode()
         make_private(cache)
-        here = WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine)
         return Context(
             key=row.key,
             row=row,
@@ -121,11 +118,23 @@ class Composer:
             locks=FlockLocks(shelf.directory),
             clock=shelf.clock,
             journal=FileJournal(cache + b"/restore.journal"),
-            scanner=ScannerOfChoice(here, lambda: _elsewhere(shelf, cache)),
-            applier=DescriptorApplier(self._root),
-            applier_of=DescriptorApplier,
+            scanner=ScannerOfChoice(lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)),
+            applier_of=_applier,
             project=ReadOnlyGit(shelf.repository, search_path=self._search_path),
         )
+
+
+# What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
+def _here(shelf: Shelf, cache: bytes) -> Scanner:
+    from lastgood.adapters.scan.scanner import WorkspaceScanner
+
+    return WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine)
+
+
+def _applier(root: bytes) -> Applier:
+    from lastgood.adapters.apply.applier import DescriptorApplier
+
+    return DescriptorApplier(root)
 
 
 def _elsewhere(shelf: Shelf, cache: bytes) -> Scanner:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 class ScannerOfChoice:
     """Scans in this process unless a busy thread could slow it down a thousandfold (measured)."""
 
-    def __init__(self, here: Scanner, elsewhere: Callable[[], Scanner]) -> None:
+    def __init__(self, here: Callable[[], Scanner], elsewhere: Callable[[], Scanner]) -> None:
         self._here = here
         self._elsewhere = elsewhere
 
@@ -24,4 +24,4 @@ class ScannerOfChoice:
 
         if _count():
             return self._elsewhere().scan(request, writer=writer)
-        return self._here.scan(request, writer=writer)
+        return self._here().scan(request, writer=writer)
