@@ -9,6 +9,10 @@ test *arguments:
     scripts/setup
     .venv/bin/python -m pytest {{arguments}}
 
+# Hit every call of every verb and run thousands of generated histories; `just torture --minutes 10`.
+torture *arguments:
+    scripts/torture {{arguments}}
+
 # Format and mend what can be mended.
 fix:
     scripts/check fix

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import subprocess
+import sys
 from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.cli import git
+from faults.cli import SOURCES, git
 from faults.stage import tree_of
 
 if TYPE_CHECKING:
@@ -269,3 +271,30 @@ def test_the_canary_sings_when_it_is_run(bench: Bench) -> None:
     program = _program(bench.home / "program", canary)
     assert os.spawnv(os.P_WAIT, "/bin/sh", ["sh", "-c", f"{program} < /dev/null"]) == 0
     assert canary.exists()
+
+
+_BESIDE_A_THREAD = """
+import sys, threading
+sys.path[:] = [path for path in sys.path if path]  # the caller's own habit is not ours to judge
+import lastgood
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+with lastgood.open(".", store=sys.argv[1], maintenance="off") as workspace:
+    saved = workspace.save("by the scanner's own process").checkpoint
+    print(saved.manifest.files)
+"""
+
+
+def test_the_scanner_in_a_process_of_its_own_imports_nothing_from_the_workspace(bench: Bench) -> None:
+    canary = bench.home / "canary"
+    _python_files(bench, canary)
+    done = subprocess.run(
+        [sys.executable, "-c", _BESIDE_A_THREAD, str(bench.store)],
+        cwd=bench.workspace,
+        env={"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCES), "HOME": str(bench.home)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert int(done.stdout) > 0
+    assert not canary.exists()

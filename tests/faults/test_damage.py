@@ -112,7 +112,9 @@ def test_a_flipped_bit_is_found_or_harmless(bench: Bench, states: list[str], kin
         elif kind == "catalogue":
             _assert_typed(bench, states)
             with _open(bench, repair=True) as workspace:
-                assert workspace.verify(repair=True).ok, where
+                mended = workspace.verify(repair=True)
+            where = f"{where}: {report.faults}, {mended.repaired}"
+            assert mended.ok, where
             _assert_the_same(bench, states, where)
         else:
             with _open(bench) as workspace:
@@ -134,6 +136,7 @@ def _assert_the_same(bench: Bench, states: list[str], where: str) -> None:
         assert [one.message for one in listed] == [f"state {n}" for n in reversed(range(STATES))], where
         assert all(one.name is None and not one.pinned and one.deleted_at is None for one in listed), where
         for number, id in enumerate(states):
+            assert id in {one.id for one in workspace.list() if workspace.get(one.id)}, where
             assert len(workspace.read(id, f"own/state-{number}")) == 2000, where
 
 

@@ -27,7 +27,7 @@ class _Log:
     def next(self) -> tuple[str | None, str | None]:
         """Return what undo and redo would act on."""
         back, on = to_undo(self.operations), to_redo(self.operations)
-        return back and back.id, on and on.id
+        return None if back is None else back.id, None if on is None else on.id
 
 
 def test_undo_and_redo_go_back_and_forth_in_order() -> None:
