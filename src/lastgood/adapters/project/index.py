@@ -6,7 +6,6 @@ import os
 from _struct import Struct
 
 from lastgood.adapters.project.files import open_file, read_descriptor, read_file
-from lastgood.names import ancestors, join
 from lastgood.rules.ignore import Unreadable
 
 TYPE_CHECKING = False
@@ -44,10 +43,8 @@ class _Damage(Exception):  # never leaves this module
 class Index:
     """What one reading of an index found; entries outside the workspace are left out.
 
-    ``places`` are the offsets of the entries by path. ``attributes_above`` are the tracked attributes
-    files between the top of the repository and the workspace, as paths from the top.
-    ``written_ns`` is the time of the index file; an entry that is not older is racy. ``whole`` is
-    False for a split index: its paths then are more than are tracked now, and prove nothing.
+    ``places`` are the offsets of the entries by path. ``whole`` is False for a split index: its
+    paths then are more than are tracked now, and prove nothing.
     """
 
     __slots__ = (
@@ -55,10 +52,8 @@ class Index:
         "_digest_size",
         "_directories",
         "_tracked",
-        "attributes_above",
         "places",
         "whole",
-        "written_ns",
     )
 
     def __init__(
@@ -67,7 +62,6 @@ class Index:
         places: dict[bytes, int],
         *,
         repository: Repository,
-        written_ns: int,
         whole: bool,
     ) -> None:
         self._content = content
@@ -75,8 +69,6 @@ class Index:
         self._tracked: frozenset[bytes] | None = None
         self._directories: frozenset[bytes] | None = None
         self.places = _below(places, repository.prefix)
-        self.attributes_above = tuple(path for path in attributes_above(repository.prefix) if path in places)
-        self.written_ns = written_ns
         self.whole = whole
 
     @property
@@ -119,34 +111,27 @@ def read_index(repository: Repository) -> Index | UnknownIndex:
     """Return the index of a worktree; one without entries if there is none."""
     descriptor = open_file(repository.git_dir + b"/index")
     if descriptor is None:
-        return Index(b"", {}, repository=repository, written_ns=0, whole=True)
+        return Index(b"", {}, repository=repository, whole=True)
     if isinstance(descriptor, Unreadable):
         return UnknownIndex("the index cannot be opened")
     try:
-        written_ns = os.fstat(descriptor).st_mtime_ns
         content = read_descriptor(descriptor, limit=_LIMIT)
     finally:
         os.close(descriptor)
     if not isinstance(content, bytes):
         return UnknownIndex("the index cannot be read")
     try:
-        return _parse(content, repository, written_ns=written_ns)
+        return _parse(content, repository)
     except _Damage as damage:
         return UnknownIndex(str(damage))
 
 
-def _parse(content: bytes, repository: Repository, *, written_ns: int) -> Index:
+def _parse(content: bytes, repository: Repository) -> Index:
     places, extensions = _places(content, digest_size=repository.digest_size)
     shared = extensions.get(b"link")
     if shared is not None:
         _add_shared(places, shared[: repository.digest_size], repository=repository)
-    return Index(
-        content,
-        places,
-        repository=repository,
-        written_ns=written_ns,
-        whole=shared is None,
-    )
+    return Index(content, places, repository=repository, whole=shared is None)
 
 
 def _add_shared(places: dict[bytes, int], oid: bytes, *, repository: Repository) -> None:
@@ -160,12 +145,6 @@ def _add_shared(places: dict[bytes, int], oid: bytes, *, repository: Repository)
         raise _Damage("the shared index cannot be read")
     for name in _places(content, digest_size=repository.digest_size)[0]:
         places.setdefault(name, 0)
-
-
-def attributes_above(prefix: bytes) -> list[bytes]:
-    """Return where attributes files bear on the workspace from above, as paths from the top."""
-    folders = [b"", *ancestors(prefix)] if prefix else []
-    return [join(folder, b".gitattributes") for folder in folders]
 
 
 def _below(places: dict[bytes, int], prefix: bytes) -> dict[bytes, int]:
