@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Ambiguous, NotFound
+from lastgood.errors import Ambiguous, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join, printable
@@ -48,6 +48,10 @@ class View:
         Raises `Usage` or `Invalid` for a malformed REF, `NotFound`, or `Ambiguous` with the
         candidates.
         """
+        if not isinstance(ref, str):
+            raise Usage(
+                f"a checkpoint is named by a text, not by {type(ref).__name__}", hint="give its id or name"
+            )
         wish = reference.parse(ref)
         found = self._follow(wish)
         if found is None:

@@ -171,7 +171,8 @@ def test_undo_then_redo_names_the_same_operation(kinds: list[str]) -> None:
     wanted = history.to_undo(line)
     if wanted is None:
         return
-    undone = [one.replace(undone=True) if one.id == wanted.id else one for one in line]
+    record = Operation(id="op_undo", workspace_key="w", type="undo", at=100, of=wanted.id)
+    undone = [record, *(one.replace(undone=True) if one.id == wanted.id else one for one in line)]
 
     again = history.to_redo(undone)
 

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood.errors import Conflict, Damaged, Unsafe
 from lastgood.model.operation import Journal
+from lastgood.model.tree import DIRECTORY
 from lastgood.names import printable, to_text
 from lastgood.rules.restore import conflicts
 
@@ -14,6 +17,7 @@ if TYPE_CHECKING:
     from lastgood.actions.survey import Survey
     from lastgood.model.operation import OperationType
     from lastgood.model.plan import Outcome, RestorePlan, Step
+    from lastgood.model.tree import Entry
     from lastgood.ports.context import Context
     from lastgood.transaction.restoring import Restoring
 
@@ -21,8 +25,17 @@ _SHOWN = 5
 
 
 def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
-    """Refuse if a path is no longer as the steps found it (rules T1, T8)."""
-    changed = conflicts(steps, survey.actual)
+    """Refuse if a path is no longer as the steps found it (rules T1, T8).
+
+    A file that the scan held then and leaves out by now, because the ignore rules changed, counts as
+    changed: the guard would not hold it.
+    """
+    held = {step.path for step in steps if not step.forced and _is_content(step.have)}
+
+    def actual(path: bytes) -> Entry | None:
+        return survey.files.entry(path) if path in held else survey.actual(path)
+
+    changed = conflicts(steps, actual)
     if changed:
         raise Conflict(
             f"{len(changed)} path(s) changed since: {_some(changed)}",
@@ -58,6 +71,7 @@ def carry_out(
     """Journal, apply and record a plan; return the operation's id and what became of each path."""
     context = restoring.context
     _available(context, plan)
+    _held(context, plan)
     journal = Journal(
         operation=restoring.new_operation(),
         type=type,
@@ -79,6 +93,42 @@ def _available(context: Context, plan: RestorePlan) -> None:
             hint="see what is hit: lastgood verify",
             details={"missing": sorted(oid.hex() for oid in missing)},
         )
+
+
+def _held(context: Context, plan: RestorePlan) -> None:
+    """Refuse before the first write if the store cannot give back what is going to go (rule T2).
+
+    What the guard found stored already may have rotted since: only reading it tells.
+    """
+    going = {
+        step.have.oid
+        for step in plan.of("write", "delete", "mkdir")
+        if step.have is not None and _is_content(step.have) and step.have.oid
+    }
+    if plan.discard:
+        going -= context.engine.missing(going)
+    rotten = [reason for oid in sorted(going) if (reason := _rotten(context, oid)) is not None]
+    if rotten:
+        raise Damaged(
+            f"the store cannot hold what is there now: {rotten[0]}",
+            hint="set the damage aside, then try again: lastgood verify --repair",
+            details={"reasons": rotten},
+        )
+
+
+def _rotten(context: Context, oid: bytes) -> str | None:
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        context.engine.copy_blob(oid, nowhere)
+    except Damaged as error:
+        return error.message
+    finally:
+        os.close(nowhere)
+    return None
+
+
+def _is_content(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind != DIRECTORY
 
 
 def _some(paths: Sequence[bytes]) -> str:

@@ -28,12 +28,19 @@ _EMPTY = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
 
 
 def between(
-    view: View, before: Checkpoint, after: Checkpoint, *, paths: tuple[bytes, ...], patch: bool
+    context: Context,
+    view: View,
+    before: Checkpoint,
+    after: Checkpoint,
+    *,
+    paths: tuple[bytes, ...],
+    patch: bool,
 ) -> DiffReport:
     """Compare two checkpoints."""
     old, new = view.tree(before), view.tree(after)
-    changes = _within(compare(old, new, gaps=after.gaps), paths)
-    return _report(before, after, changes, old=_stored(old), new=_stored(new), patch=patch)
+    with context.locks.share_store(wait=context.wait):
+        changes = _within(compare(old, new, gaps=after.gaps), paths)
+        return _report(before, after, changes, old=_stored(old), new=_stored(new), patch=patch)
 
 
 def with_workspace(

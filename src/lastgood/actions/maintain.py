@@ -11,13 +11,16 @@ from lastgood.transaction.collecting import Collecting
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lastgood.ports.context import Context
 
 
-def maintain(context: Context) -> tuple[str, ...]:
+def maintain(context: Context, *, interrupted: Callable[[], bool]) -> tuple[str, ...]:
     """Apply the limits, free bytes, consolidate, back up, tag; return what was done.
 
-    Returns at once if another owner is at it. Safe to kill at any moment.
+    Returns at once if another owner is at it. Safe to kill at any moment. Nothing is freed while a
+    restore of any workspace waits to be finished (``interrupted``): it may need it (rule T15).
     """
     try:
         hold = context.locks.maintenance(wait=0)
@@ -25,15 +28,15 @@ def maintain(context: Context) -> tuple[str, ...]:
     except Busy:
         return ()
     try:
-        return tuple(_work(context))
+        return tuple(_work(context, interrupted=interrupted))
     finally:
         hold.__exit__(None, None, None)
 
 
-def _work(context: Context) -> list[str]:
+def _work(context: Context, *, interrupted: Callable[[], bool]) -> list[str]:
     done: list[str] = []
     _note(done, "checkpoints over the limit removed: {}", _limit(context))
-    _note(done, "bytes freed: {}", _free(context))
+    _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
     _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
     if context.engine.packs() >= PACKS_DUE and context.engine.consolidate():
         done.append("packs consolidated")
@@ -50,7 +53,7 @@ def _note(done: list[str], text: str, amount: int) -> None:
 
 def _limit(context: Context) -> int:
     limits = context.settings.limits
-    large = context.engine.stored_bytes() > limits.max_store_size
+    large = _lasting_bytes(context) > limits.max_store_size
     removed = 0
     for workspace in context.catalogue.workspaces():
         checkpoints = context.catalogue.find(Query(workspace_key=workspace.key))
@@ -63,12 +66,19 @@ def _limit(context: Context) -> int:
     return removed
 
 
-def _free(context: Context) -> int:
+def _lasting_bytes(context: Context) -> int:
+    """Return the store's size without what is deleted already and freed after the grace time."""
+    going = (one for one in context.catalogue.find(Query(deleted=True)) if one.deleted_at is not None)
+    return context.engine.stored_bytes() - sum(one.manifest.metrics.stored_bytes for one in going)
+
+
+def _free(context: Context, *, interrupted: Callable[[], bool]) -> int:
     """Free the bytes of checkpoints whose deletion can no longer be undone (rule K3)."""
     horizon = context.clock.now() - GRACE
     try:
         with Collecting(context, wait=0) as collecting:
-            if not context.catalogue.forget(deleted_before=horizon):
+            # Asked under the lock: a restore that runs now holds it too.
+            if interrupted() or not context.catalogue.forget(deleted_before=horizon):
                 return 0
             return collecting.sweep(context.catalogue.commits(deleted_after=horizon))
     except Busy:

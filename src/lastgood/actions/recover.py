@@ -8,7 +8,7 @@ from lastgood.model.plan import Outcome
 from lastgood.model.report import RecoverReport
 from lastgood.model.tree import DIRECTORY
 from lastgood.names import parent
-from lastgood.rules.rebase import foreign, rebase, turned
+from lastgood.rules.rebase import foreign, of_directories, rebase, turned
 from lastgood.transaction.restoring import EFFECTIVE, Recovering
 
 TYPE_CHECKING = False
@@ -44,19 +44,20 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> tup
     context = recovering.context
     steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
     context.applier.clear_temporaries(journal.operation, _directories(steps))
-    changed = {step.path for step in steps if foreign(step, context.applier.present(step.path))}
-    ours = tuple(step for step in steps if step.path not in changed)
-    goal = tuple(turned(step) for step in ours) if roll_back else ours
-    with Survey(context) as survey:
-        # What the interrupted restore was about to overwrite is in its own guard already.
+    touched = tuple(step.path for step in steps if not of_directories(step))
+    with Survey(context, forced=touched) as survey:
+        changed = {step.path for step in steps if foreign(step, survey.actual(step.path))}
+        ours = tuple(step for step in steps if step.path not in changed)
+        goal = tuple(turned(step) for step in ours) if roll_back else ours
         survey.guard(recovering, before=f"recovering {journal.operation}")
         remaining = rebase(goal, survey.actual)
         outcomes = recovering.carry_on(journal, remaining, scan=survey.scan)
     if roll_back:
-        context.journal.close()
-    else:
         missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
-        recovering.settle(journal, tuple(step for step in ours if step.path not in missed))
+        left = (step for step in ours if step.path in missed and recovering.took_effect(step))
+        recovering.withdraw(journal, tuple(left))
+    else:
+        recovering.settle(journal, tuple(step for step in ours if recovering.took_effect(step)))
     return outcomes + tuple(_kept(step) for step in steps if step.path in changed)
 
 

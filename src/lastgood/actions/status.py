@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.survey import Survey
+from lastgood.errors import Damaged
 from lastgood.model.report import HealthNote, StatusReport
 from lastgood.ports.catalogue import Query
 from lastgood.rules.compare import tally
@@ -22,38 +23,49 @@ _MANY_PACKS = 256
 def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
     latest = view.latest()
-    interrupted = context.journal.read() is not None
-    drift = None if latest is None or interrupted else drift_since(context, view, latest)
+    notes = _interruption(context)
+    drift = None if latest is None or notes else drift_since(context, view, latest)
     return StatusReport(
         workspace=context.root.decode("utf-8", "surrogateescape"),
         store=context.store.decode("utf-8", "surrogateescape"),
-        state="interrupted" if interrupted else "idle",
+        state="interrupted" if notes else "idle",
         latest=latest,
         drift=drift,
         gaps=() if latest is None else latest.gaps,
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
         store_bytes=context.engine.stored_bytes(),
-        health=tuple(_health(context, interrupted=interrupted)),
+        health=(*notes, *_health(context)),
     )
 
 
-def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts:
-    """Count what changed in the workspace since a checkpoint."""
+def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts | None:
+    """Count what changed in the workspace since a checkpoint; None if that one cannot be read."""
     with Saving(context), Survey(context) as survey:
-        return tally(view.tree(checkpoint), survey.files, gaps=survey.scan.result.gaps)
+        try:
+            return tally(view.tree(checkpoint), survey.files, gaps=survey.scan.result.gaps)
+        except Damaged:
+            return None
 
 
-def _health(context: Context, *, interrupted: bool) -> list[HealthNote]:
+def _interruption(context: Context) -> tuple[HealthNote, ...]:
+    try:
+        journal = context.journal.read()
+    except Damaged as error:
+        return (HealthNote(code="damaged-journal", message=error.message, hint=error.hint),)
+    if journal is None:
+        return ()
+    return (
+        HealthNote(
+            code="interrupted-restore",
+            message="a restore was interrupted; saves and restores wait until it is finished",
+            hint="lastgood recover    (or, to take it back: lastgood recover --rollback)",
+        ),
+    )
+
+
+def _health(context: Context) -> list[HealthNote]:
     notes = []
-    if interrupted:
-        notes.append(
-            HealthNote(
-                code="interrupted-restore",
-                message="a restore was interrupted; saves and restores wait until it is finished",
-                hint="lastgood recover    (or, to take it back: lastgood recover --rollback)",
-            )
-        )
     if context.settings.durability == "fast":
         notes.append(
             HealthNote(

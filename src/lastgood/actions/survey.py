@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.codec.manifest import decode_gaps, encode_gaps
+from lastgood.errors import Damaged
 from lastgood.model.checkpoint import Actor
 from lastgood.model.report import SaveReport
 from lastgood.model.scan import ScanRequest
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Entry
     from lastgood.ports.catalogue import CheckpointFacts
     from lastgood.ports.context import Context
@@ -37,6 +39,7 @@ class Survey:
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
         self._writer = context.engine.writer()
+        self._empty = self._writer.stored_bytes
         try:
             self.scan = context.scanner.scan(self._request(budget), writer=self._writer)
         except BaseException:
@@ -56,16 +59,18 @@ class Survey:
         """Return what a path holds, those that the scan left out looked at anew."""
         return self.files.entry(path) or self.context.applier.present(path)
 
-    def equal(self) -> str | None:
-        """Return the id of the checkpoint that holds exactly what was scanned, None if none does."""
-        facts, result = self._facts, self.scan.result
-        if facts is None or result.partial:
-            return None
-        gaps = encode_gaps(result.gaps)
-        for one in (facts.newest, facts.complete):
-            if one is not None and not one.partial and _tree(one) == result.tree and one.gaps == gaps:
-                return one.id
-        return None
+    def unchanged(self) -> Checkpoint | None:
+        """Return the newest complete checkpoint if it holds exactly what was scanned.
+
+        No guard counts, because guards go; nor does a checkpoint that is known to be damaged.
+        """
+        return None if self._facts is None else self._equal(self._facts.complete)
+
+    def let_be(self) -> None:
+        """Make no checkpoint: remember what was found, and mend what the store had lost of it."""
+        if self._writer.stored_bytes > self._empty:
+            self._writer.publish(durable=self.context.settings.durability == "full")
+        self.scan.keep()
 
     def keep(self, saving: Saving, draft: Draft) -> SaveReport:
         """Make the checkpoint, and remember for the next scan what this one found."""
@@ -84,10 +89,11 @@ class Survey:
 
     def guard(self, saving: Saving, *, before: str) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
-        equal = self.equal()
+        facts = self._facts
+        equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.complete)
         if equal is not None:
-            self.scan.keep()
-            return equal
+            self.let_be()
+            return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
         return self.keep(saving, draft).checkpoint.id
 
@@ -108,11 +114,24 @@ class Survey:
             budget=budget,
         )
 
+    def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:
+        result = self.scan.result
+        if facts is None or facts.partial or result.partial or _tree(facts) != result.tree:
+            return None
+        if facts.gaps != encode_gaps(result.gaps):
+            return None
+        found = self.context.catalogue.get(facts.id)
+        return None if found is None or found.damaged is not None else found
+
     def _changes(self, newest: CheckpointFacts | None) -> Counts:
+        everything = Counts(added=self.scan.result.files)
         if newest is None:
-            return Counts(added=self.scan.result.files)
+            return everything
         before = Files(_tree(newest), self.context.engine)
-        return tally(before, self.files, gaps=self.scan.result.gaps)
+        try:
+            return tally(before, self.files, gaps=self.scan.result.gaps)
+        except Damaged:  # of a checkpoint that is lost nobody can tell what changed since
+            return everything
 
     def _new_gaps(self, newest: CheckpointFacts | None) -> tuple[Gap, ...]:
         gaps = self.scan.result.gaps

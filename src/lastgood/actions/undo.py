@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.carrying import carry_out, refuse_changed, refuse_unheld
+from lastgood.actions.delete import refuse_pinned
 from lastgood.actions.survey import Survey
 from lastgood.errors import NotFound
 from lastgood.ids import short
@@ -10,10 +11,9 @@ from lastgood.model.plan import RestorePlan
 from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY
 from lastgood.rules.history import to_redo, to_undo
-from lastgood.rules.rebase import rebase
+from lastgood.rules.rebase import of_directories, rebase, unsettled
 from lastgood.rules.restore import identify, inverse
 from lastgood.transaction.restoring import Restoring
-from lastgood.transaction.saving import Saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,56 +22,69 @@ if TYPE_CHECKING:
     from lastgood.ports.context import Context
 
 _FORCE = "to {type} all the same (the present state is saved first): lastgood {type} --force"
+_LIST = "see what was done: lastgood undo --list"
+_DELETIONS = frozenset({"delete", "prune"})
 
 
 def undo(context: Context, *, force: bool = False) -> UndoReport:
     """Take back the last restore or delete that was asked for.
 
-    Raises `Conflict` if a path has changed since, unless forced (a guard is taken all the same).
+    A delete whose checkpoints were freed after the grace time is passed over. Raises `Conflict` if
+    a path has changed since, unless forced (a guard is taken all the same).
     """
-    found = to_undo(context.catalogue.operations(context.key))
-    if found is None:
-        raise NotFound("there is nothing to undo", hint="see what was done: lastgood undo --list")
-    if found.type in {"delete", "prune"}:
-        return _deletion(context, found, undone=True)
-    return _restore(context, found, inverse(found.steps), type="undo", force=force)
+    with Restoring(context) as restoring:
+        operations = context.catalogue.operations(context.key)
+        found = to_undo(one for one in operations if not _is_freed(context, one))
+        if found is None:
+            raise NotFound("there is nothing to undo", hint=_LIST)
+        if found.type in _DELETIONS:
+            return _deletion(restoring, found, undone=True)
+        return _restore(restoring, found, inverse(found.steps), type="undo", force=force)
 
 
 def redo(context: Context, *, force: bool = False) -> UndoReport:
     """Bring again what the last undo took back."""
-    found = to_redo(context.catalogue.operations(context.key))
-    if found is None:
-        raise NotFound("there is nothing to redo", hint="see what was done: lastgood undo --list")
-    if found.type in {"delete", "prune"}:
-        return _deletion(context, found, undone=False)
-    return _restore(context, found, found.steps, type="redo", force=force)
+    with Restoring(context) as restoring:
+        found = to_redo(context.catalogue.operations(context.key))
+        if found is None:
+            raise NotFound("there is nothing to redo", hint=_LIST)
+        if found.type in _DELETIONS:
+            return _deletion(restoring, found, undone=False)
+        return _restore(restoring, found, found.steps, type="redo", force=force)
 
 
-def _deletion(context: Context, operation: Operation, *, undone: bool) -> UndoReport:
-    with Saving(context) as saving:
-        known = [one for one in operation.checkpoints if context.catalogue.get(one) is not None]
-        if undone and not known:
-            raise NotFound(
-                "the deleted checkpoints are gone: their bytes were freed after the grace time",
-                hint="see what there is: lastgood list",
-            )
-        if undone:
-            context.catalogue.undelete(known)
-        else:
-            context.catalogue.delete(known, at=context.clock.now())
-        context.catalogue.set_undone(operation.id, undone=undone)
-        record = saving.record("undo" if undone else "redo", checkpoints=tuple(known), of=operation.id)
+def _is_freed(context: Context, operation: Operation) -> bool:
+    """Tell whether nothing is left of what an operation deleted."""
+    return operation.type in _DELETIONS and all(
+        context.catalogue.get(one) is None for one in operation.checkpoints
+    )
+
+
+def _deletion(restoring: Restoring, operation: Operation, *, undone: bool) -> UndoReport:
+    catalogue = restoring.context.catalogue
+    known = [one for id in operation.checkpoints if (one := catalogue.get(id)) is not None]
+    ids = tuple(one.id for one in known)
+    if undone:
+        catalogue.undelete(ids)
+    else:
+        refuse_pinned(known)
+        catalogue.delete(ids, at=restoring.context.clock.now())
+    record = restoring.record("undo" if undone else "redo", checkpoints=ids, of=operation.id)
+    catalogue.set_undone(operation.id, undone=undone)
     return UndoReport(operation=record)
 
 
 def _restore(
-    context: Context, operation: Operation, steps: tuple[Step, ...], *, type: OperationType, force: bool
+    restoring: Restoring, operation: Operation, steps: tuple[Step, ...], *, type: OperationType, force: bool
 ) -> UndoReport:
-    touched = tuple(step.path for step in steps if not _of_directories(step))
-    with Restoring(context) as restoring, Survey(context, forced=touched) as survey:
+    context = restoring.context
+    _refuse_freed(context, steps, source=operation.guard if type == "undo" else operation.target)
+    touched = tuple(step.path for step in steps if not of_directories(step))
+    with Survey(context, forced=touched) as survey:
         if force:  # what somebody changed since is in the guard; every touched path goes back
             steps = rebase(steps, survey.actual)
         else:
+            steps = unsettled(steps, survey.actual)
             refuse_changed(steps, survey, hint=_FORCE.format(type=type))
         refuse_unheld(tuple(_held(step) for step in steps), survey)
         what = "undoing" if type == "undo" else "redoing"
@@ -82,9 +95,17 @@ def _restore(
     return UndoReport(operation=record, guard=guard, outcomes=outcomes)
 
 
-def _of_directories(step: Step) -> bool:
-    """Tell whether a step is about a directory alone: nothing of it could be lost."""
-    return all(entry is None or entry.kind == DIRECTORY for entry in (step.have, step.want))
+def _refuse_freed(context: Context, steps: tuple[Step, ...], *, source: str | None) -> None:
+    """Say so if what would be brought back went with its checkpoint (rule K3): that is no damage."""
+    if source is None or context.catalogue.get(source) is not None:
+        return
+    wanted = (step.want.oid for step in steps if step.want is not None and step.want.kind != DIRECTORY)
+    if context.engine.missing(wanted):
+        raise NotFound(
+            f"what it would bring back was in {short(source)}, which was deleted and freed",
+            hint=_LIST,
+            details={"checkpoint": source},
+        )
 
 
 def _held(step: Step) -> Step:

@@ -49,10 +49,22 @@ def verify(
 def repair(context: Context) -> tuple[str, ...]:
     """Mend the engine's files, set damage aside, and bring back rows that the catalogue lost."""
     with context.locks.hold_store(wait=context.wait):
-        done = list(context.engine.repair())
+        # First, as in a sweep: killed in between, no scan cache proves what was set aside.
         context.catalogue.set_generation(context.clock.random().hex())
+        done = list(context.engine.repair())
     context.engine.refresh()
     return tuple(done)
+
+
+def set_journal_aside(context: Context) -> tuple[str, ...]:
+    """Set a damaged journal aside: what its restore was going to overwrite is in the newest guard."""
+    with context.locks.hold_workspace(context.key, wait=context.wait):
+        try:
+            context.journal.read()
+        except Damaged:
+            where = context.journal.set_aside()
+            return (f"the damaged restore journal was set aside: {where}",)
+    return ()
 
 
 def readopt(context: Context) -> tuple[str, ...]:

@@ -59,6 +59,18 @@ class FileJournal:
         except OSError as error:
             raise self._failed("removed", error) from error
 
+    def set_aside(self) -> str:
+        """Give a damaged journal another name, durably, and return where it is."""
+        number = 1
+        while os.path.lexists(aside := b"%b.damaged-%d" % (self._path, number)):
+            number += 1
+        try:
+            os.rename(self._path, aside)
+            sync_directory(os.path.dirname(self._path))
+        except OSError as error:
+            raise self._failed("set aside", error) from error
+        return printable(to_text(aside))
+
     def _failed(self, verb: str, error: OSError) -> Storage:
         return Storage(
             f"the restore journal {self._shown} cannot be {verb}: {error.strerror}",
@@ -68,8 +80,8 @@ class FileJournal:
     def _damaged(self, why: str) -> Damaged:
         return Damaged(
             f"the restore journal {self._shown} is damaged ({why})",
-            hint="a restore was interrupted: compare the workspace with its newest guard checkpoint"
-            " (lastgood list --kind guard), then move the journal away",
+            hint="a restore was interrupted; set its journal aside: lastgood verify --repair"
+            "    what was there before is in the newest guard: lastgood list --kind guard",
             details={"path": self._shown},
         )
 

@@ -109,3 +109,6 @@ class JournalFile(Protocol):
 
     def close(self) -> None:
         """Remove the journal; durable when it returns."""
+
+    def set_aside(self) -> str:
+        """Give a damaged journal another name, durably, and return where it is."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
 _ASKED_FOR = ("restore", "delete", "prune")
 
 
-def to_undo(operations: Sequence[Operation]) -> Operation | None:
+def to_undo(operations: Iterable[Operation]) -> Operation | None:
     """Return the operation that `undo` takes back: the newest that still stands.
 
     ``operations`` are newest first.

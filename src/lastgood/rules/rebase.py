@@ -11,8 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
 
-    from lastgood.model.plan import Step
+    from lastgood.model.plan import Action, Step
     from lastgood.model.tree import Entry
+
+
+UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 
 
 def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
@@ -23,7 +26,7 @@ def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tu
     """
     anew = []
     for step in steps:
-        if step.action in {"keep", "skip"}:
+        if step.action in UNTOUCHED:
             continue
         have = actual(step.path)
         if not alike(have, step.want):
@@ -31,6 +34,18 @@ def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tu
             forced = have is not None and have.kind != DIRECTORY
             anew.append(step.replace(action=action, have=have, reason=None, forced=forced))
     return in_order(anew)
+
+
+def unsettled(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
+    """Leave out the steps whose paths hold already what they want."""
+    return tuple(
+        step for step in steps if step.action in UNTOUCHED or not alike(actual(step.path), step.want)
+    )
+
+
+def of_directories(step: Step) -> bool:
+    """Tell whether a step is about a directory alone: nothing of it could be lost."""
+    return all(entry is None or entry.kind == DIRECTORY for entry in (step.have, step.want))
 
 
 def turned(step: Step) -> Step:

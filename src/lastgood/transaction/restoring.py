@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from contextlib import AbstractContextManager
 
-    from lastgood.model.operation import Journal
+    from lastgood.model.operation import Journal, OperationType
     from lastgood.model.plan import Outcome, Step
     from lastgood.ports.host import SharedHold
     from lastgood.ports.workspace import Scan
@@ -38,7 +38,7 @@ class Restoring(Saving):
             self.context.journal.close()
             raise
         results = {outcome.path: outcome.result for outcome in outcomes}
-        done = (step for step in steps if results[step.path] in EFFECTIVE or self._took_effect(step))
+        done = (step for step in steps if results[step.path] in EFFECTIVE or self.took_effect(step))
         self.settle(journal, tuple(done))
         return outcomes
 
@@ -57,7 +57,7 @@ class Restoring(Saving):
         operation is recorded once however often this is repeated.
         """
         catalogue = self.context.catalogue
-        if all(one.id != journal.operation for one in catalogue.operations(self.context.key)):
+        if not self._is_recorded(journal):
             self.record(
                 journal.type,
                 id=journal.operation,
@@ -70,8 +70,28 @@ class Restoring(Saving):
             catalogue.set_undone(journal.of, undone=journal.type == "undo")
         self.context.journal.close()
 
-    def _took_effect(self, step: Step) -> bool:
-        """Tell whether a step that failed changed its path all the same: then `undo` takes that back."""
+    def withdraw(self, journal: Journal, standing: tuple[Step, ...]) -> None:
+        """Close the journal of what was rolled back; ``standing`` are the steps that could not be.
+
+        They stay an operation that `undo` can take back. One that had been recorded before it was
+        rolled back is marked as undone (or an undo as brought again), as if that had been asked for.
+        """
+        if standing and journal.of is None:
+            self.settle(journal, standing)
+            return
+        if not standing and self._is_recorded(journal):
+            what = journal.operation if journal.of is None else journal.of
+            back: OperationType = "redo" if journal.type == "undo" else "undo"
+            self.record(back, guard=journal.guard, of=what)
+            self.context.catalogue.set_undone(what, undone=back == "undo")
+        self.context.journal.close()
+
+    def _is_recorded(self, journal: Journal) -> bool:
+        known = self.context.catalogue.operations(self.context.key)
+        return any(one.id == journal.operation for one in known)
+
+    def took_effect(self, step: Step) -> bool:
+        """Tell whether a path holds what a step wants, whatever its outcome: then `undo` takes it back."""
         if step.action in {"keep", "skip"}:
             return False
         return alike(self.context.applier.present(step.path), step.want)

@@ -154,6 +154,8 @@ class Saving:
             checkpoints=checkpoints,
             of=of,
         )
+        if self.context.catalogue.workspace(self.context.key) is None:
+            self.context.catalogue.add_workspace(self.context.row)
         self.context.catalogue.add_operation(operation)
         return operation
 

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import os
 
-from lastgood.actions import save as saving
 from lastgood.errors import Invalid, LastgoodError, NotFound
 from lastgood.model.event import Event
 from lastgood.ports.catalogue import Query
-from lastgood.transaction.saving import Draft
 from lastgood.view import View
-from lastgood.workspace.paths import inside, make_empty
+from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, pairs
+from lastgood.workspace.paths import inside, make_empty, scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -130,11 +129,17 @@ class Workspace:
         ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. An unchanged
         workspace makes no checkpoint unless something is said about it, or ``allow_empty``.
         """
+        from lastgood.actions.save import save
+        from lastgood.transaction.saving import Draft
+
         draft = Draft(
-            kind=kind, message=message, name=name, pinned=pin, metadata=dict(metadata or {}), **_given(actor)
+            kind=kind, message=message, name=name, pinned=pin, metadata=pairs(metadata), **_given(actor)
         )
+        check_draft(draft)
+        if budget is not None:
+            check_budget(budget)
         report = self._told(
-            "saved", lambda: saving.save(self._context, draft, allow_empty=allow_empty, budget=budget)
+            "saved", lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget)
         )
         self._upkeep.after_save(self._context)
         return report
@@ -151,6 +156,8 @@ class Workspace:
         all_workspaces: bool = False,
     ) -> tuple[Checkpoint, ...]:
         """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob."""
+        if limit is not None:
+            check_count(limit, least=0, what="the limit")
         query = Query(
             workspace_key=None if all_workspaces else self._context.key,
             limit=limit,
@@ -180,7 +187,8 @@ class Workspace:
         """Return the content of one file of a checkpoint (of a link, its target)."""
         from lastgood.actions.show import content
 
-        return content(self._context, self._view, self._view.resolve(ref), path=self._paths([path])[0])
+        wanted = inside(path, self._context.root)
+        return content(self._context, self._view, self._view.resolve(ref), path=wanted)
 
     def diff(
         self,
@@ -194,10 +202,11 @@ class Workspace:
         from lastgood.actions import diff
 
         before = self._view.resolve("@" if a is None else a)
-        scope = self._paths(paths)
+        chosen = self._paths(paths)
         if b is not None:
-            return diff.between(self._view, before, self._view.resolve(b), paths=scope, patch=patch)
-        return diff.with_workspace(self._context, self._view, before, paths=scope, patch=patch)
+            after = self._view.resolve(b)
+            return diff.between(self._context, self._view, before, after, paths=chosen, patch=patch)
+        return diff.with_workspace(self._context, self._view, before, paths=chosen, patch=patch)
 
     def plan_restore(
         self, ref: str, *, paths: Sequence[PathLike] = (), discard: bool = False, force: bool = False
@@ -211,7 +220,9 @@ class Workspace:
     def apply(self, plan: RestorePlan) -> RestoreReport:
         """Carry out a plan; `Conflict` if one of its own paths has changed since."""
         from lastgood.actions.restore import apply
+        from lastgood.model.plan import RestorePlan
 
+        expect(plan, RestorePlan, what="the plan")
         return self._told("restored", lambda: apply(self._context, self._view, plan))
 
     def restore(
@@ -283,6 +294,7 @@ class Workspace:
         """Name a checkpoint; of several that bear one name the newest counts."""
         from lastgood.actions.delete import rename
 
+        expect(name, str, what="the name")
         return rename(self._context, self._view.resolve(ref), name=name)
 
     def verify(self, ref: str | None = None, *, deep: bool = False, repair: bool = False) -> VerifyReport:
@@ -311,8 +323,10 @@ class Workspace:
     def maintain(self) -> tuple[str, ...]:
         """Apply limits, free bytes, consolidate and back up, unless another owner is at it."""
         from lastgood.actions.maintain import maintain
+        from lastgood.workspace.journals import is_interrupted_anywhere
 
-        return maintain(self._context)
+        store = self._context.store
+        return maintain(self._context, interrupted=lambda: is_interrupted_anywhere(store))
 
     def workspaces(self) -> tuple[WorkspaceSummary, ...]:
         """Return every workspace that the store knows."""
@@ -343,8 +357,7 @@ class Workspace:
     def _before(self, turns: int) -> Checkpoint:
         from lastgood.rules.history import before_turn
 
-        if turns < 1:
-            raise Invalid(f"cannot rewind {turns} turns", hint="give a number from 1 on")
+        check_count(turns, least=1, what="how many turns to rewind")
         line = self._view.find(Query(workspace_key=self._context.key, complete=True, guards=False))
         found = before_turn(line, turns=turns)
         if found is None:
@@ -358,12 +371,11 @@ class Workspace:
 
         if paths:
             raise Invalid("a restore aside writes the whole checkpoint", hint="leave the paths out")
-        directory = os.path.abspath(os.fsencode(to))
-        make_empty(directory)
+        directory = make_empty(to, store=self._context.store)
         return restore_aside(self._context, target, directory=directory, tree=self._view.tree(target))
 
     def _paths(self, paths: Sequence[PathLike]) -> tuple[bytes, ...]:
-        return tuple(inside(path, self._context.root) for path in paths)
+        return scope(paths, self._context.root)
 
     def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
         try:

@@ -7,8 +7,9 @@ import os
 from lastgood.actions import delete
 from lastgood.errors import Conflict, NotFound
 from lastgood.model.report import WorkspaceSummary
-from lastgood.names import printable, to_bytes
+from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.catalogue import Query
+from lastgood.workspace.paths import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def forget(context: Context, path: str) -> DeleteReport:
 
 
 def _row(context: Context, wanted: str) -> WorkspaceRow:
+    wanted = to_text(plain(wanted))
     full = os.path.realpath(wanted)
     for row in context.catalogue.workspaces():
         if wanted == row.key or full == row.path or os.path.abspath(wanted) == row.path:

@@ -14,6 +14,8 @@ from lastgood.errors import Unsafe
 from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.context import Context
 from lastgood.workspace.api import Workspace
+from lastgood.workspace.journals import JOURNAL
+from lastgood.workspace.paths import plain
 from lastgood.workspace.places import admit, find_root, store_path
 from lastgood.workspace.scanning import ScannerOfChoice
 from lastgood.workspace.shelf import Shelf
@@ -51,8 +53,8 @@ def open_workspace(
     store), `Unsupported` (a newer store), `Damaged`, `Storage`.
     """
     given = dict(os.environ) if environment is None else environment
-    directory = store_path(None if store is None else os.fsdecode(store), given)
-    wanted = None if path is None else os.fsdecode(path)
+    directory = store_path(None if store is None else to_text(plain(store)), given)
+    wanted = None if path is None else to_text(plain(path))
     chosen = settings
     if wanted is not None or not os.path.lexists(f"{directory}/format"):
         # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
@@ -117,7 +119,7 @@ class Composer:
             catalogue=self._catalogue,
             locks=FlockLocks(shelf.directory),
             clock=shelf.clock,
-            journal=FileJournal(cache + b"/restore.journal"),
+            journal=FileJournal(cache + b"/" + JOURNAL),
             scanner=ScannerOfChoice(lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)),
             applier_of=_applier,
             project=ReadOnlyGit(shelf.repository, search_path=self._search_path),

@@ -49,17 +49,18 @@ class Shelf:
     def place(self, catalogue: SqliteCatalogue, root: bytes) -> WorkspaceRow:
         """Return the row of a workspace: the one that is there, or one to be added (rule S19).
 
-        A workspace that was attached bears the key of the place where it was before.
+        A workspace that was attached bears the key of the place where it was before; it comes
+        before one of this place whose checkpoints were forgotten.
         """
         machine = self.machine()
         path = to_text(root)
         key = workspace_key(machine, root)
         row = catalogue.workspace(key)
-        if row is not None and row.path == path:
+        if row is not None and row.path == path and catalogue.latest_facts(key) is not None:
             return row
-        for known in catalogue.workspaces():
-            if known.path == path and known.machine == machine:
-                return known
+        here = [one for one in catalogue.workspaces() if one.path == path and one.machine == machine]
+        if here:
+            return next((one for one in here if catalogue.latest_facts(one.key) is not None), here[0])
         if row is not None:  # the place of a workspace that moved away; this one is another
             key = workspace_key(f"{machine} again {row.created_at}", root)
         return WorkspaceRow(key=key, path=path, machine=machine, created_at=self.clock.now())

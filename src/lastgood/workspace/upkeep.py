@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from lastgood.errors import Storage
 from lastgood.model.settings import PACKS_DUE
 
 TYPE_CHECKING = False
@@ -21,16 +22,35 @@ class Upkeep:
 
     def __init__(self, mode: Maintenance) -> None:
         self._mode = mode
+        self._child: int | None = None
 
     def after_save(self, context: Context) -> None:
         """Start maintenance where it is due and wanted; failing to start it harms nothing."""
         if self._mode == "off":
             return
-        if context.engine.packs() >= PACKS_DUE:
-            _start(os.fsdecode(context.root), os.fsdecode(context.store))
+        if self._is_running():
+            return
+        try:
+            due = context.engine.packs() >= PACKS_DUE
+        except Storage:
+            return  # what was saved is saved
+        if due:
+            self._child = _start(os.fsdecode(context.root), os.fsdecode(context.store))
+
+    def _is_running(self) -> bool:
+        """Tell whether the maintenance started last still runs; one that ended is let go."""
+        if self._child is None:
+            return False
+        try:
+            ended, _ = os.waitpid(self._child, os.WNOHANG)
+        except ChildProcessError:  # the caller collects all its children, or is a fork of ours
+            ended = self._child
+        if ended:
+            self._child = None
+        return self._child is not None
 
 
-def _start(root: str, store: str) -> None:
+def _start(root: str, store: str) -> int | None:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     program = (
         "import sys; sys.path.insert(0, sys.argv.pop(1)); from lastgood.cli.main import main; "
@@ -39,9 +59,11 @@ def _start(root: str, store: str) -> None:
     words = [sys.executable, "-I", "-c", program, package, "--store", store, "-C", root, "--allow-root"]
     silent = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+    if not sys.executable:  # a program that embeds Python
+        return None
     try:
-        os.posix_spawn(
+        return os.posix_spawn(
             sys.executable, [*words, "maintain", "--quiet"], environment, file_actions=silent, setsid=True
         )
     except OSError:
-        return
+        return None

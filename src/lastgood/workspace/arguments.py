@@ -1,0 +1,58 @@
+"""Values as callers give them: of the right type, or a `Usage` that says what was meant."""
+
+from __future__ import annotations
+
+from lastgood.errors import Usage
+from lastgood.model.checkpoint import Actor
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.transaction.saving import Draft
+
+_ACTORS = ("agent", "tool", "person", "lastgood", "unknown")
+
+
+def expect(value: object, *kinds: type, what: str) -> None:
+    """Refuse a value that is of none of some types."""
+    if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
+        wanted = " or ".join(kind.__name__ for kind in kinds)
+        raise Usage(f"{what} is {type(value).__name__}, not {wanted}", hint=f"give {what} as {wanted}")
+
+
+def pairs(metadata: Mapping[str, str] | None) -> Mapping[str, str]:
+    """Return metadata as a mapping of our own."""
+    try:
+        return {} if metadata is None else dict(metadata)
+    except (TypeError, ValueError):
+        raise Usage("the metadata are no pairs", hint="give a dict of texts") from None
+
+
+def check_draft(draft: Draft) -> None:
+    """Refuse what could be written into a checkpoint, but not read again."""
+    expect(draft.kind, str, what="the kind")
+    expect(draft.message, str, what="the message")
+    expect(draft.name, str, type(None), what="the name")
+    expect(draft.actor, Actor, what="the actor")
+    expect(draft.actor.name, str, type(None), what="the actor's name")
+    expect(draft.actor.call, str, type(None), what="the actor's call")
+    if draft.actor.type not in _ACTORS:
+        raise Usage(f"{draft.actor.type!r} is no type of actor", hint="types: " + ", ".join(_ACTORS))
+    for key, value in draft.metadata.items():
+        expect(key, str, what="a key of the metadata")
+        expect(value, str, what=f"the metadata {key!r}")
+
+
+def check_count(value: object, *, least: int, what: str) -> None:
+    """Refuse what is no whole number, or too small a one."""
+    expect(value, int, what=what)
+    if isinstance(value, int) and value < least:
+        raise Usage(f"{what} is {value}", hint=f"give a number from {least} on")
+
+
+def check_budget(value: object) -> None:
+    """Refuse what is no number of seconds."""
+    expect(value, int, float, what="the budget")
+    if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
+        raise Usage(f"the budget is {value}", hint="give a number of seconds")

@@ -1,0 +1,244 @@
+"""Nothing is overwritten or deleted of which no copy is kept (rules T2, T4)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import Conflict, Damaged, LastgoodError
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+
+def test_a_plan_is_refused_when_what_it_deletes_became_ignored(workspace: Workspace, project: Path) -> None:
+    """T2, T4: what a save leaves out by now is neither lost nor deleted."""
+    (project / "kept").write_text("kept")
+    saved = workspace.save("one").checkpoint
+    (project / "new").write_text("precious")
+    plan = workspace.plan_restore(saved.id)
+    (project / ".gitignore").write_text("new\n")
+
+    with pytest.raises(Conflict) as caught:
+        workspace.apply(plan)
+
+    assert caught.value.details["paths"] == ["new"]
+    assert (project / "new").read_text() == "precious"
+
+
+def test_a_restore_is_refused_when_the_store_cannot_give_back_what_it_overwrites(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """T2: a guard that names rotten bytes holds nothing; what a repair sets aside is stored again."""
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    precious = os.urandom(100_000)
+    (project / "file").write_bytes(precious)
+    workspace.save("two")
+    workspace.close()
+    pack = max(
+        (store / "objects.git" / "objects" / "pack").glob("*.pack"), key=lambda one: one.stat().st_size
+    )
+    content = bytearray(pack.read_bytes())
+    content[50_000] ^= 0xFF
+    pack.chmod(0o600)
+    pack.write_bytes(bytes(content))
+
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        with pytest.raises(Damaged, match="cannot hold"):
+            again.restore(first.id)
+        assert (project / "file").read_bytes() == precious
+        again.verify(repair=True)
+        again.restore(first.id)
+        again.undo()
+
+    assert (project / "file").read_bytes() == precious
+
+
+def test_a_damaged_store_does_not_bar_saving_once_it_is_repaired(
+    workspace: Workspace, project: Path, spoil: Callable[[], None], store: Path
+) -> None:
+    """K4, S14: what is there now is stored again, and can be had back."""
+    (project / "a").write_text("a")
+    (project / "b").write_text("b")
+    workspace.save("one")
+    workspace.close()
+    spoil()
+    with lastgood.open(project, store=store, maintenance="off", repair=True) as again:
+        assert not again.verify(repair=True).ok
+        (project / "a").write_text("changed")
+
+        again.status()
+        saved = again.save("two").checkpoint
+
+        assert again.verify(saved.id, deep=True).damaged == ()
+
+
+def test_an_unchanged_workspace_is_not_said_to_be_in_a_damaged_checkpoint(
+    workspace: Workspace, project: Path, spoil: Callable[[], None], store: Path
+) -> None:
+    """S10, S14: "unchanged since" names something that can be had back."""
+    (project / "a").write_text("a")
+    workspace.save("one")
+    workspace.close()
+    spoil()
+    with lastgood.open(project, store=store, maintenance="off", repair=True) as again:
+        again.verify(repair=True)
+
+        report = again.save("two")
+        (project / "b").write_text("b")
+        later = again.save("three")
+
+        assert report.checkpoint.damaged is None
+        for one in (report, later):
+            assert again.verify(one.checkpoint.id, deep=True).damaged == ()
+
+
+def test_a_save_stores_again_what_the_store_lost_without_notice(
+    workspace: Workspace, project: Path, spoil: Callable[[], None], store: Path
+) -> None:
+    """Invariant 4: also when the tree is the newest checkpoint's."""
+    (project / "a").write_text("a")
+    first = workspace.save("one").checkpoint
+    workspace.close()
+    for pack in (store / "objects.git" / "objects" / "pack").iterdir():
+        pack.unlink()
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        again._context.catalogue.set_generation("another")
+
+        report = again.save("two")
+        (project / "b").write_text("b")
+        later = again.save("three").checkpoint
+
+        assert report.checkpoint.id == first.id
+        assert again.verify(later.id, deep=True).damaged == ()
+
+
+def test_a_manual_save_is_not_left_to_a_guard(workspace: Workspace, project: Path) -> None:
+    """S10: a guard goes in a week, and `@` passes over it."""
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "file").write_text("two")
+    workspace.restore(first.id)
+    workspace.undo()
+
+    report = workspace.save("two")
+
+    assert report.created
+    assert workspace.get("@").id == report.checkpoint.id
+
+
+def test_a_repository_cloned_after_the_checkpoint_keeps_its_git_folder(
+    workspace: Workspace, project: Path, git: Callable[..., str]
+) -> None:
+    """T4: a nested `.git` is never deleted, and its directory stays."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+    nested = project / "nested"
+    nested.mkdir()
+    git(nested, "init", "-q")
+    (nested / "code").write_text("code")
+
+    workspace.restore(saved.id)
+
+    assert (nested / ".git" / "HEAD").exists()
+    assert not (nested / "code").exists()
+    workspace.undo()
+    assert (nested / "code").read_text() == "code"
+
+
+def test_a_git_file_of_a_submodule_stays(workspace: Workspace, project: Path) -> None:
+    """T4: a `.git` that is a file, too."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+    nested = project / "nested"
+    nested.mkdir()
+    (nested / ".git").write_text("gitdir: ../.git/modules/nested\n")
+    (nested / "code").write_text("code")
+
+    workspace.restore(saved.id)
+
+    assert (nested / ".git").read_text() == "gitdir: ../.git/modules/nested\n"
+
+
+def test_a_directory_of_ignored_files_is_not_replaced_by_a_file(workspace: Workspace, project: Path) -> None:
+    """T4 beats T3: a kind change that would lose ignored files is skipped and named."""
+    (project / "thing").write_text("file")
+    saved = workspace.save("one").checkpoint
+    (project / "thing").unlink()
+    (project / "thing").mkdir()
+    (project / "thing" / ".gitignore").write_text("secret\n")
+    (project / "thing" / "secret").write_text("secret")
+
+    report = workspace.restore(saved.id)
+
+    assert (project / "thing" / "secret").read_text() == "secret"
+    assert [os.fsdecode(one.path) for one in report.omissions] == ["thing"]
+
+
+def test_a_partial_checkpoint_takes_nothing_away(workspace: Workspace, project: Path) -> None:
+    """S9, T4: what it lacks are gaps, and gaps stay."""
+    (project / "deep").mkdir()
+    (project / "deep" / "file").write_text("file")
+    (project / "top").write_text("top")
+    saved = workspace.save("one", budget=0.0).checkpoint
+    assert saved.partial
+
+    workspace.restore(saved.id)
+
+    assert (project / "deep" / "file").read_text() == "file"
+    assert (project / "top").read_text() == "top"
+
+
+def test_a_restore_to_a_guard_brings_ignored_files_back(workspace: Workspace, project: Path) -> None:
+    """T2: a guard is a checkpoint like any other."""
+    (project / "build").write_text("captured")
+    saved = workspace.save("one").checkpoint
+    (project / "build").unlink()
+    (project / ".gitignore").write_text("build\n")
+    workspace.save("two")
+    (project / "build").write_text("ignored and precious")
+    guard = workspace.restore(saved.id).guard
+    assert guard is not None
+
+    workspace.restore(guard)
+
+    assert (project / "build").read_text() == "ignored and precious"
+
+
+def test_what_cannot_be_copied_is_lost_only_on_request(workspace: Workspace, project: Path) -> None:
+    """T2: the restore refuses and names it, unless told to discard."""
+    (project / "thing").write_text("file")
+    saved = workspace.save("one").checkpoint
+    (project / "thing").unlink()
+    os.mkfifo(project / "thing")
+
+    with pytest.raises(lastgood.Unsafe) as caught:
+        workspace.restore(saved.id)
+    assert caught.value.details["paths"] == ["thing"]
+    workspace.restore(saved.id, discard=True)
+
+    assert (project / "thing").read_text() == "file"
+
+
+def test_a_checkpoint_deleted_while_it_is_restored_is_restored(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """T15: the target's bytes stay while the plan is carried out."""
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "file").write_text("two")
+    workspace.save("two")
+    with lastgood.open(project, store=store, maintenance="off") as other:
+        other.delete(first.id)
+        other.maintain()
+        with pytest.raises(LastgoodError):
+            workspace.restore(first.id)
+
+    assert (project / "file").read_text() == "two"

@@ -1,0 +1,251 @@
+"""recover: an interrupted restore is finished or taken back, and nothing is lost (rule T7)."""
+
+from __future__ import annotations
+
+import shutil
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import Busy, Damaged, NotFound
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.workspace import Workspace
+
+    Kill = Callable[..., None]
+
+DAY = 24 * 3600 * 1_000_000_000
+
+
+@pytest.fixture
+def edited(workspace: Workspace, project: Path) -> Checkpoint:
+    """Save three files and a folder, then change them all."""
+    (project / "folder").mkdir(mode=0o755)
+    (project / "folder" / "inside").write_text("one")
+    for name in ("a", "b", "c"):
+        (project / name).write_text("one")
+    saved = workspace.save("one").checkpoint
+    shutil.rmtree(project / "folder")
+    for name in ("a", "b", "c"):
+        (project / name).write_text("two")
+    (project / "new").write_text("two")
+    return saved
+
+
+def texts(project: Path) -> dict[str, str]:
+    return {path.name: path.read_text() for path in project.iterdir() if path.is_file()}
+
+
+ONE = {"a": "one", "b": "one", "c": "one"}
+TWO = {"a": "two", "b": "two", "c": "two", "new": "two"}
+
+
+@pytest.mark.parametrize("at", range(4))
+def test_an_interrupted_restore_is_finished_with_its_modes(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, at: int
+) -> None:
+    """T7, T10: a folder of our own that has no final permissions yet is nobody else's change."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=at)
+
+    report = workspace.recover()
+
+    assert [one for one in report.outcomes if one.result in {"skipped", "failed"}] == []
+    assert texts(project) == ONE
+    assert (project / "folder").stat().st_mode & 0o777 == 0o755
+
+
+def test_an_interrupted_restore_that_was_finished_can_be_undone(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """T7, T8."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+    workspace.recover()
+
+    workspace.undo()
+
+    assert texts(project) == TWO
+    assert not (project / "folder").exists()
+
+
+def test_an_interrupted_restore_that_was_rolled_back_is_no_operation(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """T7, T8: there is nothing to undo."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+
+    workspace.recover(roll_back=True)
+
+    assert texts(project) == TWO
+    with pytest.raises(NotFound):
+        workspace.undo()
+
+
+def test_a_restore_killed_after_it_was_recorded_can_be_rolled_back(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """T7, T8: the operation that was recorded does not stand."""
+    killed(lambda: workspace.restore(edited.id), event="os.remove", path="restore.journal")
+    assert texts(project) == ONE
+
+    workspace.recover(roll_back=True)
+
+    assert texts(project) == TWO
+    with pytest.raises(NotFound):
+        workspace.undo()
+    workspace.redo()
+    assert texts(project) == ONE
+
+
+def test_an_undo_killed_after_it_was_recorded_can_be_rolled_back(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """T7, T8: the restore stands again, and can be undone."""
+    workspace.restore(edited.id)
+    killed(workspace.undo, event="os.remove", path="restore.journal")
+    assert texts(project) == TWO
+
+    workspace.recover(roll_back=True)
+    assert texts(project) == ONE
+    workspace.undo()
+
+    assert texts(project) == TWO
+
+
+@pytest.mark.parametrize("end", ["finished", "rolled back"])
+def test_an_interrupted_undo_is_settled_and_the_stack_fits(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, end: str
+) -> None:
+    """T7, T8: undo and redo go on as if nothing had happened."""
+    workspace.restore(edited.id)
+    killed(workspace.undo, event="os.rename", path=".lastgood-", at=1)
+    workspace.recover(roll_back=end == "rolled back")
+    assert texts(project) == (ONE if end == "rolled back" else TWO)
+
+    if end == "rolled back":
+        workspace.undo()
+    workspace.redo()
+    assert texts(project) == ONE
+    workspace.undo()
+
+    assert texts(project) == TWO
+
+
+def test_recovering_keeps_what_somebody_edited_in_between(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """T7: the path is named, and a copy of the edit is not even needed."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+    (project / "c").write_text("precious")
+
+    report = workspace.recover()
+
+    assert (project / "c").read_text() == "precious"
+    assert [one.path for one in report.outcomes if one.result == "skipped"] == [b"c"]
+    workspace.undo()
+    assert texts(project) == TWO | {"c": "precious"}
+
+
+def test_recovering_twice_is_harmless(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """T7."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+    killed(workspace.recover, event="os.remove", path="restore.journal")
+
+    workspace.recover()
+    workspace.recover()
+
+    assert texts(project) == ONE
+    workspace.undo()
+    assert texts(project) == TWO
+
+
+def test_a_workspace_moved_during_an_interrupted_restore_is_recovered_where_it_is(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, store: Path, tmp_path: Path
+) -> None:
+    """S19, T7: the journal goes with the workspace."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+    project.rename(tmp_path / "moved")
+    with lastgood.open(tmp_path / "moved", store=store, maintenance="off") as moved:
+        moved.attach(str(project))
+        with pytest.raises(Busy):
+            moved.save("too early")
+
+        moved.recover()
+
+        assert texts(tmp_path / "moved") == ONE
+
+
+def test_nothing_is_freed_while_a_restore_waits_to_be_finished(
+    project: Path, store: Path, killed: Kill, tmp_path: Path
+) -> None:
+    """T7, T15: guard and target are pinned, from another workspace's maintenance too."""
+    (tmp_path / "other").mkdir()
+    with (
+        lastgood.open(project, store=store, maintenance="off") as workspace,
+        lastgood.open(
+            tmp_path / "other", store=store, maintenance="off", clock=FakeClock(seed=1000)
+        ) as other,
+    ):
+        for name in ("a", "b", "c"):
+            (project / name).write_text("one")
+        saved = workspace.save("one").checkpoint
+        for name in ("a", "b", "c"):
+            (project / name).write_text("two")
+        killed(lambda: workspace.restore(saved.id), event="os.rename", path=".lastgood-", at=1)
+        (tmp_path / "other" / "file").write_text("other")
+        other.save("other")
+        other.forget(str(project))
+        later = FakeClock(start=time.time_ns() + 2 * DAY, seed=2000)
+        with lastgood.open(tmp_path / "other", store=store, maintenance="off", clock=later) as cleaner:
+            cleaner.maintain()
+
+        report = workspace.recover(roll_back=True)
+
+        assert [one for one in report.outcomes if one.result == "failed"] == []
+        assert texts(project) == {"a": "two", "b": "two", "c": "two"}
+
+
+def test_a_roll_back_leaves_what_somebody_put_into_a_restored_folder(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """T7, T4: a folder that is not ours alone any more stays."""
+    killed(lambda: workspace.restore(edited.id), event="os.remove", path="new")
+    flag = project / "folder" / "inside"
+    assert flag.exists()
+    (project / "folder" / "mine").write_text("mine")
+
+    workspace.recover(roll_back=True)
+
+    assert (project / "folder" / "mine").read_text() == "mine"
+
+
+def test_a_garbled_journal_is_named_and_set_aside(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, store: Path
+) -> None:
+    """T7, K4: there is a way out, and it loses nothing."""
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+    journal = next(store.glob("workspaces/*/restore.journal"))
+    journal.write_bytes(journal.read_bytes()[:-10])
+
+    with pytest.raises(Damaged, match="journal"):
+        workspace.save("blocked")
+    with pytest.raises(Damaged) as caught:
+        workspace.recover()
+    assert "verify --repair" in caught.value.hint
+    status = workspace.status()
+    assert status.state == "interrupted"
+    report = workspace.verify(repair=True)
+
+    assert any("journal" in text for text in report.repaired)
+    assert workspace.save("goes on").checkpoint is not None
+    guard = workspace.list(kind="guard")[0]
+    workspace.restore(guard.id)
+    assert {name: text for name, text in texts(project).items() if name in TWO} == TWO

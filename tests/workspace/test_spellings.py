@@ -1,0 +1,304 @@
+"""One workspace under many spellings; paths and values as callers give them (rules S19, K2)."""
+
+from __future__ import annotations
+
+import os
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import LastgoodError, NotFound, Unsafe
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+
+def test_a_symlinked_spelling_is_the_same_workspace(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """S19: one identity for one real path."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+    (tmp_path / "alias").symlink_to(project)
+
+    with lastgood.open(f"{tmp_path}/alias/", store=store, maintenance="off") as alias:
+        assert [one.id for one in alias.list()] == [saved.id]
+
+
+def test_a_path_may_be_given_by_another_spelling_of_the_workspace(
+    workspace: Workspace, project: Path, tmp_path: Path
+) -> None:
+    """S19."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+    (project / "file").write_text("two")
+    (tmp_path / "alias").symlink_to(project)
+
+    workspace.restore(saved.id, paths=[tmp_path / "alias" / "file"])
+
+    assert (project / "file").read_text() == "one"
+
+
+@pytest.mark.parametrize("spelling", ["src", "src/", "./src", "src/../src/.", "src//a"])
+def test_a_scope_may_be_spelled_freely(workspace: Workspace, project: Path, spelling: str) -> None:
+    """T3."""
+    (project / "src").mkdir()
+    (project / "src" / "a").write_text("one")
+    (project / "b").write_text("one")
+    saved = workspace.save("one").checkpoint
+    (project / "src" / "a").write_text("two")
+    (project / "b").write_text("two")
+
+    workspace.restore(saved.id, paths=[spelling])
+
+    assert (project / "src" / "a").read_text() == "one"
+    assert (project / "b").read_text() == "two"
+
+
+def test_a_dot_means_the_whole_workspace(workspace: Workspace, project: Path) -> None:
+    """T3."""
+    (project / "a").write_text("one")
+    saved = workspace.save("one").checkpoint
+    (project / "a").write_text("two")
+
+    workspace.restore(saved.id, paths=["."])
+
+    assert (project / "a").read_text() == "one"
+
+
+@pytest.mark.parametrize("paths", [[""], "a", b"a", [None], [3]])
+def test_a_malformed_scope_never_widens_a_restore(workspace: Workspace, project: Path, paths: object) -> None:
+    """K2 in spirit: an empty variable of a caller must not mean everything."""
+    (project / "a").write_text("one")
+    saved = workspace.save("one").checkpoint
+    (project / "a").write_text("two")
+
+    with pytest.raises(LastgoodError):
+        workspace.restore(saved.id, paths=paths)  # type: ignore[arg-type]
+
+    assert (project / "a").read_text() == "two"
+
+
+def test_a_path_that_is_not_utf8_can_be_named(workspace: Workspace, project: Path) -> None:
+    """S3: names of any bytes."""
+    odd = os.fsencode(project) + b"/odd\xff\n"
+    with open(odd, "wb") as file:
+        file.write(b"one")
+    saved = workspace.save("one").checkpoint
+    os.unlink(odd)
+
+    workspace.restore(saved.id, paths=[os.fsdecode(b"odd\xff\n")])
+
+    with open(odd, "rb") as file:
+        assert file.read() == b"one"
+
+
+def test_a_path_that_leads_out_is_refused(workspace: Workspace, project: Path) -> None:
+    """T12."""
+    (project / "a").write_text("one")
+    saved = workspace.save("one").checkpoint
+
+    with pytest.raises(Unsafe):
+        workspace.restore(saved.id, paths=["../a"])
+
+
+CALLS: dict[str, Callable[[Workspace], object]] = {
+    "message": lambda one: one.save(3),  # type: ignore[arg-type]
+    "message of bytes": lambda one: one.save(b"x"),  # type: ignore[arg-type]
+    "name": lambda one: one.save(name=3),  # type: ignore[arg-type]
+    "kind": lambda one: one.save(kind="bogus"),  # type: ignore[arg-type]
+    "kind of no text": lambda one: one.save(kind=[]),  # type: ignore[arg-type]
+    "metadata value": lambda one: one.save(metadata={"a": 1}),  # type: ignore[dict-item]
+    "metadata value of any kind": lambda one: one.save(metadata={"a": object()}),  # type: ignore[dict-item]
+    "metadata key": lambda one: one.save(metadata={1: "a"}),  # type: ignore[dict-item]
+    "metadata of no pairs": lambda one: one.save(metadata="abc"),  # type: ignore[arg-type]
+    "budget": lambda one: one.save(budget="2s"),  # type: ignore[arg-type]
+    "budget below zero": lambda one: one.save(budget=-1.0),
+    "budget that is no number": lambda one: one.save(budget=float("nan")),
+    "actor": lambda one: one.save(actor="me", allow_empty=True),  # type: ignore[arg-type]
+    "actor of an unknown type": lambda one: one.save(actor=lastgood.Actor(type="robot"), allow_empty=True),  # type: ignore[arg-type]
+    "reference": lambda one: one.restore(3),  # type: ignore[arg-type]
+    "reference of bytes": lambda one: one.restore(b"@"),  # type: ignore[arg-type]
+    "no reference": lambda one: one.restore(None),  # type: ignore[arg-type]
+    "deleted": lambda one: one.delete(3),  # type: ignore[arg-type]
+    "deleted many at once": lambda one: one.delete(["@"]),  # type: ignore[arg-type]
+    "plan": lambda one: one.apply("plan_1234"),  # type: ignore[arg-type]
+    "turns": lambda one: one.rewind("1"),  # type: ignore[arg-type]
+    "turns by halves": lambda one: one.rewind(1.5),  # type: ignore[arg-type]
+    "limit": lambda one: one.list(limit="3"),  # type: ignore[arg-type]
+    "limit below zero": lambda one: one.list(limit=-1),
+    "folder": lambda one: one.restore("@", to=3),  # type: ignore[arg-type]
+    "new name": lambda one: one.name("@", 3),  # type: ignore[arg-type]
+    "forgotten": lambda one: one.forget(3),  # type: ignore[arg-type]
+    "attached": lambda one: one.attach(3),  # type: ignore[arg-type]
+    "folder opened": lambda one: lastgood.open(3, store=one.store),  # type: ignore[arg-type]
+    "store opened": lambda one: lastgood.open(one.path, store=3),  # type: ignore[arg-type]
+    "store with a nul": lambda one: lastgood.open(one.path, store="a\0b"),
+    "folder with a nul": lambda one: lastgood.open("a\0b", store=one.store),
+}
+
+
+@pytest.mark.parametrize("what", list(CALLS))
+def test_a_wrong_value_is_a_typed_failure_and_changes_nothing(
+    workspace: Workspace, project: Path, what: str
+) -> None:
+    (project / "a").write_text("one")
+    workspace.save("one")
+    (project / "a").write_text("two")
+
+    with pytest.raises(LastgoodError):
+        CALLS[what](workspace)
+
+    assert (project / "a").read_text() == "two"
+    assert len(workspace.list()) == 1
+
+
+@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x\ny", "\u202e"])
+def test_any_text_may_be_a_message(workspace: Workspace, project: Path, text: str) -> None:
+    """S13: what was acknowledged can be read again."""
+    (project / "a").write_text("one")
+
+    saved = workspace.save(text, metadata={text: text}).checkpoint
+
+    assert workspace.get(saved.id) == saved
+    assert workspace.verify(deep=True).ok
+
+
+def test_a_workspace_that_was_closed_says_so(workspace: Workspace, project: Path) -> None:
+    workspace.close()
+
+    with pytest.raises(LastgoodError):
+        workspace.list()
+
+
+def test_an_observer_may_call_back_into_the_workspace(workspace: Workspace, project: Path) -> None:
+    """No lock is held when observers are told."""
+    (project / "a").write_text("one")
+    workspace.save("one")
+    seen: list[int] = []
+
+    def observer(event: lastgood.Event) -> None:
+        if event.type == "deleted":
+            workspace.undo()
+            seen.append(len(workspace.list()))
+
+    workspace.subscribe(observer)
+    workspace.delete("@")
+
+    assert seen == [1]
+
+
+def test_threads_may_share_a_workspace(workspace: Workspace, project: Path) -> None:
+    """S16: saves, readings and restores at once, and every checkpoint can be had back."""
+    for number in range(40):
+        (project / f"file{number}").write_text("0")
+    first = workspace.save("first").checkpoint
+    failures: list[BaseException] = []
+
+    def work(thread: int) -> None:
+        try:
+            for turn in range(5):
+                (project / f"file{thread}").write_text(f"{thread} {turn}")
+                workspace.save(f"{thread} {turn}")
+                workspace.read(first.id, f"file{thread}")
+                workspace.list()
+        except Exception as error:  # noqa: BLE001 - whatever it is, it is told below
+            failures.append(error)
+
+    threads = [threading.Thread(target=work, args=(number,)) for number in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert workspace.verify(deep=True).ok
+
+
+def test_two_workspaces_of_one_store_do_not_see_each_other(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """T13, T8."""
+    (tmp_path / "other").mkdir()
+    (tmp_path / "other" / "file").write_text("other")
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "file").write_text("two")
+    workspace.restore(first.id)
+    with lastgood.open(tmp_path / "other", store=store, maintenance="off") as other:
+        other.save("other")
+        assert len(other.list()) == 1
+        with pytest.raises(NotFound):
+            other.undo()
+
+
+def test_a_workspace_may_be_forgotten_from_one_that_was_never_saved(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """K8, T8: from anywhere, and undoable from there."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+    (tmp_path / "other").mkdir()
+    with lastgood.open(tmp_path / "other", store=store, maintenance="off") as other:
+        other.forget(str(project))
+        assert workspace.list() == ()
+
+        other.undo()
+
+    assert [one.id for one in workspace.list()] == [saved.id]
+
+
+def test_an_attached_workspace_is_restored_and_undone(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """S19, T13: its stack moves with it."""
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "file").write_text("two")
+    workspace.restore(first.id)
+    moved = tmp_path / "moved"
+    project.rename(moved)
+    with lastgood.open(moved, store=store, maintenance="off") as there:
+        there.attach(str(project))
+        there.undo()
+        assert (moved / "file").read_text() == "two"
+        there.restore(first.id)
+    with lastgood.open(moved, store=store, maintenance="off") as again:
+        assert len(again.list()) == 2
+
+
+def test_a_folder_whose_own_checkpoints_were_forgotten_can_be_attached(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """S19: as the refusal's hint says."""
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    moved = tmp_path / "moved"
+    project.rename(moved)
+    with lastgood.open(moved, store=store, maintenance="off") as there:
+        there.save("too early")
+        with pytest.raises(lastgood.Conflict):
+            there.attach(str(project))
+        there.forget(str(moved))
+
+        there.attach(str(project))
+
+        assert [one.id for one in there.list()] == [first.id]
+    with lastgood.open(moved, store=store, maintenance="off") as again:
+        assert [one.id for one in again.list()] == [first.id]
+
+
+def test_a_restore_aside_never_writes_into_the_store(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """T11, S18."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+
+    with pytest.raises(Unsafe):
+        workspace.restore(saved.id, to=store / "workspaces" / "aside")

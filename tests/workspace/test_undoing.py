@@ -1,0 +1,233 @@
+"""undo and redo: in order, whatever was done in between (rule T8)."""
+
+from __future__ import annotations
+
+import threading
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+DAY = 24 * 3600
+
+
+def test_redo_brings_the_last_undone_and_not_an_older_one(workspace: Workspace, project: Path) -> None:
+    """T8: a new restore ends the line of those undone before it."""
+    file = project / "file"
+    ids = []
+    for text in ("one", "two", "three"):
+        file.write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    workspace.restore(ids[0])
+    workspace.undo()
+    workspace.restore(ids[1])
+    workspace.undo()
+
+    workspace.redo()
+
+    assert file.read_text() == "two"
+    with pytest.raises(NotFound):
+        workspace.redo()
+
+
+def test_several_restores_are_undone_and_brought_again_in_order(workspace: Workspace, project: Path) -> None:
+    """T8: repeatedly, in order."""
+    file = project / "file"
+    ids = []
+    for text in ("one", "two", "three"):
+        file.write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    workspace.restore(ids[0])
+    workspace.restore(ids[1])
+
+    seen = []
+    for verb in (workspace.undo, workspace.undo, workspace.redo, workspace.redo, workspace.undo):
+        verb()
+        seen.append(file.read_text())
+
+    assert seen == ["one", "three", "one", "two", "one"]
+
+
+def test_restores_and_deletions_are_undone_in_order(workspace: Workspace, project: Path) -> None:
+    """T8: deletes are on the same stack, and saves between do not matter."""
+    file = project / "file"
+    file.write_text("one")
+    first = workspace.save("one").checkpoint
+    file.write_text("two")
+    second = workspace.save("two").checkpoint
+    workspace.restore(first.id)
+    (project / "other").write_text("other")
+    workspace.save("other")
+    workspace.delete(second.id)
+
+    workspace.undo()
+    assert workspace.get(second.id).id == second.id
+    assert file.read_text() == "one"
+    workspace.undo()
+
+    assert file.read_text() == "two"
+    assert (project / "other").read_text() == "other"
+
+
+def test_a_deletion_that_can_no_longer_be_undone_does_not_bar_the_way(project: Path, store: Path) -> None:
+    """T8, K3: after the grace time it is off the stack."""
+    clock = FakeClock()
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        file = project / "file"
+        file.write_text("one")
+        first = workspace.save("one").checkpoint
+        file.write_text("two")
+        second = workspace.save("two").checkpoint
+        file.write_text("three")
+        workspace.save("three")
+        workspace.restore(first.id)
+        workspace.delete(second.id)
+        clock.advance(DAY + DAY // 2)
+        workspace.maintain()
+
+        workspace.undo()
+
+        assert file.read_text() == "three"
+
+
+def test_a_redo_never_deletes_what_was_pinned_since(workspace: Workspace, project: Path) -> None:
+    """K1: pinned is for ever."""
+    (project / "file").write_text("one")
+    saved = workspace.save("one").checkpoint
+    workspace.delete(saved.id)
+    workspace.undo()
+    workspace.pin(saved.id)
+
+    with pytest.raises(Invalid, match="pinned"):
+        workspace.redo()
+
+    assert workspace.get(saved.id).pinned
+
+
+def test_a_deletion_of_nothing_is_refused(workspace: Workspace, project: Path) -> None:
+    """K2: and leaves nothing to undo."""
+    (project / "file").write_text("one")
+    workspace.save("one")
+
+    with pytest.raises(LastgoodError):
+        workspace.delete()
+
+    assert workspace.operations() == ()
+
+
+def test_two_undos_at_once_take_back_two_restores(workspace: Workspace, project: Path, store: Path) -> None:
+    """S16, T8: what is undone is decided when nobody else is at it."""
+    file = project / "file"
+    ids = []
+    for text in ("one", "two", "three"):
+        file.write_text(text)
+        ids.append(workspace.save(text).checkpoint.id)
+    workspace.restore(ids[0])
+    workspace.restore(ids[1])
+    failures: list[BaseException] = []
+
+    def undo() -> None:
+        try:
+            with lastgood.open(project, store=store, maintenance="off") as own:
+                own.undo()
+        except LastgoodError as error:
+            failures.append(error)
+
+    threads = [threading.Thread(target=undo) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert failures == []
+    assert file.read_text() == "three"
+
+
+def test_an_undo_of_what_was_freed_says_so(project: Path, store: Path) -> None:
+    """T8, K3: it is no damage when a deleted guard's bytes were freed."""
+    clock = FakeClock()
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        (project / "file").write_text("one")
+        first = workspace.save("one").checkpoint
+        (project / "file").write_text("two")
+        guard = workspace.restore(first.id).guard
+        assert guard is not None
+        workspace.delete(guard)
+        clock.advance(2 * DAY)
+        workspace.maintain()
+
+        with pytest.raises(NotFound, match="freed"):
+            workspace.undo()
+
+        assert (project / "file").read_text() == "one"
+
+
+def test_an_undo_passes_over_paths_that_are_right_already(workspace: Workspace, project: Path) -> None:
+    """T8: what somebody has put back by hand is no conflict."""
+    for name in ("a", "b"):
+        (project / name).write_text("one")
+    first = workspace.save("one").checkpoint
+    for name in ("a", "b"):
+        (project / name).write_text("two")
+    workspace.restore(first.id)
+    (project / "a").write_text("two")
+
+    workspace.undo()
+
+    assert [(project / name).read_text() for name in ("a", "b")] == ["two", "two"]
+
+
+def test_an_undo_of_some_paths_leaves_the_others(workspace: Workspace, project: Path) -> None:
+    """T8, T11: a restore of paths is undone as far as it went."""
+    (project / "src").mkdir()
+    for name in ("src/a", "b"):
+        (project / name).write_text("one")
+    first = workspace.save("one").checkpoint
+    for name in ("src/a", "b"):
+        (project / name).write_text("two")
+    workspace.restore(first.id, paths=["src/"])
+    (project / "b").write_text("three")
+
+    workspace.undo()
+
+    assert (project / "src" / "a").read_text() == "two"
+    assert (project / "b").read_text() == "three"
+
+
+def test_an_undo_keeps_a_file_over_the_cap(project: Path, store: Path) -> None:
+    """T2, T8: over the cap, and yet nothing is lost."""
+    capture = lastgood.Settings().capture.replace(max_file_size=1000)
+    settings = lastgood.Settings(capture=capture)
+    with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        (project / "file").write_text("small")
+        first = workspace.save("one").checkpoint
+        (project / "file").write_text("large" * 1000)
+        workspace.restore(first.id)
+        assert (project / "file").read_text() == "small"
+
+        workspace.undo()
+
+        assert (project / "file").read_text() == "large" * 1000
+
+
+def test_an_undo_refuses_a_new_file_in_a_place_it_would_write(workspace: Workspace, project: Path) -> None:
+    """T8: also where the restore had deleted something."""
+    (project / "keep").write_text("keep")
+    first = workspace.save("one").checkpoint
+    (project / "new").write_text("new")
+    workspace.restore(first.id)
+    assert not (project / "new").exists()
+    (project / "new").write_text("newer")
+
+    with pytest.raises(Conflict) as caught:
+        workspace.undo()
+
+    assert caught.value.details["paths"] == ["new"]
