@@ -231,3 +231,23 @@ def test_an_undo_refuses_a_new_file_in_a_place_it_would_write(workspace: Workspa
         workspace.undo()
 
     assert caught.value.details["paths"] == ["new"]
+
+
+def test_an_undo_that_took_nothing_back_can_be_tried_again(workspace: Workspace, project: Path) -> None:
+    """T8, T10: what failed as a whole was not done."""
+    (project / "thing").write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "thing").write_text("two")
+    workspace.restore(first.id)
+    (project / "thing").unlink()
+    (project / "thing").mkdir()
+    (project / "thing" / "inside").write_text("precious")
+
+    report = workspace.undo(force=True)
+    assert [one.result for one in report.outcomes] == ["failed"]
+    assert (project / "thing" / "inside").read_text() == "precious"
+    (project / "thing").rename(project / "elsewhere")
+    (project / "thing").write_text("one")
+    workspace.undo()
+
+    assert (project / "thing").read_text() == "two"

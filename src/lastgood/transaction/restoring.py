@@ -66,7 +66,8 @@ class Restoring(Saving):
                 steps=done,
                 of=journal.of,
             )
-        if journal.of is not None:
+        # An undo of which nothing succeeded can be tried again.
+        if journal.of is not None and (done or journal.plan.empty):
             catalogue.set_undone(journal.of, undone=journal.type == "undo")
         self.context.journal.close()
 
