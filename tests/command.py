@@ -8,6 +8,7 @@ import pty
 import select
 import subprocess
 import sys
+import termios
 import time
 from typing import TYPE_CHECKING, Any
 
@@ -68,6 +69,7 @@ class Command:
         """Run it on a terminal (80 columns), with a person's answers typed one after the other."""
         pid, terminal = pty.fork()
         if pid == 0:
+            termios.tcsetwinsize(0, (24, 80))
             os.chdir(self.project)
             environment = self.environment | {"TERM": "xterm", "COLUMNS": "80"}
             os.execve(sys.executable, [sys.executable, COMMAND, *words], environment)

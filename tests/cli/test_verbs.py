@@ -368,3 +368,18 @@ def test_a_message_that_is_not_utf_8_is_kept_readable(kept: Command) -> None:
 def test_bad_numbers_are_usage_errors(kept: Command, words: tuple[str, ...]) -> None:
     """Rule K2."""
     kept(*words, expect=2)
+
+
+def test_on_a_narrow_terminal_a_list_keeps_within_it(kept: Command) -> None:
+    kept("save", "a message that goes on and on, well past the width of any terminal", "--allow-empty")
+    listed = kept.terminal("list", "--limit", "20").out.replace("\x1b[1m", "").replace("\x1b[0m", "")
+    assert max(map(len, listed.splitlines())) <= 80
+    assert "Kind" in listed
+    assert "Gaps" not in listed
+    picked = kept.terminal("restore", answers="\n", expect=130).out
+    assert max(len(line) for line in picked.splitlines() if "ckpt_" in line) <= 80
+
+
+def test_help_keeps_within_a_terminal(kept: Command) -> None:
+    for words in (("help",), ("help", "save"), ("help", "restore"), ("help", "diff"), ("help", "workspace")):
+        assert max(map(len, kept.terminal(*words).out.splitlines())) <= 80 + len("\x1b[1m\x1b[0m")

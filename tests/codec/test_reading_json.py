@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 
 import pytest
 from hypothesis import given
@@ -23,6 +25,28 @@ def test_an_object_is_read_as_json_does(value: dict[str, object], end: str) -> N
     assert loads(text, what="it") == loads(text.encode(), what="it") == json.loads(text)
     assert loads(" " + text, what="it") == json.loads(text)
     assert loads(dumps(value), what="it") == value
+
+
+def test_what_is_wrong_is_told_also_before_the_library_was_ever_loaded() -> None:
+    program = """
+import sys
+from lastgood.codec.canonical import loads
+from lastgood.errors import Damaged
+assert loads('{"a":[1,{}]}', what="it") == {"a": [1, {}]}
+assert "json" not in sys.modules
+for text in ("{", '{"a":01}', "[1,", '{"a":"x', "tru"):
+    for module in [name for name in sys.modules if name.startswith("json")]:
+        del sys.modules[module]
+    try:
+        loads(text, what="it")
+    except Damaged:
+        continue
+    sys.exit(text)
+"""
+    done = subprocess.run(
+        [sys.executable, "-S", "-c", program], env={"PYTHONPATH": ":".join(sys.path)}, check=False
+    )
+    assert done.returncode == 0
 
 
 @pytest.mark.parametrize(

@@ -114,10 +114,11 @@ def show_overview(console: Console) -> int:
         console.line()
         console.line(console.styled(heading, "bold"))
         rows = [(f"  {known[name].name}", known[name].says) for name in names]
-        for line in pairs([(f"{name:12}", says) for name, says in rows]):
+        for line in pairs([(f"{name:12}", says) for name, says in rows], limit=console.columns()):
             console.line(line)
     console.line()
-    console.line("Start with `lastgood save`, look with `lastgood list`, go back with `lastgood restore @`.")
+    console.line("Start with `lastgood save`, look with `lastgood list`, and go back with")
+    console.line("`lastgood restore @`.")
     console.line("More: lastgood help VERB, lastgood help refs, lastgood help exit-codes")
     return 0
 
@@ -150,7 +151,7 @@ def _section(heading: str, rows: list[tuple[str, str]], console: Console) -> Non
         return
     console.line()
     console.line(console.styled(heading, "bold"))
-    for line in pairs([(f"  {left}", right) for left, right in rows]):
+    for line in pairs([(f"  {left}", right) for left, right in rows], limit=console.columns()):
         console.line(line)
 
 

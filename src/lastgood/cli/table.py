@@ -44,8 +44,9 @@ VERBS: tuple[Verb, ...] = (
         name="save",
         says="make a checkpoint",
         about=(
-            "Keeps every file of the workspace that is not ignored. When it returns, the checkpoint\n"
-            "survives a power cut. If nothing has changed, none is made and the last one is named."
+            "Keeps every file of the workspace that is not ignored. When it returns, the\n"
+            "checkpoint survives a power cut. If nothing has changed, none is made and the\n"
+            "last one is named."
         ),
         spellings=("create",),
         arguments=(Argument(name="MESSAGE", required=False),),
@@ -99,8 +100,9 @@ VERBS: tuple[Verb, ...] = (
         name="diff",
         says="compare checkpoints, or one with the workspace",
         about=(
-            "Without a REF: the latest checkpoint against the workspace. With one: that checkpoint\n"
-            "against the workspace. With two: the first against the second. `git apply` takes the patch."
+            "Without a REF: the latest checkpoint against the workspace. With one: that\n"
+            "checkpoint against the workspace. With two: the first against the second.\n"
+            "`git apply` takes the patch."
         ),
         arguments=(
             Argument(name="A", form="ref", required=False),
@@ -128,10 +130,10 @@ VERBS: tuple[Verb, ...] = (
         name="restore",
         says="bring back a checkpoint, whole or some paths",
         about=(
-            "First keeps the present state in a guard checkpoint, so that `lastgood undo` takes the\n"
-            "restore back. Ignored files and files that no checkpoint holds are left alone. HEAD,\n"
-            "branches and the index of a git repository stay as they are. On a terminal it shows the\n"
-            "plan and asks; elsewhere it needs --yes or --plan ID."
+            "First keeps the present state in a guard checkpoint, so that `lastgood undo`\n"
+            "takes the restore back. Ignored files and files that no checkpoint holds are\n"
+            "left alone. HEAD, branches and the index of a git repository stay as they are.\n"
+            "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID."
         ),
         spellings=("rollback",),
         arguments=(Argument(name="REF", form="ref", required=False),),
@@ -239,8 +241,8 @@ VERBS: tuple[Verb, ...] = (
         name="workspace",
         says="list the workspaces of the store, attach a moved one, forget one",
         about=(
-            "list         every folder with checkpoints, also those that are not there now\n"
-            "attach OLD   the checkpoints of OLD belong to this workspace from now on (it was moved)\n"
+            "list         every folder with checkpoints, also those not there now\n"
+            "attach OLD   this workspace was moved here from OLD: take its checkpoints over\n"
             "forget PATH  delete all checkpoints of a folder, after showing them"
         ),
         arguments=(

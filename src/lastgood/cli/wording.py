@@ -96,3 +96,18 @@ def shortened(text: str, limit: int) -> str:
 def padded(text: str, columns: int) -> str:
     """Return a text filled up to a number of columns."""
     return text + " " * (columns - width(text))
+
+
+def wrapped(text: str, limit: int | None) -> list[str]:
+    """Return a text as lines of at most so many columns, broken at spaces; a long word stays whole."""
+    if limit is None or width(text) <= limit:
+        return [text]
+    lines: list[str] = []
+    line = ""
+    for word in text.split(" "):
+        longer = f"{line} {word}" if line else word
+        if line and width(longer) > limit:
+            lines.append(line)
+            longer = word
+        line = longer
+    return [*lines, line]

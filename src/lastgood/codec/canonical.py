@@ -108,7 +108,7 @@ def _read(text: bytes | str) -> object:
     content = text.decode("utf-8") if isinstance(text, bytes) else text
     try:
         value, end = _scan(content, 0)
-    except StopIteration:
+    except (StopIteration, SystemError):  # CPython 3.11: faults have no name while `json` is not loaded
         end = 0
     if content[end:].strip(" \t\r\n") or not end:
         import json  # lazily: for what begins with spaces, and to say what is wrong

@@ -6,7 +6,7 @@ import os
 
 from lastgood.cli.columns import table
 from lastgood.cli.opening import open_for
-from lastgood.cli.wording import size, span
+from lastgood.cli.wording import size, span, wrapped
 from lastgood.codec.report import document, folder_value, text_value
 from lastgood.names import printable
 from lastgood.rules.configuration import KEYS
@@ -32,8 +32,10 @@ def carry_out(call: Call, console: Console) -> int:
     for line in table(rows, flexible=2, limit=console.columns()):
         console.line(line)
     console.line()
-    console.line("Left out of every checkpoint, unless named in capture.built_in_off (.git always):")
-    console.line("  " + " ".join((".git", *found.settings.capture.built_in)))
+    console.line("Left out of every checkpoint (capture.built_in_off switches any but .git off):")
+    room = console.columns()
+    for line in wrapped(" ".join((".git", *found.settings.capture.built_in)), room and room - 2):
+        console.line("  " + line)
     mine = user_configuration_path(os.environ)
     if mine is not None:
         console.note(f"\nyour own settings go into {printable(mine)}")

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
 _NAME = 1
+# On a narrow terminal these go when they say nothing: phase, gaps, good.
+_OPTIONAL = (4, 6, 7)
 _NAME_LIMIT = 72
 _GOOD = {True: "yes", False: "no", None: "-"}
 
@@ -53,13 +55,16 @@ def carry_out(call: Call, console: Console) -> int:
     return 0
 
 
-def lines(checkpoints: Sequence[Checkpoint], console: Console, *, everywhere: bool = False) -> list[str]:
-    """Return checkpoints as a table with its header."""
+def lines(
+    checkpoints: Sequence[Checkpoint], console: Console, *, everywhere: bool = False, indent: int = 0
+) -> list[str]:
+    """Return checkpoints as a table with its header, to be indented by some columns."""
+    room = console.columns()
     rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
     for one in checkpoints:
         row = _row(one)
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
-    shown = table(rows, flexible=_NAME, limit=console.columns())
+    shown = table(rows, flexible=_NAME, limit=room and room - indent, optional=_OPTIONAL)
     return [console.styled(shown[0], "bold"), *shown[1:]]
 
 

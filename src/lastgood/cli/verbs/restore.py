@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lastgood.workspace import Workspace
 
 _OFFERED = 15
+_INDENT = 5
 
 
 def carry_out(call: Call, console: Console) -> int:
@@ -39,10 +40,10 @@ def _picked(console: Console, workspace: Workspace) -> Checkpoint | None:
     offered = [one for one in workspace.list(limit=_OFFERED) if one.kind != "guard" or one.name]
     if not offered:
         raise NotFound("there is no checkpoint yet", hint="make the first: lastgood save")
-    header, *rows = lines(offered, console)
-    console.warn(f"     {header}")
+    header, *rows = lines(offered, console, indent=_INDENT)
+    console.warn(f"{'':{_INDENT}}{header}")
     for number, row in enumerate(rows, 1):
-        console.warn(f"{number:3}  {row}")
+        console.warn(f"{number:{_INDENT - 2}}  {row}")
     answer = console.ask("Which one? A number or a REF, nothing to leave: ")
     if not answer:
         return None

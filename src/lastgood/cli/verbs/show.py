@@ -35,7 +35,7 @@ def carry_out(call: Call, console: Console) -> int:
             document["stat"] = diff_document(changed)["files"]
         console.document(document)
         return 0
-    for line in pairs(_facts(checkpoint)):
+    for line in pairs(_facts(checkpoint), limit=console.columns()):
         console.line(line)
     if changed is not None:
         _tell_all(stat_lines(changed.files), console)
