@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
+from lastgood.adapters.apply.applier import DescriptorApplier
 from lastgood.errors import Conflict, Damaged, LastgoodError
 
 if TYPE_CHECKING:
@@ -225,6 +227,32 @@ def test_what_cannot_be_copied_is_lost_only_on_request(workspace: Workspace, pro
     workspace.restore(saved.id, discard=True)
 
     assert (project / "thing").read_text() == "file"
+
+
+def test_a_path_that_changes_its_kind_all_the_time_can_be_looked_at(project: Path) -> None:
+    """T12: whoever swaps links in while a restore looks gets no failure out of it that is not ours."""
+    applier = DescriptorApplier(os.fsencode(project))
+    place, link = project / "place", project / "link"
+    place.mkdir()
+    link.symlink_to("nowhere")
+    done = threading.Event()
+
+    def swap() -> None:
+        while not done.is_set():
+            place.rename(project / "aside")
+            link.rename(place)
+            place.rename(link)
+            (project / "aside").rename(place)
+
+    racer = threading.Thread(target=swap)
+    racer.start()
+    try:
+        kinds = {None if (seen := applier.present(b"place")) is None else seen.kind for _ in range(5000)}
+    finally:
+        done.set()
+        racer.join()
+
+    assert kinds <= {None, "file", "link", "directory"}
 
 
 def test_a_checkpoint_deleted_while_it_is_restored_is_restored(

@@ -40,9 +40,17 @@ def entry_at(name: bytes, directory: int) -> Entry | None:
     if stat.S_ISDIR(found.st_mode):
         return Entry(name=name, kind=DIRECTORY, mode=stat.S_IMODE(found.st_mode), oid=b"")
     if stat.S_ISLNK(found.st_mode):
-        return Entry(name=name, kind=LINK, mode=0, oid=blob_id(os.readlink(name, dir_fd=directory)))
+        return _link_at(name, directory)
     oid = _file_id(name, directory) if stat.S_ISREG(found.st_mode) else b""
     return Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)
+
+
+def _link_at(name: bytes, directory: int) -> Entry:
+    try:
+        target = os.readlink(name, dir_fd=directory)
+    except OSError:  # it became something else meanwhile: it will not hold still
+        return Entry(name=name, kind=FILE, mode=0, oid=b"")
+    return Entry(name=name, kind=LINK, mode=0, oid=blob_id(target))
 
 
 def content_at(name: bytes, directory: int, entry: Entry) -> bytes | None:
