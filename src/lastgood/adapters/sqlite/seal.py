@@ -71,10 +71,10 @@ def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
     """
     (name, _), number = SEALED[table], _NUMBERS[table]
     statement = (
-        f"SELECT 1 FROM {table} WHERE {number} = (SELECT {number} FROM {table} WHERE {name} = ?1)"  # noqa: S608 - names above
-        f" AND ({name} <> ?1 OR {broken_seal(table)})"
+        f"SELECT 1 FROM {table} WHERE {number} = (SELECT {number} FROM {table} WHERE {name} = :key)"  # noqa: S608 - names above
+        f" AND ({name} <> :key OR {broken_seal(table)})"
     )
-    return connection.execute(statement, (key,)).fetchone() is not None
+    return connection.execute(statement, {"key": key}).fetchone() is not None
 
 
 def broken_rows(connection: sqlite3.Connection) -> list[str]:
