@@ -19,7 +19,7 @@ from marshal import dumps, loads
 
 from lastgood.adapters.clock import SystemClock
 from lastgood.adapters.git.engine import GitEngine
-from lastgood.adapters.scan.remote import ANSWER, LENGTH_BYTES
+from lastgood.adapters.scan.remote import ANSWER, LENGTH_BYTES, NOT_WRITTEN
 from lastgood.adapters.scan.scanner import WorkspaceScanner
 from lastgood.adapters.scan.wire import plain_scan, request_of
 from lastgood.errors import LastgoodError
@@ -38,11 +38,19 @@ def main() -> None:
         answer = _scan(question)
     except LastgoodError as error:
         answer = {"error": _plain(error)}
-    os.ftruncate(1, 0)
-    rest = memoryview(ANSWER + dumps(answer))
-    while rest:
-        rest = rest[os.write(1, rest) :]
-    os._exit(0)
+    os._exit(_tell(ANSWER + dumps(answer)))
+
+
+def _tell(answer: bytes) -> int:
+    """Write the answer and return the exit status."""
+    rest = memoryview(answer)
+    try:
+        os.ftruncate(1, 0)
+        while rest:
+            rest = rest[os.write(1, rest) :]
+    except OSError:
+        return NOT_WRITTEN
+    return 0
 
 
 def _scan(question: dict[str, Any]) -> dict[str, object]:

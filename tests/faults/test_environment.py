@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import shutil
 import socket
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
 import pytest
@@ -262,3 +264,26 @@ def test_no_git_on_the_path_stops_no_save_and_no_restore(bench: Bench) -> None:
     assert (bench.workspace / "file").read_text() == "1"
     for verb in (("undo",), ("verify",), ("status",), ("list",), ("diff", saved)):
         assert bench(*verb, variables=nothing).code == 0, verb
+
+
+def test_a_full_disk_is_told_as_such_beside_other_threads_too(bench: Bench, small_disk: Path) -> None:
+    over = threading.Event()
+    threading.Thread(target=over.wait, daemon=True).start()
+    for number in range(2000):  # the answer of a scan in a process of its own tells of each
+        (bench.workspace / f"file-{number}").write_text("x")
+    try:
+        with lastgood.open(bench.workspace, store=small_disk / "store", maintenance="off") as workspace:
+            workspace.save("one")
+            filler = small_disk / "filler"
+            for room in (0, 4096, 16384, 65536, 131072):
+                filler.unlink(missing_ok=True)
+                (bench.workspace / "file-0").write_text(str(room))
+                free = os.statvfs(small_disk)
+                filler.write_bytes(bytes(max(0, free.f_bavail * free.f_frsize - room)))
+                with contextlib.suppress(Storage):
+                    workspace.save("with little room")
+            filler.unlink()
+            assert workspace.save("room again", allow_empty=True).created
+            assert workspace.verify().ok
+    finally:
+        over.set()

@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 LENGTH_BYTES = 8
 ANSWER = b"lastgood scan answer\n"
+# The exit status of a process that could not write its answer down.
+NOT_WRITTEN = 74
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.helper import main; main()"
 # Isolated from environment, user and folder; without site; leaving no bytecode behind.
 _OPTIONS = (b"-I", b"-S", b"-B", b"-c")
@@ -114,9 +116,7 @@ class RemoteScanner:
         try:
             sheet = _nameless_file(self._cache)
         except OSError as error:
-            raise Storage(
-                f"the scan's answer has nowhere to go: {error.strerror}", hint="free space, or mend the disk"
-            ) from error
+            raise _no_room(error.strerror) from error
         try:
             status = self._run(question, sheet=sheet)
             said = os.pread(sheet, os.fstat(sheet).st_size, 0)
@@ -124,7 +124,9 @@ class RemoteScanner:
             os.close(sheet)
         if status == _NOT_STARTED:
             return None
-        if not said.startswith(ANSWER):
+        if status == NOT_WRITTEN:
+            raise _no_room("the disk is full or failing")
+        if status or not said.startswith(ANSWER):
             raise Internal(
                 "the process that scans the workspace broke down",
                 hint="report this; in a process without other threads the scan runs without it",
@@ -156,6 +158,10 @@ class RemoteScanner:
             return _converse(child, question, sending)
         finally:
             os.close(sending)
+
+
+def _no_room(reason: str | None) -> Storage:
+    return Storage(f"the scan's answer has nowhere to go: {reason}", hint="free space, or mend the disk")
 
 
 def _converse(child: int, question: bytes, sending: int) -> int:
