@@ -265,6 +265,12 @@ def test_every_source_starts_with_a_docstring_and_postponed_annotations() -> Non
     assert bare == []
 
 
+def test_no_two_test_files_share_a_name() -> None:
+    """Test folders are no packages, so pytest would import one for the other."""
+    names = [os.path.basename(path) for path in sources(HERE) if os.path.basename(path) != "conftest.py"]
+    assert {name for name in names if names.count(name) > 1} == set()
+
+
 def test_nothing_is_left_for_later() -> None:
     marks = re.compile(r"\b(TODO|FIXME|XXX|HACK)\b|raise NotImplementedError")
     # A suite that others inherit has to leave one thing to them: the engine.
