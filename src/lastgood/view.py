@@ -89,9 +89,9 @@ class View:
         named = self._first(Query(workspace_key=self._key, called=wish.text, limit=1))
         if named is not None or wish.digits is None:
             return named
+        # Only a whole id leads into another workspace: a few digits could hit a stranger's by chance.
         matches = self._catalogue.with_prefix(wish.digits)
-        own = [one for one in matches if one.manifest.workspace_key == self._key]
-        candidates = own or list(matches)
+        candidates = [one for one in matches if one.manifest.workspace_key == self._key]
         if len(candidates) > 1:
             raise Ambiguous(
                 f"{wish.text!r} fits {len(candidates)} checkpoints: "

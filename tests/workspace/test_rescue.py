@@ -10,6 +10,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Conflict, Invalid, NotFound, Unsafe
+from lastgood.model.settings import CaptureSettings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -395,3 +396,14 @@ def test_observers_are_told_and_cannot_harm(workspace: Workspace, furnished: Pat
     workspace.undo()
 
     assert told == ["saved", "restored", "undone"]
+
+
+def test_a_large_file_that_goes_on_growing_is_no_change(project: Path, store: Path) -> None:
+    """S10: the gap is the same one."""
+    settings = lastgood.Settings(capture=CaptureSettings(max_file_size=10))
+    with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        (project / "log").write_text("x" * 100)
+        workspace.save("one")
+        (project / "log").write_text("x" * 200)
+
+        assert not workspace.save("two").created

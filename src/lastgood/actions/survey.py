@@ -14,6 +14,7 @@ from lastgood.view import Files, ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterable
     from types import TracebackType
     from typing import Self
 
@@ -118,7 +119,9 @@ class Survey:
         result = self.scan.result
         if facts is None or facts.partial or result.partial or _tree(facts) != result.tree:
             return None
-        if facts.gaps != encode_gaps(result.gaps):
+        if facts.gaps != encode_gaps(result.gaps) and _places(decode_gaps(facts.gaps)) != _places(
+            result.gaps
+        ):
             return None
         found = self.context.catalogue.get(facts.id)
         return None if found is None or found.damaged is not None else found
@@ -137,8 +140,13 @@ class Survey:
         gaps = self.scan.result.gaps
         if not gaps or newest is None:
             return gaps
-        known = {(gap.path, gap.reason) for gap in decode_gaps(newest.gaps)}
+        known = _places(decode_gaps(newest.gaps))
         return tuple(gap for gap in gaps if (gap.path, gap.reason) not in known)
+
+
+def _places(gaps: Iterable[Gap]) -> set[tuple[bytes, str]]:
+    """Return what makes gaps the same: that a large file grows is no change (rule S10)."""
+    return {(gap.path, gap.reason) for gap in gaps}
 
 
 def _tree(facts: CheckpointFacts) -> TreeId:
