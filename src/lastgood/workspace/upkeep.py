@@ -53,7 +53,8 @@ class Upkeep:
 def _start(root: str, store: str) -> int | None:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     program = (
-        "import sys; sys.path.insert(0, sys.argv.pop(1)); from lastgood.cli.main import main; "
+        "import os, sys; os.nice(10); sys.path.insert(0, sys.argv.pop(1)); "
+        "from lastgood.cli.main import main; "
         "raise SystemExit(main(sys.argv[1:]))"
     )
     words = [sys.executable, "-I", "-c", program, package, "--store", store, "-C", root, "--allow-root"]

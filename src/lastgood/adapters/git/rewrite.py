@@ -22,6 +22,9 @@ if TYPE_CHECKING:
 DERIVED_SUFFIXES = (b".rev", b".bitmap", b".mtimes")
 _DERIVED = (b"/objects/pack/multi-pack-index", b"/objects/info/commit-graph", b"/objects/info/packs")
 _NAME_BYTES = 64
+# Up to here git looks for deltas among all objects anew (a third smaller, a few seconds, nobody waits);
+# in a larger store it keeps those that it found before.
+_AFRESH_BYTES = 64 << 20
 
 
 def write_pack(layout: Layout, git: Git, *, names: Mapping[bytes, bytes]) -> bytes:
@@ -41,6 +44,11 @@ def write_pack(layout: Layout, git: Git, *, names: Mapping[bytes, bytes]) -> byt
         folder.discard()
 
 
+def _size(layout: Layout) -> int:
+    with os.scandir(layout.packs) as found:
+        return sum(entry.stat().st_size for entry in found)
+
+
 def _write_pack(layout: Layout, git: Git, *, folder: TemporaryFolder, names: Mapping[bytes, bytes]) -> bytes:
     path = folder.path + b"/new.pack"
     output = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
@@ -49,7 +57,9 @@ def _write_pack(layout: Layout, git: Git, *, folder: TemporaryFolder, names: Map
             b"%b %b\n" % (oid.hex().encode(), name[-_NAME_BYTES:].replace(b"\n", b" "))
             for oid, name in names.items()
         )
-        git.run((b"pack-objects", b"-q", b"--delta-base-offset", b"--stdout"), feed=lines, output=output)
+        effort = () if _size(layout) > _AFRESH_BYTES else (b"--no-reuse-object",)
+        order = (b"pack-objects", b"-q", b"--delta-base-offset", *effort, b"--stdout")
+        git.run(order, feed=lines, output=output)
     finally:
         os.close(output)
     checksum = git.run((b"index-pack", b"-o", folder.path + b"/new.idx", path)).strip()
