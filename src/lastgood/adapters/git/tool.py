@@ -6,6 +6,7 @@ import os
 
 from lastgood.adapters.git.files import storage
 from lastgood.adapters.git.temporary import TemporaryFile
+from lastgood.adapters.hermetic import SEALED
 from lastgood.errors import Damaged, LastgoodError, Storage
 
 TYPE_CHECKING = False
@@ -14,17 +15,6 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.git.repository import Layout
 
-_SEALED = {
-    b"LC_ALL": b"C",
-    b"HOME": b"/nonexistent",
-    b"GIT_CONFIG_NOSYSTEM": b"1",
-    b"GIT_CONFIG_GLOBAL": b"/dev/null",
-    b"GIT_ATTR_NOSYSTEM": b"1",
-    b"GIT_TERMINAL_PROMPT": b"0",
-    b"GIT_OPTIONAL_LOCKS": b"0",
-    b"GIT_NO_LAZY_FETCH": b"1",
-    b"GIT_NO_REPLACE_OBJECTS": b"1",
-}
 _SETTINGS = (
     b"-c",
     b"pack.packSizeLimit=0",
@@ -96,7 +86,7 @@ class Git:
     def _spawn(
         self, arguments: Sequence[bytes], streams: tuple[int, int, int], extra: dict[bytes, bytes]
     ) -> int:
-        sealed = _SEALED | {b"PATH": self._path, b"GIT_DIR": self._layout.root} | extra
+        sealed = SEALED | {b"PATH": self._path, b"GIT_DIR": self._layout.root} | extra
         actions = [(os.POSIX_SPAWN_DUP2, descriptor, place) for place, descriptor in enumerate(streams)]
         command = (self._program, *_SETTINGS, *arguments)
         child = os.posix_spawn(self._program, command, sealed, file_actions=actions)

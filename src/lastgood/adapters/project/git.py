@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from lastgood.adapters.hermetic import SEALED
 from lastgood.adapters.project import refs
 from lastgood.adapters.project.repository import find
 
@@ -59,15 +60,7 @@ class ReadOnlyGit:
             return b""
         environment = {
             b"PATH": self._search_path,
-            b"LC_ALL": b"C",
-            b"HOME": b"/nonexistent",
-            b"GIT_CONFIG_NOSYSTEM": b"1",
-            b"GIT_CONFIG_GLOBAL": b"/dev/null",
-            b"GIT_ATTR_NOSYSTEM": b"1",
-            b"GIT_TERMINAL_PROMPT": b"0",
-            b"GIT_OPTIONAL_LOCKS": b"0",
-            b"GIT_NO_LAZY_FETCH": b"1",
-            b"GIT_NO_REPLACE_OBJECTS": b"1",
+            **SEALED,
             b"GIT_DIR": self._repository,
             b"GIT_OBJECT_DIRECTORY": found.objects,
             b"GIT_SHALLOW_FILE": found.common_dir + b"/shallow",
