@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lastgood
@@ -11,8 +14,6 @@ from lastgood.model.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lastgood.workspace import Workspace
 
 DAY = 24 * 3600 * 10**9
@@ -160,3 +161,29 @@ def test_every_checkpoint_has_a_tag_that_git_can_show(
     ).stdout
 
     assert shown == "print()\n"
+
+
+def test_a_proof_beside_saves_and_maintenance_finds_nothing_wrong(project: Path, store: Path) -> None:
+    """K4: what is being published or joined just then is no damage."""
+    program = (
+        "import lastgood, sys\n"
+        "with lastgood.open(sys.argv[1], store=sys.argv[2], maintenance='off') as workspace:\n"
+        "    for number in range(150):\n"
+        "        open(sys.argv[1] + '/file', 'w').write(str(number))\n"
+        "        workspace.save(str(number))\n"
+        "        number % 70 or workspace.maintain()\n"
+    )
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        (project / "file").write_text("first")
+        workspace.save("first")
+        source = str(Path(lastgood.__file__).parent.parent)
+        busy = subprocess.Popen(
+            [sys.executable, "-c", program, project, store], env={**os.environ, "PYTHONPATH": source}
+        )
+        proofs = []
+        while busy.poll() is None:
+            proofs.append(workspace.verify())
+
+    assert busy.returncode == 0
+    assert proofs
+    assert [proof.faults for proof in proofs if not proof.ok] == []

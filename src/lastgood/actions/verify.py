@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint, Manifest
     from lastgood.ports.context import Context
+    from lastgood.ports.engine import Fault
 
     # Makes an empty folder for a trial restore, and takes it away again.
     Aside = Callable[[Callable[[bytes], None]], None]
@@ -30,9 +31,9 @@ def verify(
     ``aside`` is given for a trial restore of each (``--deep``). What is found is recorded, so that
     lists show it; nothing is changed otherwise.
     """
-    with context.locks.share_store(wait=context.wait):
-        context.engine.refresh()
-        faults = list(context.engine.check())
+    locks, wait = context.locks, context.wait
+    with locks.maintenance(wait=wait), locks.share_store(wait=wait):
+        faults = _standing_faults(context)
         proof = _Proof(context, bad={fault.oid for fault in faults if fault.oid is not None})
         damaged = [found for one in checkpoints if (found := proof.examine(one)) is not None]
         if aside is not None:
@@ -46,9 +47,21 @@ def verify(
     return VerifyReport(checkpoints=len(checkpoints), damaged=tuple(damaged), faults=tuple(texts))
 
 
+def _standing_faults(context: Context) -> list[Fault]:
+    """Return the faults that are there twice: a save that publishes its pack just then is none."""
+    context.engine.refresh()
+    faults = list(context.engine.check())
+    if not faults:
+        return faults
+    context.engine.refresh()
+    again = {(fault.file, fault.oid) for fault in context.engine.check()}
+    return [fault for fault in faults if (fault.file, fault.oid) in again]
+
+
 def repair(context: Context) -> tuple[str, ...]:
     """Mend the engine's files, set damage aside, and bring back rows that the catalogue lost."""
-    with context.locks.hold_store(wait=context.wait):
+    locks, wait = context.locks, context.wait
+    with locks.maintenance(wait=wait), locks.hold_store(wait=wait):
         # First, as in a sweep: killed in between, no scan cache proves what was set aside.
         context.catalogue.set_generation(context.clock.random().hex())
         done = list(context.engine.repair())
