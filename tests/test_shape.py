@@ -281,7 +281,7 @@ def test_nothing_is_left_for_later() -> None:
 def test_below_the_composition_root_nothing_reads_the_environment() -> None:
     """Invariant 8."""
     readers = {"workspace", "helper.py", "__main__.py"}
-    reading = re.compile(r"\benviron\b|\bgetenv\b|expanduser|os\.getcwd")
+    reading = re.compile(r"\bos\.environ\b|import environ\b|\bgetenv\b|expanduser|os\.getcwd")
     found = []
     for path in sources():
         place = os.path.relpath(path, SOURCE)

@@ -21,6 +21,16 @@ def operation_id(random: bytes) -> str:
     return "op_" + random.hex()
 
 
+def session_id(random: bytes) -> str:
+    """Return a session id from eight random bytes."""
+    return "sess_" + random.hex()
+
+
+def effect_id(random: bytes) -> str:
+    """Return the id of a step of the work from eight random bytes."""
+    return "step_" + random.hex()
+
+
 def plan_id(digest: bytes) -> str:
     """Return a plan id from the digest of what the plan would do."""
     return "plan_" + digest[:8].hex()

@@ -57,7 +57,8 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> tup
         left = (step for step in ours if step.path in missed and recovering.took_effect(step))
         recovering.withdraw(journal, tuple(left))
     else:
-        recovering.settle(journal, tuple(step for step in ours if recovering.took_effect(step)))
+        done = (recovering.effect(step) for step in ours)
+        recovering.settle(journal, tuple(step for step in done if step is not None))
     return outcomes + tuple(_kept(step) for step in steps if step.path in changed)
 
 

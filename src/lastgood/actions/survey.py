@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.actions.standing import standing
 from lastgood.codec.manifest import decode_gaps, encode_gaps
 from lastgood.errors import Damaged
 from lastgood.model.checkpoint import Actor
@@ -9,7 +10,7 @@ from lastgood.model.report import SaveReport
 from lastgood.model.scan import ScanRequest
 from lastgood.model.tree import Counts, Gap, TreeId
 from lastgood.rules.compare import tally
-from lastgood.transaction.saving import Draft
+from lastgood.transaction.saving import Draft, Holdings
 from lastgood.view import Files, ScannedFiles
 
 TYPE_CHECKING = False
@@ -39,6 +40,7 @@ class Survey:
         self._forced = forced
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
+        self.standing = standing(context)
         self._writer = context.engine.writer()
         self._empty = self._writer.stored_bytes
         try:
@@ -82,6 +84,7 @@ class Survey:
             writer=self._writer,
             changes=self._changes(newest),
             previous=None if newest is None else newest.id,
+            holdings=Holdings(standing=self.standing),
             forced=self._forced,
             started=self._started,
         )
@@ -124,7 +127,9 @@ class Survey:
         ):
             return None
         found = self.context.catalogue.get(facts.id)
-        return None if found is None or found.damaged is not None else found
+        if found is None or found.damaged is not None:
+            return None
+        return found if found.manifest.progress == self.standing.progress else None
 
     def _changes(self, newest: CheckpointFacts | None) -> Counts:
         everything = Counts(added=self.scan.result.files)

@@ -31,6 +31,7 @@ class MemoryContents(Value):
     manifest: bytes
     workspace: TreeId
     state: Mapping[str, bytes]
+    conversation: TreeId | None = None
 
 
 class MemoryFault(Value):
@@ -122,12 +123,17 @@ class MemoryWriter:
         workspace: TreeId,
         state: Mapping[str, bytes],
         created_at: int,
+        conversation: TreeId | None = None,
     ) -> bytes:
         """Add the commit of a checkpoint and return its id; ``created_at`` is in nanoseconds."""
         self._check_open()
-        contents = MemoryContents(manifest=bytes(manifest), workspace=workspace, state=dict(state))
-        parts = (id, manifest, workspace.tree, workspace.modes, sorted(state.items()), created_at)
-        commit = _digest(parts)
+        contents = MemoryContents(
+            manifest=bytes(manifest), workspace=workspace, state=dict(state), conversation=conversation
+        )
+        spoken = None if conversation is None else conversation.tree
+        commit = _digest(
+            (id, manifest, workspace.tree, workspace.modes, sorted(state.items()), spoken, created_at)
+        )
         self._new.commits[commit] = contents
         return commit
 
@@ -304,6 +310,8 @@ class MemoryEngine:
         for oid in contents.state.values():
             reached.blobs[oid] = self._stored.blobs.get(oid, b"")
         waiting = [contents.workspace]
+        if contents.conversation is not None:
+            waiting.append(contents.conversation)
         while waiting:
             tree = waiting.pop()
             variants = reached.trees.setdefault(tree.tree, {})

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.codec.report import document, error_document
+from lastgood.codec.report.documents import document, error_document
 from lastgood.names import printable
 
 TYPE_CHECKING = False

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.columns import pairs
 from lastgood.cli.table import GLOBAL_OPTIONS, VERBS, spellings
-from lastgood.codec.report import document
+from lastgood.codec.report.documents import document
 from lastgood.errors import Usage
 from lastgood.names import printable
 

@@ -225,6 +225,13 @@ class Fields:
             raise self.wrong(name, "an object of texts")
         return {str(key): str(item) for key, item in value.items()}
 
+    def object_or_empty(self, name: str) -> dict[str, object]:
+        """Return a JSON object as it is; an empty one where it is null or absent."""
+        value = self._record.get(name)
+        if value is not None and not isinstance(value, dict):
+            raise self.wrong(name, "an object")
+        return {} if value is None else dict(value)
+
     def one_of(self, name: str, allowed: tuple[str, ...]) -> str:
         """Return a text that is one of some."""
         value = self.text(name)

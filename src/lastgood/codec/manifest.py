@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.codec.canonical import Fields, base64_text, dumps, loads, path_value
 from lastgood.codec.moment import iso
+from lastgood.codec.progress import progress_of, progress_record
 from lastgood.errors import Damaged, Unsupported
 from lastgood.ids import is_checkpoint_id
 from lastgood.model.checkpoint import (
@@ -16,6 +17,7 @@ from lastgood.model.checkpoint import (
     NestedRepository,
     TreeRef,
 )
+from lastgood.model.conversation import CONVERSATION_FORMS, Conversation
 from lastgood.model.tree import Counts, Gap
 from lastgood.value import cast
 
@@ -23,7 +25,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lastgood.model.checkpoint import ActorType, Kind, Operation
+    from lastgood.model.checkpoint import ActorType, Kind, Moment, Operation
+    from lastgood.model.conversation import ConversationForm
     from lastgood.model.tree import GapReason
 
 VERSION = 1
@@ -63,7 +66,31 @@ def encode(manifest: Manifest) -> bytes:
         "metrics": manifest.metrics.as_dict(),
         "metadata": dict(manifest.metadata),
     }
-    return dumps(record)
+    return dumps(record | _work_record(manifest))
+
+
+def _work_record(manifest: Manifest) -> dict[str, object]:
+    """Return what a manifest says of the work; nothing where there is nothing to say."""
+    conversation = manifest.conversation
+    said: dict[str, object] = {
+        "session": manifest.session,
+        "task": manifest.task,
+        "moment": manifest.moment,
+        "progress": None if manifest.progress.empty else progress_record(manifest.progress),
+        "conversation": None if conversation is None else _conversation_record(conversation),
+        "state": dict(manifest.state) or None,
+    }
+    return {key: value for key, value in said.items() if value is not None}
+
+
+def _conversation_record(conversation: Conversation) -> dict[str, object]:
+    return {
+        "tree": conversation.tree,
+        "form": conversation.form,
+        "bytes": conversation.size,
+        "messages": conversation.messages,
+        "source": None if conversation.source is None else path_value(conversation.source),
+    }
 
 
 def gap_record(gap: Gap) -> dict[str, object]:
@@ -149,6 +176,24 @@ def decode(text: bytes | str) -> Manifest:
         ignore=_ignore(fields.sub("ignore")),
         metrics=_metrics(fields.sub("metrics")),
         metadata=fields.texts_by_name("metadata"),
+        session=fields.text_or_none("session"),
+        task=fields.text_or_none("task"),
+        moment=cast("Moment | None", fields.text_or_none("moment")),
+        progress=progress_of(fields.sub_or_none("progress")),
+        conversation=_conversation(fields.sub_or_none("conversation")),
+        state={} if fields.is_null("state") else fields.texts_by_name("state"),
+    )
+
+
+def _conversation(fields: Fields | None) -> Conversation | None:
+    if fields is None:
+        return None
+    return Conversation(
+        tree=fields.text("tree"),
+        form=cast("ConversationForm", fields.one_of("form", CONVERSATION_FORMS)),
+        size=fields.number("bytes"),
+        messages=fields.number("messages"),
+        source=None if fields.is_null("source") else fields.path("source"),
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.ids import short
+from lastgood.model.progress import Progress
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -11,8 +12,11 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Literal
 
+    from lastgood.model.conversation import Conversation
+    from lastgood.model.progress import Position
     from lastgood.model.tree import Counts, Gap
 
+    Moment = Literal["before", "after"]
     Kind = Literal[
         "session-start",
         "turn",
@@ -127,6 +131,8 @@ class Manifest(Value):
 
     ``sequence`` is the number the checkpoint expected to get; the catalogue gives the real one.
     ``created_at`` is in nanoseconds since the epoch, UTC. ``size`` counts bytes of file contents.
+    ``task`` is the task that it was made for, ``moment`` whether before or after it (or a turn).
+    ``state`` gives the blob ids, in hex, of what else is kept, by name: ``index`` is the project's.
     """
 
     id: str
@@ -152,6 +158,12 @@ class Manifest(Value):
     ignore: IgnoreState
     metrics: Metrics
     metadata: Mapping[str, str]
+    session: str | None = None
+    task: str | None = None
+    moment: Moment | None = None
+    progress: Progress = Progress()
+    conversation: Conversation | None = None
+    state: Mapping[str, str] = {}
 
 
 class TreeRef(Value):
@@ -271,7 +283,33 @@ class Checkpoint(Value):
     @property
     def session(self) -> str | None:
         """The id of the session it belongs to; None outside one."""
-        return None
+        return self.manifest.session
+
+    @property
+    def task(self) -> str | None:
+        """The id of the task that it was made for."""
+        return self.manifest.task
+
+    @property
+    def moment(self) -> Moment | None:
+        """Whether it was made before or after its task or turn."""
+        return self.manifest.moment
+
+    @property
+    def position(self) -> Position | None:
+        """Where in its workflow the work stood; None if nobody said."""
+        position = self.manifest.progress.position
+        return None if position.empty else position
+
+    @property
+    def progress(self) -> Progress | None:
+        """How far the work had come; None if nobody said."""
+        return None if self.manifest.progress.empty else self.manifest.progress
+
+    @property
+    def conversation(self) -> Conversation | None:
+        """The conversation up to that moment."""
+        return self.manifest.conversation
 
     @property
     def bytes(self) -> int:

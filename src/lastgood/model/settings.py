@@ -6,6 +6,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Literal
 
     Durability = Literal["full", "fast"]
@@ -15,6 +16,21 @@ GIBIBYTE = 1 << 30
 
 # Consolidation is due at this many packs: a look-up in 64 of one checkpoint each takes about 3 ms more.
 PACKS_DUE = 64
+
+# What may bring about a checkpoint by itself.
+TRIGGERS: tuple[str, ...] = (
+    "session-start",
+    "turn",
+    "task",
+    "sprint",
+    "feature",
+    "iteration",
+    "risky",
+    "interval",
+    "compaction",
+    "interrupt",
+    "error",
+)
 
 # Rule S6: few, printed by `lastgood config`, and any but ``.git`` can be switched off.
 BUILT_IN_EXCLUDES: tuple[str, ...] = (
@@ -34,7 +50,8 @@ class CaptureSettings(Value):
     """What a save takes in.
 
     ``built_in`` are those of `BUILT_IN_EXCLUDES` that are switched on. ``exclude`` and ``include``
-    are gitignore patterns relative to the workspace. ``global_excludes`` is a file of such
+    are gitignore patterns relative to the workspace; ``state_files``, which are among ``include``,
+    come back with the progress (rule P2). ``global_excludes`` is a file of such
     patterns, read only where configured. ``max_file_size`` is in bytes.
     """
 
@@ -42,6 +59,7 @@ class CaptureSettings(Value):
     exclude: tuple[str, ...] = ()
     include: tuple[str, ...] = ()
     global_excludes: str | None = None
+    state_files: tuple[str, ...] = ()
     max_file_size: int = 32 * MEBIBYTE
 
 
@@ -52,9 +70,36 @@ class LimitSettings(Value):
     max_store_size: int = 5 * GIBIBYTE
 
 
+class Rungs(Value):
+    """How many checkpoints of a kind stay: the newest, then one an hour, then one a day."""
+
+    last: int
+    hourly: int = 0
+    daily: int = 0
+
+
+class AutoSettings(Value):
+    """Which moments make a checkpoint by themselves; ``interval`` is in seconds."""
+
+    enabled: bool = True
+    interval: float = 900.0
+    on: tuple[str, ...] = TRIGGERS
+
+    def wants(self, trigger: str) -> bool:
+        """Tell whether a moment makes a checkpoint."""
+        return self.enabled and trigger in self.on
+
+
 class Settings(Value):
-    """Everything that configuration decides."""
+    """Everything that configuration decides.
+
+    ``retention`` holds what is configured of rule K1's table, by kind. A session whose owner cannot
+    be proven dead is over ``session_expires_after`` seconds after its last heartbeat.
+    """
 
     capture: CaptureSettings = CaptureSettings()
     limits: LimitSettings = LimitSettings()
+    auto: AutoSettings = AutoSettings()
+    retention: Mapping[str, Rungs] = {}
     durability: Durability = "full"
+    session_expires_after: float = 86_400.0

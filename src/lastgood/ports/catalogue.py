@@ -58,6 +58,9 @@ class Query(Value):
     offset: int = 0
     kind: str | None = None
     session: str | None = None
+    task: str | None = None
+    moment: str | None = None
+    step: int | None = None
     since: int | None = None
     until: int | None = None
     name: str | None = None

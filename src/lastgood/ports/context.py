@@ -11,7 +11,8 @@ if TYPE_CHECKING:
     from lastgood.model.settings import Settings
     from lastgood.ports.catalogue import Catalogue, WorkspaceRow
     from lastgood.ports.engine import Engine
-    from lastgood.ports.host import Clock, Locks, ProjectGit
+    from lastgood.ports.host import Clock, Locks, Processes, ProjectGit
+    from lastgood.ports.work import Work
     from lastgood.ports.workspace import Applier, JournalFile, Scanner
 
 
@@ -20,7 +21,8 @@ class Context(Value):
 
     ``root`` is the workspace's real path, ``store`` the store's, ``key`` the workspace's name inside
     the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
-    is how long to wait for a lock, in seconds. ``applier_of`` makes an applier for a folder: this
+    is how long to wait for a lock, in seconds. ``session`` is the session that the caller says it
+    belongs to, if any. ``applier_of`` makes an applier for a folder: this
     one, or another (``restore --to``).
     """
 
@@ -37,6 +39,9 @@ class Context(Value):
     scanner: Scanner
     applier_of: Callable[[bytes], Applier]
     project: ProjectGit
+    work: Work
+    processes: Processes
+    session: str | None = None
     wait: float = 30.0
 
     @property

@@ -54,11 +54,13 @@ class ObjectWriter(Protocol):
         workspace: TreeId,
         state: Mapping[str, bytes],
         created_at: int,
+        conversation: TreeId | None = None,
     ) -> bytes:
         """Add the commit of a checkpoint and return its id.
 
         Its tree holds ``checkpoint.json`` (the manifest), ``workspace/``, ``modes/`` where there
-        are any, and ``state/NAME`` for each blob id given. ``created_at`` is in nanoseconds.
+        are any, ``conversation/``, and ``state/NAME`` for each blob id given. ``created_at`` is in
+        nanoseconds.
         """
 
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
@@ -99,6 +101,10 @@ class CheckpointContents(Protocol):
     @property
     def state(self) -> Mapping[str, bytes]:
         """Blob ids of the state files by name."""
+
+    @property
+    def conversation(self) -> TreeId | None:
+        """The tree of the conversation's segments."""
 
 
 class Fault(Protocol):

@@ -4,8 +4,11 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
     from contextlib import AbstractContextManager
     from typing import Protocol
+
+    from lastgood.model.session import Living, Owner, Usage
 else:
     Protocol = object
 
@@ -55,6 +58,25 @@ class Locks(Protocol):
 
     def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time consolidate, back up and tag."""
+
+
+class Processes(Protocol):
+    """The processes of this machine, as far as they can be seen from here."""
+
+    def owner(self, pid: int | None) -> Owner:
+        """Describe the owner of a lease; without a pid one that lives by heartbeat alone.
+
+        Raises `NotFound` if no process has this number.
+        """
+
+    def alive(self, owner: Owner) -> bool | None:
+        """Tell whether an owner lives; None where that cannot be told from here (rule S16)."""
+
+    def marked(self, session: str) -> Sequence[Living]:
+        """Return the living processes that were started within a session, told by their environment."""
+
+    def usage(self, owner: Owner) -> Usage | None:
+        """Return what an owner and the processes below it use; None where that cannot be told."""
 
 
 class ProjectGit(Protocol):

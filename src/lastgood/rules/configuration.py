@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from lastgood.errors import Invalid
 from lastgood.model.checkpoint import KINDS
-from lastgood.model.settings import BUILT_IN_EXCLUDES, CaptureSettings, LimitSettings, Settings
+from lastgood.model.settings import (
+    BUILT_IN_EXCLUDES,
+    TRIGGERS,
+    AutoSettings,
+    CaptureSettings,
+    LimitSettings,
+    Rungs,
+    Settings,
+)
 from lastgood.names import printable
 from lastgood.rules.nearest import nearest
 from lastgood.rules.quantity import parse_duration, parse_size
@@ -20,19 +28,6 @@ if TYPE_CHECKING:
     Form = Literal["texts", "text", "size", "duration", "count", "flag", "choice", "choices", "rungs"]
     Scope = Literal["user", "project", "environment"]
 
-TRIGGERS = (
-    "session-start",
-    "turn",
-    "task",
-    "sprint",
-    "feature",
-    "iteration",
-    "risky",
-    "interval",
-    "compaction",
-    "interrupt",
-    "error",
-)
 RUNGS = ("last", "hourly", "daily")
 
 # Rule K7: all that the file of a repository may say. Everything else is for the user to decide.
@@ -148,13 +143,25 @@ def _settings(origins: Sequence[Setting]) -> Settings:
             # Rule P2: named state files are captured even if ignored.
             include=(*cast("tuple[str, ...]", value["capture.include"]), *state),
             global_excludes=cast("str | None", value["capture.global_excludes"]),
+            state_files=state,
             max_file_size=cast("int", value["capture.max_file_size"]),
         ),
         limits=LimitSettings(
             max_checkpoints=cast("int", value["retention.max_checkpoints"]),
             max_store_size=cast("int", value["retention.max_store_size"]),
         ),
+        auto=AutoSettings(
+            enabled=cast("bool", value["auto.enabled"]),
+            interval=cast("float", value["auto.interval"]),
+            on=cast("tuple[str, ...]", value["auto.on"]),
+        ),
+        retention={
+            kind: Rungs(**dict.fromkeys(RUNGS, 0) | cast("dict[str, int]", rungs))
+            for kind in KINDS
+            if (rungs := value[f"retention.{kind}"]) is not None
+        },
         durability=cast("Durability", value["durability"]),
+        session_expires_after=cast("float", value["session.expires_after"]),
     )
 
 

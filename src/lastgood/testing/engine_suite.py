@@ -208,18 +208,21 @@ class EngineSuite:
         writer = engine.writer()
         blob = writer.blob(b"hello")
         workspace = writer.directory([file_entry(b"x", blob, 0o600)])
+        conversation = writer.directory([file_entry(b"000000000000", writer.blob(b"hi\n"))])
         commit = writer.checkpoint(
             id="ckpt_0123456789abcdef",
             manifest=b"{}",
             workspace=workspace,
             state={"progress.json": blob},
             created_at=1_700_000_000_123_456_789,
+            conversation=conversation,
         )
         writer.publish()
         contents = engine.contents(commit)
         assert contents.manifest == b"{}"
         assert contents.workspace == workspace
         assert contents.state == {"progress.json": blob}
+        assert contents.conversation == conversation
         assert list(engine.commits()) == [commit]
 
     def test_the_same_again_stores_nothing(self) -> None:

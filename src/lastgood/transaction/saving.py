@@ -7,6 +7,7 @@ from lastgood.errors import Busy, Storage
 from lastgood.ids import checkpoint_id, operation_id
 from lastgood.model.checkpoint import Actor, Checkpoint, Manifest, Metrics, TreeRef
 from lastgood.model.operation import Operation
+from lastgood.model.tree import TreeId
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -16,10 +17,12 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.model.checkpoint import Kind
+    from lastgood.model.checkpoint import GitState, Kind, Moment
+    from lastgood.model.conversation import Conversation
     from lastgood.model.operation import OperationType
     from lastgood.model.plan import Step
     from lastgood.model.scan import ScanResult
+    from lastgood.model.session import Standing
     from lastgood.model.tree import Counts
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectWriter
@@ -27,7 +30,10 @@ if TYPE_CHECKING:
 
 
 class Draft(Value):
-    """What the caller says about a checkpoint that is about to be made."""
+    """What the caller says about a checkpoint that is about to be made.
+
+    ``task`` is the task that it is for, ``moment`` whether it comes before or after that (or a turn).
+    """
 
     kind: Kind = "manual"
     message: str = ""
@@ -35,6 +41,21 @@ class Draft(Value):
     pinned: bool = False
     actor: Actor = Actor()
     metadata: Mapping[str, str] = {}
+    task: str | None = None
+    moment: Moment | None = None
+    tokens: int | None = None
+
+
+class Holdings(Value):
+    """What a checkpoint holds beside the files that were scanned.
+
+    ``state`` gives blob ids by name. ``git`` is what the project's repository said, in full.
+    """
+
+    standing: Standing
+    conversation: Conversation | None = None
+    state: Mapping[str, bytes] = {}
+    git: GitState | None = None
 
 
 class Saving:
@@ -68,6 +89,7 @@ class Saving:
         writer: ObjectWriter,
         changes: Counts,
         previous: str | None,
+        holdings: Holdings,
         forced: tuple[bytes, ...] = (),
         started: float = 0.0,
     ) -> Checkpoint:
@@ -77,22 +99,47 @@ class Saving:
         """
         context = self.context
         self._bounded(writer.stored_bytes)
-        metrics = Metrics(
-            save_ms=round((context.clock.monotonic() - started) * 1000, 1), stored_bytes=writer.stored_bytes
-        )
+        metrics = self._metrics(draft, holdings, started=started, stored=writer.stored_bytes)
         manifest = self._manifest(
-            draft, scan=scan, changes=changes, previous=previous, forced=forced, metrics=metrics
+            draft,
+            scan=scan,
+            changes=changes,
+            previous=previous,
+            forced=forced,
+            metrics=metrics,
+            holdings=holdings,
         )
+        spoken = manifest.conversation
         commit = writer.checkpoint(
             id=manifest.id,
             manifest=manifests.encode(manifest),
             workspace=scan.tree,
-            state={},
+            state=holdings.state,
             created_at=manifest.created_at,
+            conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
         )
         writer.publish(durable=context.settings.durability == "full")
         context.catalogue.add_workspace(context.row)
         return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+
+    def _metrics(self, draft: Draft, holdings: Holdings, *, started: float, stored: int) -> Metrics:
+        """Return what the moment cost and how the session stands (rule P4)."""
+        context = self.context
+        session, progress = holdings.standing.session, holdings.standing.progress
+        done, failed = progress.count("done"), progress.count("failed")
+        usage = None if session is None else context.processes.usage(session.owner)
+        return Metrics(
+            save_ms=round((context.clock.monotonic() - started) * 1000, 1),
+            stored_bytes=stored,
+            session_seconds=None if session is None else (context.clock.now() - session.started_at) / 1e9,
+            tasks_done=done,
+            tasks_failed=failed,
+            tasks_total=len(progress.tasks),
+            success_ratio=done / (done + failed) if done + failed else None,
+            tokens=draft.tokens,
+            memory_bytes=None if usage is None else usage.memory_bytes,
+            cpu_seconds=None if usage is None else usage.cpu_seconds,
+        )
 
     def _manifest(
         self,
@@ -103,8 +150,9 @@ class Saving:
         previous: str | None,
         forced: tuple[bytes, ...],
         metrics: Metrics,
+        holdings: Holdings,
     ) -> Manifest:
-        context = self.context
+        context, standing = self.context, holdings.standing
         return Manifest(
             id=checkpoint_id(context.clock.random()),
             workspace=context.root.decode("utf-8", "surrogateescape"),
@@ -125,10 +173,16 @@ class Saving:
             private=scan.private,
             forced=forced,
             actor=draft.actor,
-            git=scan.git,
+            git=holdings.git or scan.git,
             ignore=scan.ignore,
             metrics=metrics,
             metadata=draft.metadata,
+            session=None if standing.session is None else standing.session.id,
+            task=draft.task,
+            moment=draft.moment,
+            progress=standing.progress,
+            conversation=holdings.conversation,
+            state={name: oid.hex() for name, oid in holdings.state.items()},
         )
 
     def record(

@@ -9,6 +9,7 @@ from lastgood.adapters.configuration import read_configuration
 from lastgood.adapters.identity import make_private
 from lastgood.adapters.journal import FileJournal
 from lastgood.adapters.locks import FlockLocks
+from lastgood.adapters.processes import SESSION_VARIABLE, ProcFiles
 from lastgood.adapters.project.git import ReadOnlyGit
 from lastgood.errors import Unsafe
 from lastgood.names import printable, to_bytes, to_text
@@ -70,9 +71,7 @@ def open_workspace(
         _apart(root, shelf)
         if chosen is None:
             chosen = read_configuration(root, environment=given).settings
-        composer = Composer(
-            shelf, catalogue, settings=chosen, root=to_bytes(root), search_path=_programs(given, root)
-        )
+        composer = Composer(shelf, catalogue, settings=chosen, root=to_bytes(root), environment=given)
         return Workspace(
             composer.context(),
             upkeep=Upkeep(_mode(maintenance, given)),
@@ -95,9 +94,10 @@ class Composer:
         *,
         settings: Settings,
         root: bytes,
-        search_path: bytes,
+        environment: Mapping[str, str],
     ) -> None:
-        self._search_path = search_path
+        self._session = environment.get(SESSION_VARIABLE) or None
+        self._search_path = _programs(environment, to_text(root))
         self._shelf = shelf
         self._catalogue = catalogue
         self._settings = settings
@@ -123,6 +123,9 @@ class Composer:
             scanner=ScannerOfChoice(lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)),
             applier_of=_applier,
             project=ReadOnlyGit(shelf.repository, search_path=self._search_path),
+            work=self._catalogue.work,
+            processes=ProcFiles(),
+            session=self._session,
         )
 
 

@@ -87,7 +87,7 @@ def test_a_newer_catalogue_is_unsupported_and_untouched(path: str, clock: FakeCl
         connection.execute("PRAGMA user_version = 7")
     connection.close()
     before = Path(path).read_bytes()
-    with pytest.raises(Unsupported, match=r"version 7.*up to 1"):
+    with pytest.raises(Unsupported, match=rf"version 7.*up to {CURRENT.version}"):
         SqliteCatalogue.open(path, clock=clock)
     assert Path(path).read_bytes() == before
 
@@ -115,14 +115,14 @@ def test_an_older_catalogue_is_brought_up_with_a_copy_kept(
     def grow(connection: sqlite3.Connection) -> None:
         connection.execute("ALTER TABLE workspace ADD COLUMN colour TEXT")
 
-    newer = CURRENT.replace(version=2, migrations=(grow,))
+    newer = CURRENT.replace(version=CURRENT.version + 1, migrations=(*CURRENT.migrations, grow))
     SqliteCatalogue.open(path, clock=clock, schema=newer).close()
     again = SqliteCatalogue.open(path, clock=clock, schema=newer)
     assert again.get(added.id) == added
     again.close()
     with pytest.raises(Unsupported):
         SqliteCatalogue.open(path, clock=clock)
-    kept = SqliteCatalogue.open(path + ".version-1", clock=clock)
+    kept = SqliteCatalogue.open(f"{path}.version-{CURRENT.version}", clock=clock)
     assert kept.get(added.id) == added
     kept.close()
 
@@ -134,8 +134,9 @@ def test_a_migration_that_fails_changes_nothing(path: str, clock: FakeClock) -> 
         connection.execute("ALTER TABLE workspace ADD COLUMN colour TEXT")
         connection.execute("ALTER TABLE nonsense ADD COLUMN colour TEXT")
 
+    newer = CURRENT.replace(version=CURRENT.version + 1, migrations=(*CURRENT.migrations, fail))
     with pytest.raises(Damaged):
-        SqliteCatalogue.open(path, clock=clock, schema=CURRENT.replace(version=2, migrations=(fail,)))
+        SqliteCatalogue.open(path, clock=clock, schema=newer)
     SqliteCatalogue.open(path, clock=clock).close()
 
 

@@ -9,6 +9,7 @@ MANIFEST = b"checkpoint.json"
 WORKSPACE = b"workspace"
 MODES = b"modes"
 STATE = b"state"
+CONVERSATION = b"conversation"
 
 
 def encode_commit(*, tree: bytes, id: str, created_at: int) -> bytes:

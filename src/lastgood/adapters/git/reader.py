@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.adapters.git.commits import MANIFEST, MODES, STATE, WORKSPACE, commit_tree
+from lastgood.adapters.git.commits import CONVERSATION, MANIFEST, MODES, STATE, WORKSPACE, commit_tree
 from lastgood.adapters.git.files import storage, write_all
 from lastgood.adapters.git.objects import BLOB, COMMIT, KIND_NAMES, TREE, Hasher
 from lastgood.adapters.git.trees import BELOW_PREFIX, TABLE_NAME, decode_tree, join_entries
@@ -29,6 +29,7 @@ class Contents(Value):
     manifest: bytes
     workspace: TreeId
     state: Mapping[str, bytes]
+    conversation: TreeId | None = None
 
 
 class GitReader:
@@ -114,6 +115,7 @@ class GitReader:
             manifest=self.read_blob(rows[MANIFEST]),
             workspace=TreeId(tree=rows[WORKSPACE], modes=rows.get(MODES, b"")),
             state={name.decode("utf-8", "surrogateescape"): oid for _, name, oid in state},
+            conversation=TreeId(tree=rows[CONVERSATION]) if CONVERSATION in rows else None,
         )
 
     def tree_rows(self, oid: bytes) -> list[Row]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 
-from lastgood.adapters.git.commits import MANIFEST, MODES, STATE, WORKSPACE, encode_commit
+from lastgood.adapters.git.commits import CONVERSATION, MANIFEST, MODES, STATE, WORKSPACE, encode_commit
 from lastgood.adapters.git.deflate import LEVEL, Deflater
 from lastgood.adapters.git.files import COPY_BYTES, storage, sync_directory
 from lastgood.adapters.git.objects import BLOB, COMMIT, TREE
@@ -94,11 +94,14 @@ class GitWriter:
         workspace: TreeId,
         state: Mapping[str, bytes],
         created_at: int,
+        conversation: TreeId | None = None,
     ) -> bytes:
         """Add the commit of a checkpoint and return its id; ``created_at`` is in nanoseconds."""
         rows = [(PLAIN, MANIFEST, self.add(BLOB, manifest)), (SUBTREE, WORKSPACE, workspace.tree)]
         if workspace.modes:
             rows.append((SUBTREE, MODES, workspace.modes))
+        if conversation is not None:
+            rows.append((SUBTREE, CONVERSATION, conversation.tree))
         if state:
             files = [(PLAIN, _state_name(name), oid) for name, oid in state.items()]
             rows.append((SUBTREE, STATE, self.add(TREE, encode_tree(files))))

@@ -12,6 +12,7 @@ from lastgood.adapters.sqlite.mending import adopt, mend
 from lastgood.adapters.sqlite.queries import COMPLETE_FACTS, NEWEST_FACTS, selection
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_seal, is_broken, reseal
+from lastgood.adapters.sqlite.work import SqliteWork
 from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import Checkpoint
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
 
     Parameters = tuple[object, ...] | dict[str, object]
 
-_INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({', '.join('?' * 14)})"  # noqa: S608 - names of columns
+_INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({rows.BIRTH_MARKS})"  # noqa: S608 - names of columns
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of columns
 _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
@@ -69,6 +70,11 @@ class SqliteCatalogue:
         path = os.path.abspath(path)
         ensure(path, schema, generation=clock.random().hex(), allowed=create)
         return cls(Database(path, schema=schema, durability=durability, wait=wait))
+
+    @property
+    def work(self) -> SqliteWork:
+        """The facts about the work, in the same file."""
+        return SqliteWork(self._database)
 
     @property
     def path(self) -> str:

@@ -12,9 +12,9 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint, Manifest
 
-_MARKS = ", ".join("?" * 14)
+_DROPPED = ("operation", "session", "progress", "step")
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
-_INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {_MARKS})"  # noqa: S608 - as above
+_INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {rows.BIRTH_MARKS})"  # noqa: S608 - as above
 _FOUND = (
     f"SELECT sequence, name, pinned, {broken_seal('checkpoint')}"  # noqa: S608 - as above
     " FROM checkpoint NOT INDEXED WHERE id = ? OR commit_id = ?"
@@ -41,8 +41,8 @@ def _rewrite(connection: sqlite3.Connection, manifest: Manifest, commit: str, ro
     columns = rows.birth(manifest, commit=commit, name=kept, pinned=bool(pinned), recovered=True)
     number = manifest.sequence if _is_free(connection, manifest.sequence) else sequence
     connection.execute(
-        f"UPDATE checkpoint SET (sequence, {rows.BIRTH}) = (?, {_MARKS}), deleted_at = NULL,"  # noqa: S608 - as above
-        " damaged = NULL, good = NULL, verdict = NULL, session = NULL WHERE sequence = ?",
+        f"UPDATE checkpoint SET (sequence, {rows.BIRTH}) = (?, {rows.BIRTH_MARKS}), deleted_at = NULL,"  # noqa: S608 - as above
+        " damaged = NULL, good = NULL, verdict = NULL WHERE sequence = ?",
         (number, *columns, sequence),
     )
     return number
@@ -63,19 +63,21 @@ def _is_free(connection: sqlite3.Connection, sequence: int) -> bool:
 
 
 def mend(connection: sqlite3.Connection) -> list[str]:
-    """Drop operations that were altered from outside, restore workspaces that were; say which.
+    """Drop operations and facts about the work that were altered, restore workspaces; say which.
 
-    Without its record an operation cannot be undone; the checkpoints that it refers to stay.
+    Without its record an operation cannot be undone; the checkpoints that it refers to stay. What
+    was known of the work stands in the checkpoints as well.
     """
-    return [*_drop_operations(connection), *_restore_workspaces(connection)]
+    dropped = [line for table in _DROPPED for line in _drop(connection, table)]
+    return [*dropped, *_restore_workspaces(connection)]
 
 
-def _drop_operations(connection: sqlite3.Connection) -> list[str]:
-    altered = broken_seal("operation")
-    found = connection.execute(f"SELECT number, id FROM operation WHERE {altered}").fetchall()  # noqa: S608 - as above
+def _drop(connection: sqlite3.Connection, table: str) -> list[str]:
+    altered = broken_seal(table)
+    found = connection.execute(f"SELECT number, id FROM {table} WHERE {altered}").fetchall()  # noqa: S608 - as above
     for number, _ in found:
-        connection.execute("DELETE FROM operation WHERE number = ?", (number,))
-    return [f"operation {id} dropped: its record was altered" for _, id in found]
+        connection.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608 - as above
+    return [f"{table} {id} dropped: its record was altered" for _, id in found]
 
 
 def _restore_workspaces(connection: sqlite3.Connection) -> list[str]:

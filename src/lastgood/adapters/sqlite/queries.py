@@ -27,6 +27,9 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.workspace_key is not None, "workspace_key = :workspace_key"),
             (query.kind is not None, "kind = :kind"),
             (query.session is not None, "session = :session"),
+            (query.task is not None, "task = :task"),
+            (query.moment is not None, "moment = :moment"),
+            (query.step is not None, "step = :step"),
             (query.since is not None, "created_at >= :since"),
             (query.until is not None, "created_at <= :until"),
             (query.name is not None, "name GLOB :name"),
@@ -44,6 +47,7 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
         "offset": _fit(max(query.offset, 0)),
         "since": _fit(query.since),
         "until": _fit(query.until),
+        "step": _fit(query.step),
         # SQLite negates a set by ^ alone.
         "name": None if query.name is None else query.name.replace("[!", "[^"),
     }

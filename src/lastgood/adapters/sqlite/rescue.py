@@ -9,7 +9,7 @@ from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.library import sqlite3
-from lastgood.adapters.sqlite.salvage import Salvage, columns, salvage
+from lastgood.adapters.sqlite.salvage import WORK_FORMS, Salvage, columns, salvage
 from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
 from lastgood.adapters.sqlite.seal import reseal
 from lastgood.codec.manifest import decode
@@ -112,6 +112,8 @@ def _merge(connection: sqlite3.Connection, found: Salvage) -> None:
     _put(connection, "workspace", found.workspaces)
     _put(connection, "checkpoint", found.checkpoints)
     _put(connection, "operation", found.operations)
+    for table, rows in found.work.items():
+        _put(connection, table, rows)
     _name_workspaces(connection)
 
 
@@ -134,7 +136,8 @@ def _name_workspaces(connection: sqlite3.Connection) -> None:
         row = (key, to_bytes(manifest.workspace), "", manifest.created_at)
         connection.execute("INSERT INTO workspace (key, path, machine, created_at) VALUES (?, ?, ?, ?)", row)
         reseal(connection, "workspace", key)
-    connection.execute("DELETE FROM operation WHERE workspace_key NOT IN (SELECT key FROM workspace)")
+    for table in ("operation", *WORK_FORMS):
+        connection.execute(f"DELETE FROM {table} WHERE workspace_key NOT IN (SELECT key FROM workspace)")  # noqa: S608 - names of ours
 
 
 def _set_aside(path: str, *, at: int) -> list[str]:

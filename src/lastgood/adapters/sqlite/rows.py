@@ -32,8 +32,9 @@ OPERATION = "payload, undone"
 WORKSPACE = "key, path, machine, created_at"
 BIRTH = (
     "id, workspace_key, kind, created_at, name, commit_id, tree, modes, previous, partial, pinned,"
-    " recovered, gaps, manifest"
+    " recovered, gaps, manifest, session, task, moment, step"
 )
+BIRTH_MARKS = ", ".join("?" * 18)
 CHECKPOINT = (
     "manifest, commit_id, sequence, name, pinned, good, verdict, damaged, recovered, deleted_at,"
     f" {broken_seal('checkpoint')}, id, workspace_key, kind, created_at, tree, modes, previous, partial"
@@ -57,6 +58,10 @@ def birth(manifest: Manifest, *, commit: str, name: str | None, pinned: bool, re
         recovered,
         encode_gaps(manifest.gaps),
         encode(manifest).decode("ascii"),
+        manifest.session,
+        manifest.task,
+        manifest.moment,
+        manifest.progress.position.step,
     )
 
 

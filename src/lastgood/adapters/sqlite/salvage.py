@@ -9,18 +9,25 @@ from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
 from lastgood.adapters.sqlite.seal import SEALED, broken_seal
 from lastgood.codec.manifest import decode
+from lastgood.codec.progress import decode_effect, decode_progress, decode_session
 from lastgood.codec.records import decode_operation
 from lastgood.errors import LastgoodError
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator, Mapping
 
     from lastgood.adapters.sqlite.rows import Row
 
 # Where even the highest number cannot be read: how far to look.
 _FAR = 100_000
+# Tables of the work: what reads a row's payload, the last column before the seal.
+WORK_FORMS: dict[str, Callable[[str], object]] = {
+    "session": decode_session,
+    "progress": decode_progress,
+    "step": decode_effect,
+}
 
 
 class Salvage(Value):
@@ -29,6 +36,7 @@ class Salvage(Value):
     workspaces: tuple[Row, ...] = ()
     checkpoints: tuple[Row, ...] = ()
     operations: tuple[Row, ...] = ()
+    work: Mapping[str, tuple[Row, ...]] = {}
 
 
 def salvage(path: str) -> Salvage:
@@ -45,11 +53,15 @@ def salvage(path: str) -> Salvage:
             return Salvage()
         checkpoints = [row for row in _numbered(connection, "checkpoint", "sequence") if _decodes(row)]
         operations = [row for row in _numbered(connection, "operation", "number") if _operates(row)]
-        keys = {row[2] for row in (*checkpoints, *operations)}
+        work = {table: tuple(_sound(connection, table)) for table in WORK_FORMS}
+        keys = {
+            row[2] for row in (*checkpoints, *operations, *(row for found in work.values() for row in found))
+        }
         return Salvage(
             workspaces=tuple(_workspaces(connection, keys)),
             checkpoints=tuple(checkpoints),
             operations=tuple(operations),
+            work=work,
         )
     except sqlite3.DatabaseError:
         return Salvage()
@@ -107,6 +119,16 @@ def _top(connection: sqlite3.Connection, table: str, number: str) -> int:
         else:
             tops.append(row[0] if row is not None and isinstance(row[0], int) else 0)
     return max(tops) if max(tops) <= _FAR * 10 else _FAR
+
+
+def _sound(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
+    """Yield the rows of a table of the work that can be read."""
+    for row in _numbered(connection, table, "number"):
+        try:
+            WORK_FORMS[table](str(row[-2]))
+        except LastgoodError:
+            continue
+        yield row
 
 
 def _decodes(row: Row) -> bool:

@@ -23,6 +23,43 @@ class Schema(Value):
     migrations: tuple[Migration, ...] = ()
 
 
+WORK = (
+    """
+    CREATE TABLE session (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        exclusive INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        heartbeat_at INTEGER NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX session_of_workspace ON session (workspace_key, number)",
+    """
+    CREATE TABLE progress (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE step (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        session TEXT,
+        state TEXT NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX step_of_workspace ON step (workspace_key, number)",
+)
+
 # Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
 # last because it is long: a query that does not ask for it never reads its pages.
 _STATEMENTS = (
@@ -50,6 +87,9 @@ _STATEMENTS = (
         previous TEXT,
         partial INTEGER NOT NULL,
         session TEXT,
+        task TEXT,
+        moment TEXT,
+        step INTEGER,
         pinned INTEGER NOT NULL DEFAULT 0,
         good INTEGER,
         verdict TEXT,
@@ -77,9 +117,19 @@ _STATEMENTS = (
     )
     """,
     "CREATE INDEX operation_of_workspace ON operation (workspace_key, number)",
+    *WORK,
 )
 
-CURRENT = Schema(version=1, statements=_STATEMENTS)
+
+def _to_version_2(connection: sqlite3.Connection) -> None:
+    """Add sessions, progress and steps; the seals of the rows that are there stay good."""
+    for column in ("task TEXT", "moment TEXT", "step INTEGER"):
+        connection.execute(f"ALTER TABLE checkpoint ADD COLUMN {column}")
+    for statement in WORK:
+        connection.execute(statement)
+
+
+CURRENT = Schema(version=2, statements=_STATEMENTS, migrations=(_to_version_2,))
 
 
 def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -> None:

@@ -33,20 +33,32 @@ SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
             "deleted_at",
             "gaps",
             "manifest",
+            "task",
+            "moment",
+            "step",
         ),
     ),
     "operation": ("id", ("number", "id", "workspace_key", "type", "at", "undone", "payload")),
     "workspace": ("key", ("key", "path", "machine", "created_at")),
+    "session": ("id", ("number", "id", "workspace_key", "exclusive", "state", "heartbeat_at", "payload")),
+    "progress": ("id", ("number", "id", "workspace_key", "payload")),
+    "step": ("id", ("number", "id", "workspace_key", "session", "state", "payload")),
 }
 
 # Table: the column by which SQLite itself finds a row.
-_NUMBERS = {"checkpoint": "sequence", "operation": "number", "workspace": "key"}
+_NUMBERS = {"checkpoint": "sequence", "workspace": "key"}
 
 
 def seal_of(*columns: bytes | None) -> int:
-    """Return the checksum of a row's columns, each cast to a blob (so that no text can fail)."""
+    """Return the checksum of a row's columns, each cast to a blob (so that no text can fail).
+
+    Empty columns at the end do not count: those that a later version appends leave old seals good.
+    """
     checksum = 0
-    for column in columns:
+    filled = len(columns)
+    while filled and columns[filled - 1] is None:
+        filled -= 1
+    for column in columns[:filled]:
         length = b"-" if column is None else b"%d:" % len(column)
         checksum = zlib.crc32(length + (column or b""), checksum)
     return checksum
@@ -69,7 +81,7 @@ def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
     The row is read by its number: by its key SQLite would take the key from the index, or from the
     question itself, and an altered key in the row would go unnoticed.
     """
-    (name, _), number = SEALED[table], _NUMBERS[table]
+    (name, _), number = SEALED[table], _NUMBERS.get(table, "number")
     statement = (
         f"SELECT 1 FROM {table} WHERE {number} = (SELECT {number} FROM {table} WHERE {name} = :key)"  # noqa: S608 - names above
         f" AND ({name} <> :key OR {broken_seal(table)})"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.completion import script
-from lastgood.codec.report import document
+from lastgood.codec.report.documents import document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,7 +7,8 @@ import os
 from lastgood.cli.columns import table
 from lastgood.cli.opening import open_for
 from lastgood.cli.wording import size, span, wrapped
-from lastgood.codec.report import document, folder_value, text_value
+from lastgood.codec.report.documents import document
+from lastgood.codec.report.records import folder_value, text_value
 from lastgood.names import printable
 from lastgood.rules.configuration import KEYS
 from lastgood.workspace.configuration import configuration, user_configuration_path

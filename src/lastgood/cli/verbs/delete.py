@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.opening import open_for
 from lastgood.cli.wording import count, moment
-from lastgood.codec.report import delete_document
+from lastgood.codec.report.documents import delete_document
 from lastgood.ids import short
 
 TYPE_CHECKING = False

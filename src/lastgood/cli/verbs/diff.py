@@ -24,7 +24,7 @@ def carry_out(call: Call, console: Console) -> int:
         with Progress(console, "comparing"):
             report = workspace.diff(before, after, paths=paths, patch=not call.has("name-status"))
     if console.json:
-        from lastgood.codec.report import diff_document
+        from lastgood.codec.report.documents import diff_document
 
         console.document(diff_document(report.replace(patch=None) if summary else report))
     else:

@@ -12,7 +12,8 @@ from lastgood.cli.columns import table
 from lastgood.cli.opening import open_for
 from lastgood.cli.version import VERSION
 from lastgood.cli.wording import size
-from lastgood.codec.report import document, text_value
+from lastgood.codec.report.documents import document
+from lastgood.codec.report.records import text_value
 from lastgood.errors import LastgoodError
 from lastgood.names import printable
 from lastgood.value import Value

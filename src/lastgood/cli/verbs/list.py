@@ -43,7 +43,7 @@ def carry_out(call: Call, console: Console) -> int:
             all_workspaces=everywhere,
         )
     if console.json:
-        from lastgood.codec.report import list_document
+        from lastgood.codec.report.documents import list_document
 
         console.document(list_document(checkpoints))
     elif checkpoints:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.opening import open_for
-from lastgood.codec.report import document
+from lastgood.codec.report.documents import document
 from lastgood.names import printable
 
 TYPE_CHECKING = False

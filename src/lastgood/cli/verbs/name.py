@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lastgood.cli.opening import open_for
-from lastgood.codec.report import checkpoint_record, document
+from lastgood.codec.report.documents import document
+from lastgood.codec.report.records import checkpoint_record
 from lastgood.names import printable
 
 TYPE_CHECKING = False

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from lastgood.cli.opening import open_for
 from lastgood.cli.wording import called
-from lastgood.codec.report import checkpoint_record, document
+from lastgood.codec.report.documents import document
+from lastgood.codec.report.records import checkpoint_record
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.plans import remarks, report_counts
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import called, moment
-from lastgood.codec.report import recover_document
+from lastgood.codec.report.restoring import recover_document
 from lastgood.names import printable
 
 TYPE_CHECKING = False

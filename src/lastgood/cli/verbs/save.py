@@ -36,7 +36,7 @@ def carry_out(call: Call, console: Console) -> int:
             pin=call.has("pin"),
         )
     if console.json:
-        from lastgood.codec.report import save_document
+        from lastgood.codec.report.documents import save_document
 
         console.document(save_document(report))
     elif console.quiet:

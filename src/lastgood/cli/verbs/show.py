@@ -28,7 +28,7 @@ def carry_out(call: Call, console: Console) -> int:
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
     if console.json:
-        from lastgood.codec.report import diff_document, show_document
+        from lastgood.codec.report.documents import diff_document, show_document
 
         document = show_document(checkpoint, entries=entries)
         if changed is not None:

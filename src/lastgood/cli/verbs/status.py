@@ -28,7 +28,8 @@ def carry_out(call: Call, console: Console) -> int:
         report = workspace.status()
     added = configuration(report.workspace, environment=os.environ).added_by_project
     if console.json:
-        from lastgood.codec.report import status_document, text_value
+        from lastgood.codec.report.documents import status_document
+        from lastgood.codec.report.records import text_value
 
         console.document(status_document(report) | {"project_settings": [text_value(one) for one in added]})
         return 0

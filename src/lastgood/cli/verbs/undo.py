@@ -7,7 +7,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.plans import remarks, report_counts
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import count, moment
-from lastgood.codec.report import undo_document
+from lastgood.codec.report.restoring import undo_document
 from lastgood.ids import short
 
 TYPE_CHECKING = False

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import count
-from lastgood.codec.report import verify_document
+from lastgood.codec.report.documents import verify_document
 from lastgood.ids import short
 from lastgood.names import printable, to_text
 

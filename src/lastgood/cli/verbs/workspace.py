@@ -8,7 +8,8 @@ from lastgood.cli.opening import open_anywhere, open_for
 from lastgood.cli.restoring import DECLINED
 from lastgood.cli.verbs import delete
 from lastgood.cli.wording import count, moment
-from lastgood.codec.report import checkpoint_record, delete_document, document, workspace_record
+from lastgood.codec.report.documents import delete_document, document
+from lastgood.codec.report.records import checkpoint_record, workspace_record
 from lastgood.errors import Usage
 from lastgood.names import printable
 

@@ -1,0 +1,171 @@
+"""Sessions, progress and steps of the work in SQLite; beside the checkpoints, in the same file."""
+
+from __future__ import annotations
+
+from lastgood.adapters.sqlite.seal import broken_seal, reseal
+from lastgood.codec.progress import (
+    decode_effect,
+    decode_progress,
+    decode_session,
+    encode_effect,
+    encode_progress,
+    encode_session,
+)
+from lastgood.errors import Conflict, NotFound
+from lastgood.model.progress import Progress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Sequence
+
+    from lastgood.adapters.sqlite.database import Database
+    from lastgood.adapters.sqlite.rows import Row
+    from lastgood.model.effect import Effect
+    from lastgood.model.session import Session
+
+_SESSIONS = f"SELECT payload, heartbeat_at FROM session WHERE NOT {broken_seal('session')}"  # noqa: S608 - names of columns
+_EFFECTS = f"SELECT payload FROM step WHERE NOT {broken_seal('step')}"  # noqa: S608 - as above
+_PROGRESS = f"SELECT payload FROM progress WHERE id = ? AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
+_RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
+
+
+class SqliteWork:
+    """Facts about the work; rows that were altered from outside are not seen."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    def sessions(self, workspace_key: str | None = None) -> Sequence[Session]:
+        """Return sessions as they were recorded, newest first: of one workspace, or of all."""
+        found = self._all(
+            f"{_SESSIONS} AND (:key IS NULL OR workspace_key = :key) ORDER BY number DESC",
+            {"key": workspace_key},
+        )
+        return [_session(row) for row in found]
+
+    def session(self, session: str) -> Session | None:
+        """Return the session with exactly this id."""
+        found = self._all(f"{_SESSIONS} AND id = :id", {"id": session})
+        return _session(found[0]) if found else None
+
+    def progress(self, key: str) -> Progress:
+        """Return the progress of a session, or (by its key) of a workspace outside any; empty if none."""
+        return self._database.read(lambda connection: _progress(connection, key))
+
+    def effects(self, workspace_key: str, *, session: str | None = None) -> Sequence[Effect]:
+        """Return the steps of a workspace in the order of their start; of one session only if given."""
+        found = self._all(
+            f"{_EFFECTS} AND workspace_key = :key AND (:session IS NULL OR session = :session)"
+            " ORDER BY number",
+            {"key": workspace_key, "session": session},
+        )
+        return [decode_effect(str(row[0])) for row in found]
+
+    def open_session(self, session: Session, *, replacing: Sequence[Session] = ()) -> None:
+        """Add a session and record others anew, together; `Conflict` if a rival opened in between."""
+        expected = {one.id for one in replacing}
+
+        def insert(connection: sqlite3.Connection) -> None:
+            rivals = {str(row[0]) for row in connection.execute(_RIVALS, (session.workspace_key,))}
+            if session.exclusive and rivals - expected:
+                raise Conflict(
+                    "another session of this workspace was started a moment ago",
+                    hint="see whose it is: lastgood status",
+                    details={"sessions": sorted(rivals - expected)},
+                )
+            for one in replacing:
+                _update_session(connection, one)
+            connection.execute(
+                "INSERT INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (session.id, session.workspace_key, *_session_columns(session)),
+            )
+            reseal(connection, "session", session.id)
+
+        self._database.write(insert)
+
+    def put_session(self, session: Session) -> None:
+        """Record a session anew; `NotFound` if there is none of its id."""
+        self._database.write(lambda connection: _update_session(connection, session))
+
+    def beat(self, session: str, *, at: int) -> None:
+        """Record that a session's owner lives; `NotFound` if there is no such session."""
+
+        def update(connection: sqlite3.Connection) -> None:
+            found = connection.execute("UPDATE session SET heartbeat_at = ? WHERE id = ?", (at, session))
+            _demand(found.rowcount, session)
+            reseal(connection, "session", session)
+
+        self._database.write(update)
+
+    def change_progress(
+        self, key: str, change: Callable[[Progress], Progress], *, workspace_key: str
+    ) -> Progress:
+        """Replace progress by what a function makes of it, and return that; others wait meanwhile."""
+
+        def replace(connection: sqlite3.Connection) -> Progress:
+            made = change(_progress(connection, key))
+            connection.execute(
+                "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
+                (key, workspace_key, encode_progress(made)),
+            )
+            reseal(connection, "progress", key)
+            return made
+
+        return self._database.write(replace)
+
+    def put_effect(self, effect: Effect) -> None:
+        """Record a step of the work, or record it anew."""
+
+        def replace(connection: sqlite3.Connection) -> None:
+            connection.execute(
+                "INSERT INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
+                " ON CONFLICT (id) DO UPDATE SET state = excluded.state, payload = excluded.payload",
+                (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
+            )
+            reseal(connection, "step", effect.id)
+
+        self._database.write(replace)
+
+    def _all(self, statement: str, parameters: dict[str, object]) -> list[Row]:
+        try:
+            return self._database.read(
+                lambda connection: connection.execute(statement, parameters).fetchall()
+            )
+        except UnicodeEncodeError:
+            return []  # what is not Unicode is nobody's id
+
+
+def _session(row: Row) -> Session:
+    payload, heartbeat_at = row
+    session = decode_session(str(payload))
+    return session.replace(heartbeat_at=heartbeat_at if isinstance(heartbeat_at, int) else 0)
+
+
+def _session_columns(session: Session) -> Row:
+    return (session.exclusive, session.state, session.heartbeat_at, encode_session(session))
+
+
+def _update_session(connection: sqlite3.Connection, session: Session) -> None:
+    found = connection.execute(
+        "UPDATE session SET (exclusive, state, heartbeat_at, payload) = (?, ?, ?, ?) WHERE id = ?",
+        (*_session_columns(session), session.id),
+    )
+    _demand(found.rowcount, session.id)
+    reseal(connection, "session", session.id)
+
+
+def _demand(count: int, session: str) -> None:
+    if not count:
+        raise NotFound(
+            "the store knows no such session",
+            hint="see what there is: lastgood session list",
+            details={"id": session},
+        )
+
+
+def _progress(connection: sqlite3.Connection, key: str) -> Progress:
+    row = connection.execute(_PROGRESS, (key,)).fetchone()
+    return Progress() if row is None else decode_progress(str(row[0]))

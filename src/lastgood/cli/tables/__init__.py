@@ -1,0 +1,1 @@
+"""The verbs by group; `lastgood.cli.table` joins them."""

@@ -1,0 +1,163 @@
+"""Verbs that save, look and restore."""
+
+from __future__ import annotations
+
+from lastgood.cli.grammar import Argument, Option, Verb
+from lastgood.cli.tables.options import FORCE_UNDO, REF, RESTORING
+from lastgood.model.checkpoint import KINDS
+
+FILES: tuple[Verb, ...] = (
+    Verb(
+        name="save",
+        says="make a checkpoint",
+        about=(
+            "Keeps every file of the workspace that is not ignored. When it returns, the\n"
+            "checkpoint survives a power cut. If nothing has changed, none is made and the\n"
+            "last one is named."
+        ),
+        spellings=("create",),
+        arguments=(Argument(name="MESSAGE", required=False),),
+        options=(
+            Option(name="name", value="NAME", says="give it a name to find it by (kept for ever)"),
+            Option(name="kind", value="K", choices=KINDS, says="say what occasion this is (default: manual)"),
+            Option(name="meta", value="KEY=VALUE", form="pair", repeated=True, says="attach a note"),
+            Option(name="allow-empty", says="make one although nothing has changed"),
+            Option(
+                name="budget", value="T", form="duration", says="stop reading after this time, for example 2s"
+            ),
+            Option(name="pin", says="never let retention remove it"),
+        ),
+        examples=(
+            ('lastgood save "before the refactor"', "a checkpoint with a message"),
+            ("lastgood save --name parser-works --pin", "one to come back to by name"),
+        ),
+        codes=(0, 3, 14, 15),
+    ),
+    Verb(
+        name="list",
+        says="list checkpoints, newest first",
+        spellings=("ls",),
+        options=(
+            Option(name="limit", short="n", value="N", form="number", says="at most N"),
+            Option(name="kind", value="K", choices=KINDS, says="only this kind"),
+            Option(name="session", value="S", says="only this session"),
+            Option(name="since", value="T", form="moment", says="only since then: 2h, 7d, 2026-11-21T10:00"),
+            Option(name="name", value="GLOB", says="only names that match, for example 'before-*'"),
+            Option(name="good", says="only those whose check passed"),
+            Option(name="all-workspaces", says="of every workspace in the store"),
+        ),
+        examples=(
+            ("lastgood list --limit 20", "the newest twenty"),
+            ("lastgood list --since 2h --kind manual", "what was saved by hand lately"),
+        ),
+        codes=(0,),
+    ),
+    Verb(
+        name="show",
+        says="show what a checkpoint holds",
+        arguments=(REF,),
+        options=(
+            Option(name="files", says="list every path"),
+            Option(name="stat", says="what changed since the checkpoint before it"),
+        ),
+        examples=(("lastgood show @", "the latest"), ("lastgood show parser-works --files", "all its paths")),
+        codes=(0, 10, 11),
+    ),
+    Verb(
+        name="diff",
+        says="compare checkpoints, or one with the workspace",
+        about=(
+            "Without a REF: the latest checkpoint against the workspace. With one: that\n"
+            "checkpoint against the workspace. With two: the first against the second.\n"
+            "`git apply` takes the patch."
+        ),
+        arguments=(
+            Argument(name="A", form="ref", required=False),
+            Argument(name="B", form="ref", required=False),
+        ),
+        options=(
+            Option(name="stat", says="lines added and removed per file"),
+            Option(name="name-status", says="one letter and path per file"),
+            Option(
+                name="previous",
+                value="REF",
+                form="ref",
+                says="what REF changed: the one before it against it",
+            ),
+            Option(name="since-start", says="from the start of the session to the workspace"),
+        ),
+        paths=True,
+        examples=(
+            ("lastgood diff", "what has changed since the latest checkpoint"),
+            ("lastgood diff @~1 @ -- src", "between the last two, in src only"),
+        ),
+        codes=(0, 10, 11),
+    ),
+    Verb(
+        name="restore",
+        says="bring back a checkpoint, whole or some paths",
+        about=(
+            "First keeps the present state in a guard checkpoint, so that `lastgood undo`\n"
+            "takes the restore back. Ignored files and files that no checkpoint holds are\n"
+            "left alone. HEAD, branches and the index of a git repository stay as they are.\n"
+            "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID."
+        ),
+        spellings=("rollback",),
+        arguments=(Argument(name="REF", form="ref", required=False),),
+        options=RESTORING,
+        paths=True,
+        examples=(
+            ("lastgood restore @ --dry-run", "what would happen"),
+            ("lastgood restore before-refactor", "the whole workspace"),
+            ("lastgood restore @ -- src/app.py", "one file from the latest"),
+            ("lastgood restore @~3 --to /tmp/older", "a copy aside"),
+        ),
+        codes=(0, 2, 3, 10, 11, 13, 14, 15),
+    ),
+    Verb(
+        name="rewind",
+        says="go back N checkpoints (default 1)",
+        about="Like `restore`, counted from the newest checkpoint instead of named.",
+        arguments=(Argument(name="N", form="number", required=False),),
+        options=RESTORING,
+        paths=True,
+        examples=(
+            ("lastgood rewind --dry-run", "what one step back would do"),
+            ("lastgood rewind 3", "three back"),
+        ),
+        codes=(0, 2, 3, 10, 13, 14, 15),
+    ),
+    Verb(
+        name="undo",
+        says="take back the last restore or delete",
+        options=(Option(name="list", says="list what can be taken back"), FORCE_UNDO),
+        examples=(("lastgood undo", "take back the last one"), ("lastgood undo --list", "what there is")),
+        codes=(0, 3, 10, 13, 14),
+    ),
+    Verb(
+        name="redo",
+        says="do again what the last undo took back",
+        options=(Option(name="list", says="list what can be done again"), FORCE_UNDO),
+        examples=(("lastgood redo", "do it again"),),
+        codes=(0, 3, 10, 13, 14),
+        module="undo",
+    ),
+    Verb(
+        name="recover",
+        says="finish or roll back an interrupted restore, and say where work stands",
+        spellings=("resume",),
+        arguments=(Argument(name="REF", form="ref", required=False),),
+        options=(Option(name="rollback", says="put back what was there before the interrupted restore"),),
+        examples=(
+            ("lastgood recover", "after a crash"),
+            ("lastgood recover --rollback", "the way back instead"),
+        ),
+        codes=(0, 3, 10, 14),
+    ),
+    Verb(
+        name="status",
+        says="show workspace, store, latest checkpoint, and what has changed since",
+        examples=(("lastgood status", "where things stand"),),
+        codes=(0,),
+    ),
+)

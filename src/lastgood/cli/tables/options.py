@@ -1,0 +1,39 @@
+"""Arguments and options that several verbs have."""
+
+from __future__ import annotations
+
+from lastgood.cli.grammar import Argument, Option
+
+GLOBAL_OPTIONS: tuple[Option, ...] = (
+    Option(
+        name="directory",
+        short="C",
+        value="DIR",
+        form="folder",
+        says="work on this workspace instead of looking for one",
+    ),
+    Option(name="store", value="DIR", form="folder", says="keep and find checkpoints here"),
+    Option(name="allow-root", says="accept a home, system or temporary folder as workspace"),
+    Option(name="json", says="print one JSON document"),
+    Option(name="quiet", short="q", says="print only what was asked for"),
+    Option(name="help", short="h", says="explain, and do nothing"),
+)
+
+REF = Argument(name="REF", form="ref")
+YES = Option(name="yes", short="y", says="do not ask (without a terminal, this or --plan is needed)")
+DRY_RUN = Option(name="dry-run", short="n", says="show the plan and its id, change nothing")
+FORCE_UNDO = Option(name="force", says="also where files have changed since (a guard is kept)")
+RESTORING = (
+    Option(name="only", value="SCOPE", choices=("files",), repeated=True, says="bring back only this"),
+    Option(
+        name="to",
+        value="DIR",
+        form="folder",
+        says="write to a new or empty folder, leave the workspace alone",
+    ),
+    DRY_RUN,
+    YES,
+    Option(name="plan", value="ID", form="plan", says="carry out exactly the plan that a dry run showed"),
+    Option(name="discard", says="go on although something that would be lost cannot be kept"),
+    Option(name="force", says="go on although a rule advises against it"),
+)

@@ -1,0 +1,109 @@
+"""Verbs about what is kept, and about lastgood itself."""
+
+from __future__ import annotations
+
+from lastgood.cli.grammar import Argument, Option, Verb
+from lastgood.cli.tables.options import DRY_RUN, REF
+
+STORE: tuple[Verb, ...] = (
+    Verb(
+        name="delete",
+        says="delete checkpoints (`lastgood undo` takes it back)",
+        arguments=(Argument(name="REF", form="ref", many=True),),
+        examples=(("lastgood delete ckpt_1a2b3c4d", "one checkpoint"),),
+        codes=(0, 10, 11),
+    ),
+    Verb(
+        name="pin",
+        says="keep a checkpoint for ever",
+        arguments=(REF,),
+        examples=(("lastgood pin @", "the latest"),),
+        codes=(0, 10, 11),
+    ),
+    Verb(
+        name="unpin",
+        says="let retention decide about a checkpoint again",
+        arguments=(REF,),
+        examples=(("lastgood unpin parser-works", "by name"),),
+        codes=(0, 10, 11),
+        module="pin",
+    ),
+    Verb(
+        name="name",
+        says="name a checkpoint",
+        arguments=(REF, Argument(name="NAME")),
+        examples=(("lastgood name @ parser-works", "name the latest"),),
+        codes=(0, 10, 11, 12),
+    ),
+    Verb(
+        name="verify",
+        says="prove that what is stored is whole",
+        about="Reads every stored byte and says exactly which checkpoints and files are hit, if any.",
+        arguments=(Argument(name="REF", form="ref", required=False),),
+        options=(
+            Option(name="deep", says="prove it by restoring each checkpoint aside"),
+            Option(name="repair", says="mend what can be mended, set damage aside; removes nothing good"),
+        ),
+        examples=(
+            ("lastgood verify", "the whole store"),
+            ("lastgood verify @ --deep", "restore the latest aside"),
+        ),
+        codes=(0, 16),
+    ),
+    Verb(
+        name="workspace",
+        says="list the workspaces of the store, attach a moved one, forget one",
+        about=(
+            "list         every folder with checkpoints, also those not there now\n"
+            "attach OLD   this workspace was moved here from OLD: take its checkpoints over\n"
+            "forget PATH  delete all checkpoints of a folder, after showing them"
+        ),
+        arguments=(
+            Argument(name="ACTION", choices=("list", "attach", "forget")),
+            Argument(name="PATH", form="folder", required=False),
+        ),
+        options=(DRY_RUN, Option(name="yes", short="y", says="do not ask")),
+        examples=(
+            ("lastgood workspace list", "from anywhere"),
+            ("lastgood workspace attach /old/place", "after moving a project here"),
+            ("lastgood workspace forget /old/project --dry-run", "what forgetting would delete"),
+        ),
+        codes=(0, 2, 10),
+    ),
+    Verb(
+        name="config",
+        says="show every setting, its value and where it comes from",
+        arguments=(Argument(name="ACTION", required=False, choices=("show",)),),
+        examples=(("lastgood config", "all settings and the built-in excludes"),),
+        codes=(0, 12),
+    ),
+    Verb(
+        name="doctor",
+        says="check that lastgood can work here",
+        examples=(("lastgood doctor", "when something is odd"),),
+        codes=(0,),
+    ),
+    Verb(
+        name="completion",
+        says="print a completion script for a shell",
+        arguments=(Argument(name="SHELL", choices=("bash", "zsh", "fish")),),
+        examples=(
+            ('eval "$(lastgood completion bash)"', "in ~/.bashrc"),
+            ("lastgood completion fish > ~/.config/fish/completions/lastgood.fish", "for fish"),
+        ),
+        codes=(0,),
+    ),
+    Verb(
+        name="help",
+        says="explain a verb, or `refs`, `exit-codes`, `environment`",
+        arguments=(Argument(name="TOPIC", required=False),),
+        examples=(("lastgood help restore", "one verb"), ("lastgood help refs", "how to name a checkpoint")),
+        codes=(0,),
+    ),
+    Verb(
+        name="maintain",
+        says="tidy the store (started by itself when it is due)",
+        examples=(("lastgood maintain", "tidy now"),),
+        hidden=True,
+    ),
+)

@@ -1,0 +1,184 @@
+"""Checkpoints, operations and paths as the published JSON has them."""
+
+from __future__ import annotations
+
+from lastgood.codec.canonical import path_value
+from lastgood.codec.manifest import gap_record, git_record
+from lastgood.codec.moment import iso
+from lastgood.codec.progress import position_record, shown_progress
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.checkpoint import Actor, Check, Checkpoint
+    from lastgood.model.conversation import Conversation
+    from lastgood.model.effect import Effect
+    from lastgood.model.operation import Operation
+    from lastgood.model.plan import Outcome
+    from lastgood.model.progress import Progress
+    from lastgood.model.report import (
+        FileDiff,
+        WorkspaceSummary,
+    )
+    from lastgood.model.session import Session, SessionState
+
+    Document = dict[str, object]
+
+
+def text_value(text: str) -> str:
+    """Return text without lone surrogates (which stand for bytes that are not UTF-8)."""
+    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+
+
+def folder_value(path: str) -> object:
+    """Return the path of a folder as JSON."""
+    return path_value(path.encode("utf-8", "surrogateescape"))
+
+
+def checkpoint_record(checkpoint: Checkpoint) -> Document:
+    """Return a checkpoint."""
+    manifest = checkpoint.manifest
+    return {
+        "id": checkpoint.id,
+        "short_id": checkpoint.short_id,
+        "name": checkpoint.name,
+        "message": text_value(manifest.message),
+        "kind": manifest.kind,
+        "created_at": iso(manifest.created_at),
+        "sequence": checkpoint.sequence,
+        "workspace": folder_value(manifest.workspace),
+        "session": manifest.session,
+        "previous": manifest.previous,
+        "commit": checkpoint.commit,
+        "tree": manifest.root.tree,
+        "changes": manifest.changes.as_dict(),
+        "files": manifest.files,
+        "bytes": manifest.size,
+        "ignored": manifest.ignored,
+        "gaps": [gap_record(gap) for gap in manifest.gaps],
+        "partial": manifest.partial,
+        "good": checkpoint.good,
+        "check": None if checkpoint.check is None else _check_record(checkpoint.check),
+        "pinned": checkpoint.pinned,
+        "actor": _actor_record(manifest.actor),
+        "task": manifest.task,
+        "moment": manifest.moment,
+        "position": position_value(manifest.progress),
+        "progress": None if manifest.progress.empty else shown_progress(manifest.progress),
+        "git": None if manifest.git is None else git_record(manifest.git),
+        "metrics": manifest.metrics.as_dict(),
+        "conversation": None if manifest.conversation is None else conversation_record(manifest.conversation),
+        "metadata": {text_value(key): text_value(value) for key, value in manifest.metadata.items()},
+        "damaged": checkpoint.damaged,
+        "recovered": checkpoint.recovered,
+    }
+
+
+def position_value(progress: Progress) -> Document | None:
+    """Return where in its workflow the work stands; None if nobody said."""
+    return None if progress.position.empty else position_record(progress.position)
+
+
+def conversation_record(conversation: Conversation) -> Document:
+    """Return how much of a conversation a checkpoint holds."""
+    record: Document = {"messages": conversation.messages, "bytes": conversation.size}
+    if conversation.source is not None:
+        record["source"] = path_value(conversation.source)
+    return record
+
+
+def session_record(session: Session, progress: Progress, *, state: SessionState) -> Document:
+    """Return a session; ``state`` is the one that counts now."""
+    owner = session.owner
+    return {
+        "id": session.id,
+        "state": state,
+        "goal": None if session.goal is None else text_value(session.goal),
+        "sprint": session.sprint,
+        "owner": {"host": owner.host, "pid": owner.pid, "command": owner.command},
+        "started_at": iso(session.started_at),
+        "heartbeat_at": iso(session.heartbeat_at),
+        "ended_at": None if session.ended_at is None else iso(session.ended_at),
+        "ended_by": session.ended_by,
+        "exclusive": session.exclusive,
+        "took_over": session.took_over,
+        "position": position_value(progress),
+        "progress": shown_progress(progress),
+    }
+
+
+def effect_record(effect: Effect) -> Document:
+    """Return a step of the work."""
+    return {
+        "id": effect.id,
+        "name": text_value(effect.name),
+        "task": effect.task,
+        "attempt": effect.attempt,
+        "irreversible": effect.irreversible,
+        "state": effect.state,
+        "session": effect.session,
+        "started_at": iso(effect.started_at),
+        "ended_at": None if effect.ended_at is None else iso(effect.ended_at),
+    }
+
+
+def operation_record(operation: Operation) -> Document:
+    """Return an operation, without its steps."""
+    record: Document = {
+        "id": operation.id,
+        "type": operation.type,
+        "at": iso(operation.at),
+        "target": operation.target,
+        "guard": operation.guard,
+        "undone": operation.undone,
+    }
+    if operation.checkpoints:
+        record["checkpoints"] = list(operation.checkpoints)
+    if operation.of is not None:
+        record["of"] = operation.of
+    return record
+
+
+def outcome_record(outcome: Outcome) -> Document:
+    """Return what became of one path."""
+    record: Document = {
+        "path": path_value(outcome.path),
+        "action": outcome.action,
+        "result": outcome.result,
+    }
+    if outcome.reason is not None:
+        record["reason"] = text_value(outcome.reason)
+    return record
+
+
+def file_diff_record(difference: FileDiff) -> Document:
+    """Return one path that differs."""
+    record: Document = {**difference.as_dict(), "path": path_value(difference.path)}
+    if difference.old_path is None:
+        del record["old_path"]
+    else:
+        record["old_path"] = path_value(difference.old_path)
+    return record
+
+
+def workspace_record(summary: WorkspaceSummary) -> Document:
+    """Return a workspace of the store."""
+    return {
+        "key": summary.key,
+        "path": folder_value(summary.path),
+        "checkpoints": summary.checkpoints,
+        "present": summary.present,
+        "latest": None if summary.latest is None else checkpoint_record(summary.latest),
+    }
+
+
+def _actor_record(actor: Actor) -> Document:
+    record: Document = {"type": actor.type}
+    if actor.name is not None:
+        record["name"] = text_value(actor.name)
+    if actor.call is not None:
+        record["call"] = text_value(actor.call)
+    return record
+
+
+def _check_record(check: Check) -> Document:
+    return {**check.as_dict(), "output_tail": text_value(check.output_tail)}

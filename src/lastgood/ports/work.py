@@ -1,0 +1,61 @@
+"""Facts about the work: its sessions, how far it has come, and what was done that cannot be undone."""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from typing import Protocol
+
+    from lastgood.model.effect import Effect
+    from lastgood.model.progress import Progress
+    from lastgood.model.session import Session
+else:
+    Protocol = object
+
+
+class WorkReader(Protocol):
+    """Facts as of the moment of each call."""
+
+    def sessions(self, workspace_key: str | None = None) -> Sequence[Session]:
+        """Return sessions as they were recorded, newest first: of one workspace, or of all."""
+
+    def session(self, session: str) -> Session | None:
+        """Return the session with exactly this id."""
+
+    def progress(self, key: str) -> Progress:
+        """Return the progress of a session, or (by its key) of a workspace outside any; empty if none."""
+
+    def effects(self, workspace_key: str, *, session: str | None = None) -> Sequence[Effect]:
+        """Return the steps of a workspace in the order of their start; of one session only if given."""
+
+
+class Work(WorkReader, Protocol):
+    """Facts that may be changed. Every method is one transaction, durable when it returns.
+
+    The workspace has to be known to the catalogue (`Catalogue.add_workspace`).
+    """
+
+    def open_session(self, session: Session, *, replacing: Sequence[Session] = ()) -> None:
+        """Add a session and record others anew, together.
+
+        Raises `Conflict` if the session is exclusive and another exclusive one of the workspace is
+        recorded as active and not among those replaced: it opened in between.
+        """
+
+    def put_session(self, session: Session) -> None:
+        """Record a session anew; `NotFound` if there is none of its id."""
+
+    def beat(self, session: str, *, at: int) -> None:
+        """Record that a session's owner lives; `NotFound` if there is no such session."""
+
+    def change_progress(
+        self, key: str, change: Callable[[Progress], Progress], *, workspace_key: str
+    ) -> Progress:
+        """Replace progress by what a function makes of it, and return that; others wait meanwhile.
+
+        What the function raises leaves everything as it was.
+        """
+
+    def put_effect(self, effect: Effect) -> None:
+        """Record a step of the work, or record it anew."""

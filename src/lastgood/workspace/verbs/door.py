@@ -1,0 +1,103 @@
+"""What every group of verbs stands on: the ports of one workspace, and those who observe it."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.errors import LastgoodError
+from lastgood.model.event import Event
+from lastgood.view import View
+from lastgood.workspace.paths import scope
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import TracebackType
+    from typing import Self, TypeVar
+
+    from lastgood.model.event import EventType, Observer
+    from lastgood.model.settings import Settings
+    from lastgood.ports.context import Context
+    from lastgood.workspace.upkeep import Upkeep
+
+    Report = TypeVar("Report")
+    from lastgood.workspace.paths import PathLike
+
+
+class Door:
+    """One open workspace; the groups of verbs derive from it."""
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        upkeep: Upkeep,
+        recompose: Callable[[], Context],
+        rescued: tuple[str, ...] = (),
+    ) -> None:
+        self._upkeep = upkeep
+        self._rescued = rescued
+        self._recompose = recompose
+        self._observers: list[Observer] = []
+        self._use(context)
+
+    def _use(self, context: Context) -> None:
+        self._context = context
+        self._view = View(
+            catalogue=context.catalogue, objects=context.engine, key=context.key, clock=context.clock
+        )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.close()
+
+    @property
+    def path(self) -> str:
+        """The workspace's real path."""
+        return os.fsdecode(self._context.root)
+
+    @property
+    def store(self) -> str:
+        """The store's real path."""
+        return os.fsdecode(self._context.store)
+
+    @property
+    def settings(self) -> Settings:
+        """What configuration decided."""
+        return self._context.settings
+
+    def close(self) -> None:
+        """Let go of the store; harmless when repeated."""
+        self._context.catalogue.close()
+        self._context.engine.close()
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        """Tell an observer what happened, after the fact; return the call that ends it.
+
+        An exception of an observer never harms the operation.
+        """
+        self._observers.append(observer)
+        return lambda: self._observers.remove(observer) if observer in self._observers else None
+
+    def _paths(self, paths: Sequence[PathLike]) -> tuple[bytes, ...]:
+        return scope(paths, self._context.root)
+
+    def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
+        try:
+            report = work()
+        except LastgoodError as error:
+            self._tell(Event(type="failed", workspace=self.path, report=error))
+            raise
+        self._tell(Event(type=type, workspace=self.path, report=report))
+        return report
+
+    def _tell(self, event: Event) -> None:
+        for observer in tuple(self._observers):
+            try:  # noqa: SIM105 - contextlib costs start-up time
+                observer(event)
+            except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the operation
+                pass

@@ -1,0 +1,99 @@
+"""Looking: nothing is changed by any of these."""
+
+from __future__ import annotations
+
+from lastgood.ports.catalogue import Query
+from lastgood.workspace.arguments import check_count
+from lastgood.workspace.paths import inside
+from lastgood.workspace.verbs.door import Door
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.model.checkpoint import Checkpoint, Kind
+    from lastgood.model.operation import Operation
+    from lastgood.model.report import (
+        DiffReport,
+        ListedEntry,
+        StatusReport,
+    )
+    from lastgood.workspace.paths import PathLike
+
+
+class Looks(Door):
+    """Verbs that only read."""
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        kind: Kind | None = None,
+        session: str | None = None,
+        since: int | None = None,
+        name: str | None = None,
+        good: bool = False,
+        all_workspaces: bool = False,
+    ) -> tuple[Checkpoint, ...]:
+        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob."""
+        if limit is not None:
+            check_count(limit, least=0, what="the limit")
+        query = Query(
+            workspace_key=None if all_workspaces else self._context.key,
+            limit=limit,
+            kind=kind,
+            session=session,
+            since=since,
+            name=name,
+            good=good,
+        )
+        return tuple(self._view.find(query))
+
+    def get(self, ref: str) -> Checkpoint:
+        """Return the checkpoint that a REF names."""
+        return self._view.resolve(ref)
+
+    def previous(self, ref: str) -> Checkpoint | None:
+        """Return the newest complete checkpoint before the one that a REF names."""
+        return self._view.previous(self._view.resolve(ref))
+
+    def entries(self, ref: str) -> tuple[ListedEntry, ...]:
+        """Return every path that a checkpoint holds."""
+        from lastgood.actions.show import entries
+
+        return entries(self._context, self._view, self._view.resolve(ref))
+
+    def read(self, ref: str, path: PathLike) -> bytes:
+        """Return the content of one file of a checkpoint (of a link, its target)."""
+        from lastgood.actions.show import content
+
+        wanted = inside(path, self._context.root)
+        return content(self._context, self._view, self._view.resolve(ref), path=wanted)
+
+    def diff(
+        self,
+        a: str | None = None,
+        b: str | None = None,
+        *,
+        paths: Sequence[PathLike] = (),
+        patch: bool = True,
+    ) -> DiffReport:
+        """Compare two checkpoints, or one (the latest, if none is named) with the workspace."""
+        from lastgood.actions import diff
+
+        before = self._view.resolve("@" if a is None else a)
+        chosen = self._paths(paths)
+        if b is not None:
+            after = self._view.resolve(b)
+            return diff.between(self._context, self._view, before, after, paths=chosen, patch=patch)
+        return diff.with_workspace(self._context, self._view, before, paths=chosen, patch=patch)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return what was restored, deleted, undone and redone, newest first."""
+        return tuple(self._context.catalogue.operations(self._context.key))
+
+    def status(self) -> StatusReport:
+        """Return where the workspace stands."""
+        from lastgood.actions.status import status
+
+        return status(self._context, self._view)

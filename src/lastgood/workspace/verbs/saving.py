@@ -1,0 +1,57 @@
+"""Saving."""
+
+from __future__ import annotations
+
+from lastgood.workspace.arguments import check_budget, check_draft, pairs
+from lastgood.workspace.verbs.door import Door
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.model.checkpoint import Actor, Kind
+    from lastgood.model.report import (
+        SaveReport,
+    )
+
+
+class Saves(Door):
+    """Verbs that make checkpoints."""
+
+    def save(
+        self,
+        message: str = "",
+        *,
+        name: str | None = None,
+        kind: Kind = "manual",
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+        budget: float | None = None,
+        pin: bool = False,
+        actor: Actor | None = None,
+    ) -> SaveReport:
+        """Make a checkpoint; when it returns, the checkpoint survives a power cut.
+
+        ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. An unchanged
+        workspace makes no checkpoint unless something is said about it, or ``allow_empty``.
+        """
+        from lastgood.actions.save import save
+        from lastgood.model.checkpoint import Actor
+        from lastgood.transaction.saving import Draft
+
+        draft = Draft(
+            kind=kind,
+            message=message,
+            name=name,
+            pinned=pin,
+            metadata=pairs(metadata),
+            actor=Actor() if actor is None else actor,
+        )
+        check_draft(draft)
+        if budget is not None:
+            check_budget(budget)
+        report = self._told(
+            "saved", lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget)
+        )
+        self._upkeep.after_save(self._context)
+        return report
