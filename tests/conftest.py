@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
+from judge import git_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -50,9 +51,12 @@ def project(tmp_path: Path) -> Path:
 
 
 @pytest.fixture
-def store(tmp_path: Path) -> Path:
-    """Return where the store of this test goes."""
-    return tmp_path / "store"
+def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
+    """Return where the store of this test goes; at the end git judges what became of it."""
+    folder = tmp_path / "store"
+    yield folder
+    if not request.node.get_closest_marker("damages"):
+        assert git_faults(folder) == ""
 
 
 @pytest.fixture

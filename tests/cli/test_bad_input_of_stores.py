@@ -86,6 +86,7 @@ def test_a_damaged_row_is_found_and_costs_nothing(kept: Command, column: str) ->
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("verb", [("restore", "one", "--yes"), ("diff", "one"), ("show", "one", "--files")])
 def test_a_damaged_pack_is_damage_and_nothing_is_written(kept: Command, verb: tuple[str, ...]) -> None:
     packs = sorted((kept.store / "objects.git" / "objects" / "pack").glob("*.pack"), key=os.path.getmtime)

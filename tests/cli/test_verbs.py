@@ -255,6 +255,7 @@ def test_status_lists_what_a_repository_adds_to_the_settings(kept: Command) -> N
     assert kept("status", "--json").json["project_settings"] == ["capture.exclude: *.bin"]
 
 
+@pytest.mark.damages
 def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
     """Rule K4."""
     packs = kept.store / "objects.git" / "objects" / "pack"

@@ -14,6 +14,7 @@ import lastgood
 from faults.cli import Bench
 from faults.injector import Injector
 from faults.stage import Stage
+from judge import git_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -45,12 +46,15 @@ def stage(arena: Path, request: pytest.FixtureRequest) -> Stage:
 
 
 @pytest.fixture
-def bench(tmp_path: Path) -> Bench:
-    """A workspace and a store for the command line and the API, side by side."""
+def bench(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Bench]:
+    """A workspace and a store for the command line and the API, side by side; git judges the store."""
     folder = tmp_path.resolve()
     for name in ("workspace", "home"):
         (folder / name).mkdir()
-    return Bench(folder / "workspace", folder / "store", folder / "home")
+    made = Bench(folder / "workspace", folder / "store", folder / "home")
+    yield made
+    if not request.node.get_closest_marker("damages"):
+        assert git_faults(made.store) == ""
 
 
 @pytest.fixture

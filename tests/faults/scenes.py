@@ -9,6 +9,7 @@ import pytest
 
 import lastgood
 from faults.stage import alter, contents_of, differences, edit, fill, tree_of
+from judge import git_faults
 from lastgood.errors import Busy
 
 if TYPE_CHECKING:
@@ -91,6 +92,7 @@ def assert_collected(stage: Stage, where: str) -> None:
         assert report.ok, f"{where}: {report}"
     left = [path for path in stage.store.rglob("*") if path.is_file() and "tmp" in path.name.lower()]
     assert not left, f"{where}: {left}"
+    assert git_faults(stage.store) == "", where
 
 
 def assert_settled(
@@ -124,7 +126,7 @@ def _assert_recovers(stage: Stage, where: str, *, roll_back: bool, expected: Tre
         assert workspace.status().state == "idle", f"{where}, {way}"
         present = stage.tree()
         assert present == expected, f"{where}: recovered {way}\n{differences(present, expected)}"
-        assert workspace.verify().ok, f"{where}, {way}"
+        assert only_left_over(workspace.verify()), f"{where}, {way}"
 
 
 def _assert_undoes(stage: Stage, where: str, start: Tree) -> None:

@@ -85,6 +85,7 @@ def _kinds(bench: Bench) -> dict[str, list[Path]]:
     }
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("kind", ["pack", "idx", "catalogue", "format"])
 def test_a_flipped_bit_is_found_or_harmless(bench: Bench, states: list[str], kind: str) -> None:
     chance = random.Random(kind)
@@ -159,6 +160,7 @@ def _remove(path: Path) -> None:
 HARM: list[Callable[[Path], None]] = [_truncate, _zero, _empty, _remove]
 
 
+@pytest.mark.damages
 @pytest.mark.parametrize("harm", HARM)
 @pytest.mark.parametrize("which", [0, 2, STATES - 1])
 def test_a_damaged_pack_is_named_with_the_checkpoints_it_hits(

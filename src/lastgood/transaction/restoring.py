@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Unsafe
+from lastgood.model.tree import DIRECTORY
 from lastgood.rules.evidence import alike
 from lastgood.transaction.saving import Saving
 
@@ -38,8 +39,8 @@ class Restoring(Saving):
             self.context.journal.close()
             raise
         results = {outcome.path: outcome.result for outcome in outcomes}
-        done = (step for step in steps if results[step.path] in EFFECTIVE or self.took_effect(step))
-        self.settle(journal, tuple(done))
+        done = (step if results[step.path] in EFFECTIVE else self.effect(step) for step in steps)
+        self.settle(journal, tuple(step for step in done if step is not None))
         return outcomes
 
     def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> tuple[Outcome, ...]:
@@ -96,6 +97,18 @@ class Restoring(Saving):
         if step.action in {"keep", "skip"}:
             return False
         return alike(self.context.applier.present(step.path), step.want)
+
+    def effect(self, step: Step) -> Step | None:
+        """Return what became true of a step, None if nothing did."""
+        if self.took_effect(step):
+            return step
+        if step.action != "mkdir" or step.want is None:
+            return None
+        present = self.context.applier.present(step.path)
+        if present is None or present.kind != DIRECTORY:
+            return None
+        # Made, though its permissions could not be set.
+        return step.replace(want=step.want.replace(mode=present.mode))
 
     def _proven(self, outcome: Outcome, step: Step) -> Outcome:
         if outcome.result not in EFFECTIVE:

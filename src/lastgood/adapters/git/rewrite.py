@@ -99,7 +99,8 @@ def remove_packs(layout: Layout, packs: Sequence[PackFile], *, kept: bytes) -> i
         if pack.name == kept:
             continue
         freed += pack_bytes(layout, pack.name)
-        for suffix in (b".idx", b".pack", *DERIVED_SUFFIXES):
+        _unlink_index(pack.path + b".idx")
+        for suffix in (b".pack", *DERIVED_SUFFIXES):
             unlink_quietly(pack.path + suffix)
         unlink_quietly(layout.unsynced + b"/" + pack.name)
     try:
@@ -107,3 +108,13 @@ def remove_packs(layout: Layout, packs: Sequence[PackFile], *, kept: bytes) -> i
     except OSError as error:
         raise storage(error, doing="removing old packs") from error
     return freed
+
+
+def _unlink_index(path: bytes) -> None:
+    """Delete an index, or leave its pack alone: an index without a pack would promise what is gone."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise storage(error, doing="removing old packs") from error
