@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import threading
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -100,6 +101,28 @@ def test_an_unchanged_workspace_is_not_said_to_be_in_a_damaged_checkpoint(
         assert report.checkpoint.damaged is None
         for one in (report, later):
             assert again.verify(one.checkpoint.id, deep=True).damaged == ()
+
+
+@pytest.mark.damages
+def test_a_save_does_not_rely_on_what_a_proof_found_damaged(
+    workspace: Workspace, project: Path, spoil: Callable[[], None], store: Path
+) -> None:
+    """S14, K4: also before the damage is set aside."""
+    (project / "folder").mkdir()
+    (project / "folder" / "a").write_text("a")
+    (project / "a").write_text("a")
+    time.sleep(0.1)  # so that the scan cache knows these files for certain
+    first = workspace.save("one").checkpoint
+    workspace.close()
+    spoil()
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert [one.id for one in again.verify().damaged] == [first.id]
+        (project / "b").write_text("b")
+
+        second = again.save("two").checkpoint
+
+        assert again.verify(second.id, deep=True).damaged == ()
+        assert again.read(second.id, "folder/a") == b"a"
 
 
 def test_a_save_stores_again_what_the_store_lost_without_notice(

@@ -34,7 +34,11 @@ def verify(
     locks, wait = context.locks, context.wait
     with locks.maintenance(wait=wait), locks.share_store(wait=wait):
         faults = _standing_faults(context)
-        proof = _Proof(context, bad={fault.oid for fault in faults if fault.oid is not None})
+        if faults:
+            # Nothing that a scan cache says is stored may be what was found damaged.
+            context.catalogue.set_generation(context.clock.random().hex())
+        lost = {fault.oid for fault in faults if fault.oid is not None and not fault.mendable}
+        proof = _Proof(context, bad=lost)
         damaged = [found for one in checkpoints if (found := proof.examine(one)) is not None]
         if aside is not None:
             sound = [one for one in checkpoints if one.id not in {hit.id for hit in damaged}]

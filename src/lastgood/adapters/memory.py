@@ -59,6 +59,9 @@ class _Objects:
         for tree, variants in other.trees.items():
             self.trees.setdefault(tree, {}).update(variants)
 
+    def has(self, oid: bytes) -> bool:
+        return oid in self.blobs or oid in self.trees or oid in self.commits
+
     def size(self) -> int:
         rows = sum(len(rows) for variants in self.trees.values() for rows in variants.values())
         return sum(map(len, self.blobs.values())) + 64 * (rows + len(self.commits))
@@ -143,6 +146,10 @@ class MemoryWriter:
         known = self._stored.blobs.keys() | self._new.blobs.keys()
         return {oid for oid in oids if oid in known}
 
+    def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids of which this writer would store the content, were it added."""
+        return {oid for oid in oids if not self._stored.has(oid) and not self._new.has(oid)}
+
     def publish(self, *, durable: bool = True) -> None:
         """Make everything added readable."""
         del durable
@@ -218,7 +225,7 @@ class MemoryEngine:
 
     def missing(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which nothing is stored."""
-        return {oid for oid in oids if not self._has(oid)}
+        return {oid for oid in oids if not self._stored.has(oid)}
 
     def writer(self) -> MemoryWriter:
         """Begin a pack."""
@@ -252,7 +259,7 @@ class MemoryEngine:
         for commit in self._stored.commits:
             self._reach(commit, live)
         for oid in live.blobs.keys() | live.trees.keys():
-            if not self._has(oid):
+            if not self._stored.has(oid):
                 yield MemoryFault(file="memory", oid=oid, reason="it is missing", mendable=False)
 
     def repair(self) -> Sequence[str]:
@@ -300,10 +307,6 @@ class MemoryEngine:
 
     def close(self) -> None:
         """Do nothing: closing forgets nothing."""
-
-    def _has(self, oid: bytes) -> bool:
-        stored = self._stored
-        return oid in stored.blobs or oid in stored.trees or oid in stored.commits
 
     def _reach(self, commit: bytes, reached: _Objects) -> None:
         contents = self._stored.commits[commit]

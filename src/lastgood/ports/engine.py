@@ -70,6 +70,9 @@ class ObjectWriter(Protocol):
         answer. Nothing of the other repository's configuration is read, nothing is fetched.
         """
 
+    def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids of which this writer would store the content, were it added."""
+
     @property
     def stored_bytes(self) -> int:
         """How many bytes the pack has grown to so far."""

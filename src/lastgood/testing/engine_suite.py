@@ -225,6 +225,14 @@ class EngineSuite:
         assert contents.conversation == conversation
         assert list(engine.commits()) == [commit]
 
+    def test_a_writer_lacks_what_nobody_added(self) -> None:
+        engine = self.make_engine()
+        writer = engine.writer()
+        added = writer.blob(b"added")
+        assert writer.lacks([added, bytes(20)]) == {bytes(20)}
+        writer.publish()
+        assert engine.writer().lacks([added, bytes(20)]) == {bytes(20)}
+
     def test_the_same_again_stores_nothing(self) -> None:
         engine = self.make_engine()
         commit = save(engine, 1, {b"a": b"one", b"b": b"two"})

@@ -6,6 +6,7 @@ import os
 import zlib
 
 from lastgood.adapters.git.commits import commit_tree
+from lastgood.adapters.git.doubt import doubt
 from lastgood.adapters.git.files import pieces
 from lastgood.adapters.git.objects import COMMIT
 from lastgood.adapters.git.pack_read import PackFile
@@ -62,7 +63,10 @@ class PackState:
 
 
 def check(layout: Layout, *, reader: GitReader) -> Iterator[GitFault]:
-    """Yield each fault of the repository; one bad file never hides the others."""
+    """Yield each fault of the repository; one bad file never hides the others.
+
+    Packs that are damaged are remembered: no writer relies on what they hold.
+    """
     for file, reason in top_faults(layout):
         yield GitFault(file=file, oid=None, reason=reason, mendable=True)
     names, extra = pack_names(layout)
@@ -70,6 +74,7 @@ def check(layout: Layout, *, reader: GitReader) -> Iterator[GitFault]:
         reason = "it does not belong here"
         yield GitFault(file=_shown(name), oid=None, reason=reason, mendable=True)
     states = [examine(layout, name, reader.hasher) for name in names]
+    doubt(layout, (state.name for state in states if state.pack_fault or state.bad))
     stored = {oid for state in states for oid, _, _ in state.entries}
     sound = {oid for state in states for oid, _, _ in state.entries if oid not in state.bad}
     for state in states:

@@ -5,6 +5,7 @@ What a plain save does not need is imported when it is called for: start-up time
 
 from __future__ import annotations
 
+from lastgood.adapters.git.doubt import doubted
 from lastgood.adapters.git.files import storage
 from lastgood.adapters.git.objects import Hasher
 from lastgood.adapters.git.pack_write import Draft
@@ -130,13 +131,15 @@ class GitEngine(GitReader):
         self.stored.close()
 
     def _writer(self, draft: Draft | None) -> GitWriter:
-        return GitWriter(
+        writer = GitWriter(
             self._layout,
             packs=self.stored,
             hasher=self.hasher,
             search_path=self._search_path,
             draft=draft,
         )
+        writer.distrust(doubted(self._layout))
+        return writer
 
     def _git(self) -> Git:
         from lastgood.adapters.git.tool import Git

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.adapters.git.check import PackState, examine, pack_names, top_faults
+from lastgood.adapters.git.doubt import doubt
 from lastgood.adapters.git.files import storage, sync, sync_directory, write_all
 from lastgood.adapters.git.idx import encode_index
 from lastgood.adapters.git.pack_read import PackFile
@@ -46,6 +47,7 @@ def repair(layout: Layout, *, hasher: Hasher, new_writer: Callable[[], GitWriter
             writer = new_writer()
             writer.distrust(suspects)
             done.append(_salvage(layout, state, writer=writer, hasher=hasher))
+        doubt(layout, ())
     except OSError as error:
         raise storage(error, doing="repairing the object store") from error
     return done

@@ -2,7 +2,8 @@
 
 Format 1 with ``extensions.preciousObjects`` makes ``gc``, ``prune`` and ``repack -d`` refuse to
 delete anything (invariant 9). The ``fsck`` lines silence only what judges the contents and names
-of files: they are the user's business. None is newer than git 2.30, because an unknown one is fatal.
+of files: they are the user's business. None is newer than git 2.30, because an unknown one is fatal;
+so a git from 2.39 on may still complain of what a project has under the name ``.gitattributes``.
 """
 
 from __future__ import annotations
@@ -55,12 +56,13 @@ _FOLDERS = (b"objects", b"objects/info", b"objects/pack", b"refs", b"refs/heads"
 class Layout:
     """Where things lie in the repository, and where its temporary files go."""
 
-    __slots__ = ("damaged", "packs", "root", "temporary", "unsynced")
+    __slots__ = ("damaged", "doubted", "packs", "root", "temporary", "unsynced")
 
     def __init__(self, root: bytes, *, temporary: bytes) -> None:
         self.root = root
         self.packs = root + b"/objects/pack"
         self.damaged = root + b"/damaged"
+        self.doubted = root + b"/doubted"
         self.unsynced = root + b"/unsynced"
         self.temporary = temporary
 

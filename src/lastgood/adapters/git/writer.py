@@ -127,10 +127,8 @@ class GitWriter:
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
         wanted = set(oids)
-        there = {oid for oid in wanted if oid in self._known or self._packs.holds(oid)}
-        if len(there) < len(wanted):
-            there |= self._import(objects, wanted - there)
-        return there
+        lacking = self.lacks(wanted)
+        return wanted - lacking | (self._import(objects, lacking) if lacking else set())
 
     def _import(self, objects: bytes, oids: set[bytes]) -> set[bytes]:
         from lastgood.adapters.git.imports import BlobImport
@@ -147,6 +145,10 @@ class GitWriter:
         copied = work.run(oids)
         self._known |= copied
         return copied
+
+    def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids of which this writer would store the content, were it added."""
+        return {oid for oid in oids if oid not in self._known and not self._stored(oid)}
 
     def distrust(self, packs: frozenset[bytes]) -> None:
         """Store again what only damaged packs hold."""

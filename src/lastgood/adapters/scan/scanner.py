@@ -165,7 +165,7 @@ class Survey:
             reader=self._reader,
             cap=request.settings.max_file_size,
             late=late,
-            gone=set() if trust.objects else _gone(known, objects),
+            gone=set() if trust.objects else _gone(known, writer),
         )
         self._walk = Walk(
             known, trust=trust, examiner=self.examiner, forced=forced, previous=previous, late=late
@@ -220,15 +220,15 @@ def _trust(known: Conditions | None, now: Conditions, *, previous: TreeId | None
     )
 
 
-def _gone(known: Snapshot, objects: ObjectReader) -> set[bytes]:
-    """Return the objects that the cache names and the engine lacks (invariant 4)."""
+def _gone(known: Snapshot, writer: ObjectWriter) -> set[bytes]:
+    """Return the objects that the cache names and the engine cannot be trusted to have (invariant 4)."""
     named: set[bytes] = set()
     for record in known.records.values():
         rows = known.details.rows(record)
         if rows is None:
             raise DetailsLost
         named.update(row[OID] for row in rows if row[STATE] <= RACY and row[OID])
-    return objects.missing(named) if named else named
+    return writer.lacks(named) if named else named
 
 
 def _result(
