@@ -121,6 +121,6 @@ def test_change_fragments_are_named_by_what_they_are() -> None:
     assert [name for name in names if not FRAGMENT.fullmatch(name)] == []
 
 
-def test_the_transcript_of_the_readme_is_what_the_commands_print() -> None:
+def test_the_examples_of_the_documents_do_what_they_say() -> None:
     done = program("transcript", "--check")
     assert done.returncode == 0, done.stdout
