@@ -118,12 +118,17 @@ class IgnoreState(Value):
 
 
 class Check(Value):
-    """The verdict of a check command."""
+    """What came of a check command; ``exit_code`` is None where it did not come to one.
+
+    ``output_tail`` is the end of what it wrote. ``reason`` says why it failed without an exit code of
+    its own, or why the verdict does not count.
+    """
 
     command: str
     exit_code: int | None
     seconds: float
     output_tail: str
+    reason: str | None = None
 
 
 class Manifest(Value):

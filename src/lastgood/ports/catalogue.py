@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from typing import Protocol
 
-    from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.model.checkpoint import Check, Checkpoint, Manifest
     from lastgood.model.operation import Operation
     from lastgood.value import Value
 else:
@@ -143,6 +143,9 @@ class Catalogue(CatalogueReader, Protocol):
 
     def set_pinned(self, checkpoint: str, *, pinned: bool) -> None:
         """Pin or unpin a checkpoint."""
+
+    def set_verdict(self, checkpoint: str, *, good: bool | None, check: Check) -> None:
+        """Record what came of a check command; the last verdict counts. `NotFound` without the checkpoint."""
 
     def set_damaged(self, faults: dict[str, str | None]) -> None:
         """Mark checkpoints as damaged, with the reason, or as sound again."""

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.errors import Conflict, Invalid, NotFound
+from lastgood.model.checkpoint import Check
 from lastgood.model.operation import Operation
 from lastgood.model.plan import Step
 from lastgood.model.tree import Gap
@@ -44,6 +45,23 @@ def test_checkpoints_come_newest_first_by_sequence_whatever_the_clock_says(
     for number, moment in ((5, 500), (3, 100), (9, -4), (7, 500)):
         save(number, created_at=moment)
     assert ids(catalogue.find(Query())) == [7, 9, 3, 5]
+
+
+def test_a_verdict_stays_with_its_checkpoint(catalogue: SqliteCatalogue, save: Save) -> None:
+    """The last one counts; what the command wrote may be anything."""
+    check = Check(command="make\udcff", exit_code=None, seconds=1.5, output_tail="\x00 \ud800", reason="late")
+    save(1)
+    second = save(2)
+    catalogue.set_verdict(second.id, good=True, check=check.replace(exit_code=0))
+    catalogue.set_verdict(second.id, good=False, check=check)
+    found = catalogue.get(second.id)
+    assert found is not None
+    assert (found.good, found.check, found.damaged) == (False, check, None)
+    assert ids(catalogue.find(Query(good=True))) == []
+    catalogue.set_verdict(second.id, good=True, check=check)
+    assert ids(catalogue.find(Query(good=True))) == [2]
+    with pytest.raises(NotFound):
+        catalogue.set_verdict("ckpt_0000000000000009", good=True, check=check)
 
 
 def test_sequences_are_never_reused(catalogue: SqliteCatalogue, save: Save) -> None:

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lastgood.adapters.sqlite.schema import Schema
-    from lastgood.model.checkpoint import Manifest
+    from lastgood.model.checkpoint import Check, Manifest
     from lastgood.model.operation import Operation
     from lastgood.model.settings import Durability
     from lastgood.ports.catalogue import Query, WorkspaceRow
@@ -217,6 +217,15 @@ class SqliteCatalogue:
         """Pin or unpin a checkpoint."""
         self._set("pinned", [(pinned, checkpoint)])
 
+    def set_verdict(self, checkpoint: str, *, good: bool | None, check: Check) -> None:
+        """Record what came of a check command."""
+        self._change(
+            "checkpoint",
+            "UPDATE checkpoint SET (good, verdict) = (?, ?) WHERE id = ?",
+            [(good, rows.stored_verdict(check), checkpoint)],
+            missing=_UNKNOWN,
+        )
+
     def set_damaged(self, faults: dict[str, str | None]) -> None:
         """Mark checkpoints as damaged, with the reason, or as sound again.
 
@@ -304,17 +313,22 @@ class SqliteCatalogue:
         except UnicodeEncodeError:
             return []  # what is not Unicode is nobody's id, key or name
 
-    def _set(self, column: str, changes: list[tuple[object, str]]) -> None:
+    def _set(self, column: str, changes: Sequence[tuple[object, ...]]) -> None:
         statement = f"UPDATE checkpoint SET {column} = ? WHERE id = ?"  # noqa: S608 - columns named above
         self._change("checkpoint", statement, changes, missing=_UNKNOWN)
 
-    def _change(self, table: str, statement: str, changes: list[tuple[object, str]], *, missing: str) -> None:
+    def _change(
+        self, table: str, statement: str, changes: Sequence[tuple[object, ...]], *, missing: str
+    ) -> None:
+        """Carry out a statement for each change; a change ends with the key of its row."""
+
         def change(connection: sqlite3.Connection) -> None:
             for parameters in changes:
-                sound = not is_broken(connection, table, parameters[1])
+                key = str(parameters[-1])
+                sound = not is_broken(connection, table, key)
                 if connection.execute(statement, parameters).rowcount == 0:
-                    raise NotFound(missing, details={"id": parameters[1]})
+                    raise NotFound(missing, details={"id": key})
                 if sound:
-                    reseal(connection, table, parameters[1])
+                    reseal(connection, table, key)
 
         self._database.write(change)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.adapters.sqlite.seal import broken_seal
-from lastgood.codec.canonical import Fields, loads
+from lastgood.codec.canonical import Fields, dumps, loads
 from lastgood.codec.manifest import decode, encode, encode_gaps
 from lastgood.codec.records import decode_operation, encode_operation
 from lastgood.errors import Damaged, Invalid, Unsupported
@@ -157,7 +157,13 @@ def _check(text: str) -> Check:
         exit_code=fields.number_or_none("exit_code"),
         seconds=fields.decimal("seconds"),
         output_tail=fields.text("output_tail"),
+        reason=fields.text_or_none("reason"),
     )
+
+
+def stored_verdict(check: Check) -> str:
+    """Return what came of a check as a text that SQLite can hold."""
+    return dumps(check.as_dict()).decode("ascii")
 
 
 def facts(row: Row) -> CheckpointFacts:
