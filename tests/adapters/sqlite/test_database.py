@@ -17,7 +17,7 @@ import pytest
 
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT
-from lastgood.errors import Busy, Damaged, Internal, Storage, Unsupported
+from lastgood.errors import Busy, Damaged, Storage, Unsupported, Usage
 from lastgood.ports.catalogue import Query
 from lastgood.testing.clock import FakeClock
 
@@ -359,7 +359,7 @@ def test_a_backup_that_the_disk_refuses_is_a_storage_error(
 
 def test_a_closed_catalogue_says_so(catalogue: SqliteCatalogue) -> None:
     catalogue.close()
-    with pytest.raises(Internal, match="closed"):
+    with pytest.raises(Usage, match="closed"):
         catalogue.count()
 
 

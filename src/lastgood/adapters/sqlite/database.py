@@ -11,7 +11,7 @@ from lastgood.adapters.sqlite.faults import REPAIR_HINT, primary_code, translate
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, application, create, migrate, version
 from lastgood.adapters.sqlite.seal import seal_of
-from lastgood.errors import Damaged, Internal, LastgoodError, Storage, Unsupported
+from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported, Usage
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -82,7 +82,7 @@ class Database:
                 self._connection = self._connect()
             self._pid = os.getpid()
         if self._connection is None:
-            raise Internal("the catalogue was closed before")
+            raise Usage("the workspace was closed", hint="open it again: lastgood.open(path)")
         return self._connection
 
     def _connect(self) -> sqlite3.Connection:
