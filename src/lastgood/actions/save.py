@@ -39,6 +39,10 @@ def _check(draft: Draft) -> None:
     """Refuse what cannot stand in a manifest."""
     if draft.kind not in KINDS:
         raise Invalid(f"'{printable(draft.kind)}' is no kind", hint="kinds: " + ", ".join(KINDS))
+    if draft.task is not None:
+        from lastgood.rules.progress import check_id
+
+        check_id(draft.task, what="a task")
     fault = None if draft.name is None else name_fault(draft.name)
     if fault is not None:
         raise Invalid(

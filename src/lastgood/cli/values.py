@@ -23,6 +23,16 @@ def number_option(call: Call, option: str) -> int | None:
     return None if text is None else number(text, what=f"--{option}")
 
 
+def count_option(call: Call, option: str) -> int | None:
+    """Return the number given for an option that counts something, from 0 on."""
+    text = call.text(option)
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return int(text)
+    raise Usage(f"--{option} is a whole number, not '{printable(text)}'", hint=f"for example --{option} 1200")
+
+
 def seconds_option(call: Call, option: str) -> float | None:
     """Return the duration given for an option, in seconds."""
     text = call.text(option)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import time
 
-from lastgood.names import printable
+from lastgood.names import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.progress import Position
     from lastgood.model.tree import Counts
 
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
@@ -73,6 +74,44 @@ def called(checkpoint: Checkpoint) -> str:
     """Return a checkpoint's short id with its title where it has one."""
     text = title(checkpoint)
     return checkpoint.short_id if text == "(auto)" else f"{checkpoint.short_id} ({shortened(text, 60)})"
+
+
+def place(position: Position) -> str:
+    """Return a position in words: ``Construction phase, iteration 3, step 12/15``."""
+    step = "" if position.steps is None else f"/{position.steps}"
+    words = [
+        "" if position.phase is None else f"{printable(position.phase)} phase",
+        "" if position.sprint is None else f"sprint {printable(position.sprint)}",
+        "" if position.iteration is None else f"iteration {position.iteration}",
+        "" if position.step is None else f"step {position.step}{step}",
+    ]
+    return ", ".join(word for word in words if word)
+
+
+def place_cell(position: Position | None) -> str:
+    """Return a position as lists show it: ``Construction / iter 3, step 12``; ``-`` where there is none."""
+    if position is None:
+        return "-"
+    where = position.phase or position.sprint
+    words = [
+        "" if position.iteration is None else f"iter {position.iteration}",
+        "" if position.step is None else f"step {position.step}",
+    ]
+    rest = ", ".join(word for word in words if word)
+    return " / ".join(part for part in ("" if where is None else printable(where), rest) if part) or "-"
+
+
+def artifacts(position: Position) -> str:
+    """Return the paths of what is being worked on, as one line."""
+    return ", ".join(printable(to_text(path)) for path in position.artifacts)
+
+
+def where_it_stands(position: Position) -> str:
+    """Return the sentences that tell a recorded position."""
+    where, working_on = place(position), artifacts(position)
+    told = f"Recorded position: {where}." if where else ""
+    working_on = f"In-progress artifacts: {working_on}." if working_on else ""
+    return " ".join(sentence for sentence in (told, working_on) if sentence)
 
 
 def width(text: str) -> int:

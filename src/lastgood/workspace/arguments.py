@@ -37,6 +37,9 @@ def check_draft(draft: Draft) -> None:
     expect(draft.actor, Actor, what="the actor")
     expect(draft.actor.name, str, type(None), what="the actor's name")
     expect(draft.actor.call, str, type(None), what="the actor's call")
+    expect(draft.task, str, type(None), what="the task")
+    if draft.tokens is not None:
+        check_count(draft.tokens, least=0, what="the number of tokens")
     if draft.actor.type not in _ACTORS:
         raise Usage(f"{draft.actor.type!r} is no type of actor", hint="types: " + ", ".join(_ACTORS))
     for key, value in draft.metadata.items():

@@ -26,6 +26,8 @@ FILES: tuple[Verb, ...] = (
                 name="budget", value="T", form="duration", says="stop reading after this time, for example 2s"
             ),
             Option(name="pin", says="never let retention remove it"),
+            Option(name="task", value="ID", says="say which task it is for"),
+            Option(name="tokens", value="N", form="number", says="record how many tokens were used so far"),
         ),
         examples=(
             ('lastgood save "before the refactor"', "a checkpoint with a message"),

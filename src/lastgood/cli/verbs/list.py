@@ -7,7 +7,7 @@ import time
 from lastgood.cli import values
 from lastgood.cli.columns import table
 from lastgood.cli.opening import open_anywhere, open_for
-from lastgood.cli.wording import count, moment, shortened, title
+from lastgood.cli.wording import count, moment, place_cell, shortened, title
 from lastgood.names import printable
 from lastgood.value import cast
 
@@ -24,6 +24,7 @@ _NAME = 1
 # On a narrow terminal these go when they say nothing: phase, gaps, good.
 _OPTIONAL = (4, 6, 7)
 _NAME_LIMIT = 72
+_PLACE_LIMIT = 48
 _GOOD = {True: "yes", False: "no", None: "-"}
 
 
@@ -75,7 +76,7 @@ def _row(checkpoint: Checkpoint) -> tuple[str, ...]:
         shortened(title(checkpoint), _NAME_LIMIT),
         moment(checkpoint.manifest.created_at),
         checkpoint.kind,
-        "-",
+        shortened(place_cell(checkpoint.position), _PLACE_LIMIT),
         str(checkpoint.manifest.files),
         f"{gaps} (partial)" if checkpoint.partial else gaps,
         "damaged" if checkpoint.damaged else _GOOD[checkpoint.good],

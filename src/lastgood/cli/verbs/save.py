@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.cli import values
 from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
-from lastgood.cli.wording import changes, count, size
+from lastgood.cli.wording import changes, count, size, where_it_stands
 from lastgood.names import printable, to_text
 from lastgood.value import cast
 
@@ -34,6 +34,8 @@ def carry_out(call: Call, console: Console) -> int:
             allow_empty=call.has("allow-empty"),
             budget=budget,
             pin=call.has("pin"),
+            task=call.text("task"),
+            tokens=values.count_option(call, "tokens"),
         )
     if console.json:
         from lastgood.codec.report.documents import save_document
@@ -58,6 +60,8 @@ def _tell(report: SaveReport, console: Console) -> None:
     words.append(f"{manifest.metrics.save_ms:.0f} ms")
     named = f" ({printable(checkpoint.name)})" if checkpoint.name else ""
     console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {', '.join(words)}")
+    if checkpoint.position is not None:
+        console.line(where_it_stands(checkpoint.position))
     if manifest.partial:
         console.warn("the time budget ended the save early: the checkpoint is partial")
     if report.new_gaps:

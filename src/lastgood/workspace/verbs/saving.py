@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 class Saves(Door):
     """Verbs that make checkpoints."""
 
-    def save(
+    def save(  # noqa: PLR0913 - the words of the interface, all but the message by keyword
         self,
         message: str = "",
         *,
@@ -29,11 +29,14 @@ class Saves(Door):
         budget: float | None = None,
         pin: bool = False,
         actor: Actor | None = None,
+        task: str | None = None,
+        tokens: int | None = None,
     ) -> SaveReport:
         """Make a checkpoint; when it returns, the checkpoint survives a power cut.
 
         ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. An unchanged
-        workspace makes no checkpoint unless something is said about it, or ``allow_empty``.
+        workspace makes no checkpoint unless something is said about it, or ``allow_empty``. ``task``
+        is the id of the task that it is for, ``tokens`` how many were used so far.
         """
         from lastgood.actions.save import save
         from lastgood.model.checkpoint import Actor
@@ -46,6 +49,9 @@ class Saves(Door):
             pinned=pin,
             metadata=pairs(metadata),
             actor=Actor() if actor is None else actor,
+            task=task,
+            moment={"task": "after", "risky": "before"}.get(kind) if task else None,
+            tokens=tokens,
         )
         check_draft(draft)
         if budget is not None:
