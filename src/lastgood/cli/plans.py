@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.wording import count
-from lastgood.codec.report.restoring import planned_outcomes
-from lastgood.model.report import counts_of
+from lastgood.model.report import counts_of, planned_outcomes
 from lastgood.names import printable, to_text
 
 TYPE_CHECKING = False

@@ -9,9 +9,9 @@ from lastgood.cli.opening import paths_of
 from lastgood.cli.plans import head_line, plan_counts, plan_lines, remarks, report_counts
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import called
-from lastgood.codec.report.restoring import planned_outcomes, restore_document
+from lastgood.codec.report.restoring import restore_document
 from lastgood.errors import Usage
-from lastgood.model.report import RestoreReport
+from lastgood.model.report import RestoreReport, planned_outcomes
 from lastgood.names import printable
 
 TYPE_CHECKING = False

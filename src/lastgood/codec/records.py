@@ -5,6 +5,7 @@ from __future__ import annotations
 from lastgood.codec.canonical import Fields, dumps, loads, path_value
 from lastgood.errors import Unsupported
 from lastgood.model.operation import Journal, Operation
+from lastgood.model.part import SCOPES, Part
 from lastgood.model.plan import RestorePlan, Step
 from lastgood.model.tree import Entry
 from lastgood.value import cast
@@ -12,12 +13,14 @@ from lastgood.value import cast
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.operation import OperationType
-    from lastgood.model.plan import Action
+    from lastgood.model.part import PartScope, Scope
+    from lastgood.model.plan import Action, Favour
     from lastgood.model.tree import EntryKind
 
 VERSION = 1
 _KINDS = ("file", "link", "directory")
 _ACTIONS = ("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip")
+_FAVOURS = ("ours", "theirs", "markers")
 _TYPES = ("restore", "delete", "prune", "undo", "redo")
 
 
@@ -36,6 +39,8 @@ def encode_operation(operation: Operation) -> str:
             "steps": [_step_record(step) for step in operation.steps],
             "checkpoints": list(operation.checkpoints),
             "of": operation.of,
+            "parts": [part_record(part) for part in operation.parts],
+            "session": operation.session,
         }
     )
 
@@ -54,6 +59,8 @@ def decode_operation(text: str | bytes) -> Operation:
         steps=tuple(_step(item) for item in fields.subs("steps")),
         checkpoints=fields.texts("checkpoints"),
         of=fields.text_or_none("of"),
+        parts=_parts(fields),
+        session=fields.text_or_none("session"),
     )
 
 
@@ -69,6 +76,7 @@ def encode_journal(journal: Journal) -> bytes:
             "started_at": journal.started_at,
             "guard": journal.guard,
             "target_tree": journal.target_tree,
+            "session": journal.session,
             "plan": {
                 "id": plan.id,
                 "target": plan.target,
@@ -77,6 +85,10 @@ def encode_journal(journal: Journal) -> bytes:
                 "steps": [_step_record(step) for step in plan.steps],
                 "discard": plan.discard,
                 "force": plan.force,
+                "scopes": list(plan.scopes),
+                "parts": [part_record(part) for part in plan.parts],
+                "base": plan.base,
+                "favour": plan.favour,
             },
         }
     )
@@ -101,8 +113,43 @@ def decode_journal(text: bytes) -> Journal:
             steps=tuple(_step(item) for item in plan.subs("steps")),
             discard=plan.flag("discard"),
             force=plan.flag("force"),
+            scopes=_scopes(plan),
+            parts=_parts(plan),
+            base=plan.text_or_none("base"),
+            favour=_favour(plan),
         ),
+        session=fields.text_or_none("session"),
     )
+
+
+def part_record(part: Part) -> dict[str, object]:
+    """Return a part as JSON."""
+    return {"scope": part.scope, "before": dict(part.before), "after": dict(part.after)}
+
+
+def _parts(fields: Fields) -> tuple[Part, ...]:
+    """Return the parts of a record; those of old have none."""
+    if fields.is_null("parts"):
+        return ()
+    return tuple(
+        Part(
+            scope=cast("PartScope", item.one_of("scope", SCOPES[1:])),
+            before=item.object_or_empty("before"),
+            after=item.object_or_empty("after"),
+        )
+        for item in fields.subs("parts")
+    )
+
+
+def _scopes(fields: Fields) -> tuple[Scope, ...]:
+    given = ("files",) if fields.is_null("scopes") else fields.texts("scopes")
+    if not set(given) <= set(SCOPES):
+        raise fields.wrong("scopes", "a list of " + ", ".join(SCOPES))
+    return tuple(scope for scope in SCOPES if scope in given)
+
+
+def _favour(fields: Fields) -> Favour | None:
+    return None if fields.is_null("favour") else cast("Favour", fields.one_of("favour", _FAVOURS))
 
 
 def _text(record: dict[str, object]) -> str:

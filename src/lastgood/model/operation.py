@@ -8,6 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from lastgood.model.part import Part
     from lastgood.model.plan import RestorePlan, Step
 
     OperationType = Literal["restore", "delete", "prune", "undo", "redo"]
@@ -18,7 +19,8 @@ class Operation(Value):
 
     ``at`` is in nanoseconds since the epoch. ``steps`` are the touched paths with what they held
     before (``have``) and after (``want``); ``checkpoints`` are the ids that a delete removed.
-    ``of`` names the operation that an undo or redo acted on.
+    ``parts`` are what else was changed. ``of`` names the operation that an undo or redo acted on,
+    ``session`` the session in which it was done.
     """
 
     id: str
@@ -31,6 +33,8 @@ class Operation(Value):
     steps: tuple[Step, ...] = ()
     checkpoints: tuple[str, ...] = ()
     of: str | None = None
+    parts: tuple[Part, ...] = ()
+    session: str | None = None
 
 
 class Journal(Value):
@@ -47,3 +51,4 @@ class Journal(Value):
     guard: str
     target_tree: str
     plan: RestorePlan
+    session: str | None = None

@@ -8,10 +8,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import Literal
 
+    from lastgood.model.part import Part, Scope
     from lastgood.model.tree import Entry
 
     Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
     Result = Literal["restored", "removed", "kept", "skipped", "failed", "planned"]
+    Favour = Literal["ours", "theirs", "markers"]
+
+# How the reason of a step begins whose path both sides of a merge changed (rule T17).
+CONFLICT = "conflict"
 
 
 class Step(Value):
@@ -31,11 +36,23 @@ class Step(Value):
     forced: bool = False
 
 
+class Merged(Value):
+    """A path whose content is merged: the blobs of the base and of the target that it is made from.
+
+    The third is what the path's step has, the result what it wants.
+    """
+
+    path: bytes
+    base: bytes
+    target: bytes
+
+
 class RestorePlan(Value):
-    """Everything a restore will do, in order: directories, writes, modes, deletions, then the rest.
+    """Everything a restore will do, in order: directories, writes, modes, deletions, the rest; then parts.
 
     ``id`` is derived from the content, so that the same target and workspace give the same id
-    (rule T16). ``paths`` is the scope, ``()`` for the whole workspace.
+    (rule T16). ``paths`` limits the files, ``()`` for the whole workspace. ``base`` is the checkpoint
+    since which changes are kept in a merge (rule T17), None where nothing is merged.
     """
 
     id: str
@@ -45,6 +62,11 @@ class RestorePlan(Value):
     steps: tuple[Step, ...]
     discard: bool = False
     force: bool = False
+    scopes: tuple[Scope, ...] = ("files",)
+    parts: tuple[Part, ...] = ()
+    base: str | None = None
+    favour: Favour | None = None
+    merged: tuple[Merged, ...] = ()
 
     def of(self, *actions: Action) -> tuple[Step, ...]:
         """Return the steps with one of some actions, in order."""
@@ -58,7 +80,12 @@ class RestorePlan(Value):
     @property
     def empty(self) -> bool:
         """Whether nothing would be touched."""
-        return not self.of("write", "delete", "mkdir", "rmdir", "chmod")
+        return not self.parts and not self.of("write", "delete", "mkdir", "rmdir", "chmod")
+
+    @property
+    def conflicts(self) -> tuple[bytes, ...]:
+        """The paths that both sides of a merge changed, each in its way."""
+        return tuple(step.path for step in self.steps if (step.reason or "").startswith(CONFLICT))
 
 
 class Outcome(Value):

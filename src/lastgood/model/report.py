@@ -6,18 +6,24 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
     from typing import Literal
 
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.effect import Effect
     from lastgood.model.operation import Operation
-    from lastgood.model.plan import Outcome, RestorePlan
+    from lastgood.model.part import PartOutcome
+    from lastgood.model.plan import Outcome, RestorePlan, Result
+    from lastgood.model.progress import Progress
     from lastgood.model.tree import Counts, Gap
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
     Recovered = Literal["finished-restore", "rolled-back-restore"]
 
+
+# The reason of a path that was written with the marks of its conflicts in it.
+MARKED = "conflict: marked in the file"
 
 _COUNTED = ("write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip", "fail")
 _UNDONE = {"failed": "fail", "skipped": "skip", "kept": "keep"}
@@ -29,6 +35,22 @@ def counts_of(outcomes: Iterable[Outcome]) -> dict[str, int]:
     for outcome in outcomes:
         counts[_UNDONE.get(outcome.result, outcome.action)] += 1
     return counts
+
+
+def planned_outcomes(plan: RestorePlan) -> tuple[Outcome, ...]:
+    """Return the lines of a report on a plan that is not carried out."""
+    from lastgood.model.plan import Outcome  # lazily: a save needs the other reports, and no plan
+
+    untouched: dict[str, Result] = {"keep": "kept", "skip": "skipped"}
+    return tuple(
+        Outcome(
+            path=step.path,
+            action=step.action,
+            result=untouched.get(step.action, "planned"),
+            reason=step.reason,
+        )
+        for step in plan.steps
+    )
 
 
 class SaveReport(Value):
@@ -89,7 +111,8 @@ class RestoreReport(Value):
     """What a restore did, or would do (``dry_run``), path by path.
 
     ``planned`` is what was to happen. ``operation`` can be undone. ``directory`` is where
-    ``restore --to`` wrote.
+    ``restore --to`` wrote. ``conversation`` says where it came back to, ``progress`` is the record
+    now in force, ``irreversible`` are steps of the work that the restore does not take back.
     """
 
     planned: RestorePlan
@@ -98,9 +121,17 @@ class RestoreReport(Value):
     guard: str | None = None
     operation: str | None = None
     dry_run: bool = False
-    scopes: tuple[str, ...] = ("files",)
     head_moved: HeadMoved | None = None
     directory: str | None = None
+    parts: tuple[PartOutcome, ...] = ()
+    conversation: Mapping[str, object] | None = None
+    progress: Progress | None = None
+    irreversible: tuple[Effect, ...] = ()
+
+    @property
+    def scopes(self) -> tuple[str, ...]:
+        """What was asked for: files, conversation, progress, git."""
+        return self.planned.scopes
 
     @property
     def plan(self) -> str:
@@ -119,8 +150,22 @@ class RestoreReport(Value):
 
     @property
     def omissions(self) -> tuple[Outcome, ...]:
-        """The paths that were skipped or failed (exit code 3)."""
-        return tuple(outcome for outcome in self.outcomes if outcome.result in {"skipped", "failed"})
+        """The paths that were skipped, failed, or hold marks of a conflict (exit code 3)."""
+        return tuple(outcome for outcome in self.outcomes if _is_omission(outcome))
+
+    @property
+    def conflicts(self) -> tuple[bytes, ...]:
+        """The paths that both sides of a merge changed, each in its way."""
+        return self.planned.conflicts
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was asked for was done (exit code 0)."""
+        return not self.omissions and all(part.result != "failed" for part in self.parts)
+
+
+def _is_omission(outcome: Outcome) -> bool:
+    return outcome.result in {"skipped", "failed"} or outcome.reason == MARKED
 
 
 class UndoReport(Value):
@@ -129,6 +174,17 @@ class UndoReport(Value):
     operation: Operation
     guard: str | None = None
     outcomes: tuple[Outcome, ...] = ()
+    parts: tuple[PartOutcome, ...] = ()
+
+    @property
+    def omissions(self) -> tuple[Outcome, ...]:
+        """The paths that were skipped, failed, or hold marks of a conflict (exit code 3)."""
+        return tuple(outcome for outcome in self.outcomes if _is_omission(outcome))
+
+    @property
+    def complete(self) -> bool:
+        """Whether everything that was asked for was done (exit code 0)."""
+        return not self.omissions and all(part.result != "failed" for part in self.parts)
 
     @property
     def files(self) -> tuple[Outcome, ...]:
@@ -204,6 +260,7 @@ class RecoverReport(Value):
     checkpoint: Checkpoint | None
     git_matches: bool | None
     outcomes: tuple[Outcome, ...] = ()
+    parts: tuple[PartOutcome, ...] = ()
 
     @property
     def files(self) -> tuple[Outcome, ...]:

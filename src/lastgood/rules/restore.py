@@ -120,11 +120,17 @@ def identify(
     workspace_key: str,
     paths: Iterable[bytes] = (),
     discard: bool = False,
+    beside: Iterable[bytes] = (),
 ) -> str:
-    """Return the id of a plan: the same steps towards the same target give the same id (rule T16)."""
+    """Return the id of a plan: the same steps towards the same target give the same id (rule T16).
+
+    ``beside`` is what else it covers: scopes, parts, the base of a merge.
+    """
     digest = sha1(usedforsecurity=False)
     for text in (target.encode(), workspace_key.encode(), b"discard" if discard else b"", *sorted(paths)):
         digest.update(b"%d:%b" % (len(text), text))
+    for text in beside:
+        digest.update(b"\n%d:%b" % (len(text), text))
     digest.update(b"\n")
     for step in steps:
         facts = f"{step.action} {_facts(step.want)} {_facts(step.have)} {step.forced}"

@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+from lastgood.codec.canonical import path_value
+from lastgood.codec.progress import shown_progress
 from lastgood.codec.report.documents import document
-from lastgood.codec.report.records import checkpoint_record, folder_value, operation_record, outcome_record
-from lastgood.model.plan import Outcome
+from lastgood.codec.report.records import (
+    checkpoint_record,
+    effect_record,
+    folder_value,
+    operation_record,
+    outcome_record,
+    text_value,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.model.operation import Operation
-    from lastgood.model.plan import RestorePlan
+    from lastgood.model.part import PartOutcome
     from lastgood.model.report import (
         RecoverReport,
         RestoreReport,
@@ -38,25 +46,24 @@ def restore_document(verb: str, report: RestoreReport) -> Document:
             "head_moved": None
             if moved is None
             else {"commits": moved.commits, "from": moved.from_, "to": moved.to},
-            "irreversible": [],
-            "conversation": None,
-            "progress": None,
+            "irreversible": [effect_record(effect) for effect in report.irreversible],
+            "conversation": None if report.conversation is None else dict(report.conversation),
+            "progress": None if report.progress is None else shown_progress(report.progress),
+            "parts": [part_outcome_record(part) for part in report.parts],
+            "conflicts": [path_value(path) for path in report.conflicts],
             "directory": None if report.directory is None else folder_value(report.directory),
         },
     )
 
 
-def planned_outcomes(plan: RestorePlan) -> tuple[Outcome, ...]:
-    """Return the lines of a report on a plan that is not carried out."""
-    return tuple(
-        Outcome(
-            path=step.path,
-            action=step.action,
-            result="kept" if step.action == "keep" else "skipped" if step.action == "skip" else "planned",
-            reason=step.reason,
-        )
-        for step in plan.steps
-    )
+def part_outcome_record(part: PartOutcome) -> Document:
+    """Return what became of a part."""
+    record: Document = {"scope": part.scope, "result": part.result}
+    if part.reason is not None:
+        record["reason"] = text_value(part.reason)
+    if part.details:
+        record["details"] = dict(part.details)
+    return record
 
 
 def undo_document(
@@ -67,6 +74,7 @@ def undo_document(
         "operation": None if report is None else operation_record(report.operation),
         "guard": None if report is None else report.guard,
         "files": [] if report is None else [outcome_record(one) for one in report.outcomes],
+        "parts": [] if report is None else [part_outcome_record(one) for one in report.parts],
     }
     if operations is not None:
         fields["operations"] = [operation_record(one) for one in operations]
