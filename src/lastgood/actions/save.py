@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from lastgood.actions.standing import beat
 from lastgood.actions.survey import Survey
-from lastgood.errors import Invalid
+from lastgood.errors import Invalid, NotFound, Storage
 from lastgood.ids import name_fault
 from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS
 from lastgood.model.report import SaveReport
@@ -12,6 +13,8 @@ from lastgood.transaction.saving import Saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastgood.model.session import Session
+    from lastgood.actions.conversing import Speech
     from lastgood.ports.context import Context
     from lastgood.transaction.saving import Draft
 
@@ -24,15 +27,32 @@ def save(
     *,
     allow_empty: bool = False,
     budget: float | None = None,
+    speech: Speech | None = None,
 ) -> SaveReport:
     """Make a checkpoint of the workspace, unless nothing changed (rule S10)."""
     _check(draft)
-    with Saving(context) as saving, Survey(context, budget=budget) as survey:
+    if speech is not None:
+        from lastgood.actions.conversing import probe
+
+        probe(context, speech)
+    with Saving(context) as saving, Survey(context, budget=budget, speech=speech) as survey:
         same = None if allow_empty or _says_something(draft) else survey.unchanged()
         if same is None:
-            return survey.keep(saving, draft)
-        survey.let_be()
-        return SaveReport(checkpoint=same, created=False, reason="unchanged", unchanged_since=same.id)
+            report = survey.keep(saving, draft)
+        else:
+            survey.let_be()
+            report = SaveReport(checkpoint=same, created=False, reason="unchanged", unchanged_since=same.id, notes=survey.notes)
+        session = survey.standing.session
+    if session is not None:
+        _beat(context, session)
+    return report
+
+
+def _beat(context: Context, session: Session) -> None:
+    try:  # noqa: SIM105 - contextlib costs start-up time
+        beat(context, session)
+    except (NotFound, Storage):
+        pass  # what was saved is saved
 
 
 def _check(draft: Draft) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.model.session import Standing
+from lastgood.model.session import SessionReport, Standing
 from lastgood.rules import lease
 
 TYPE_CHECKING = False
@@ -22,8 +22,9 @@ def current_session(context: Context) -> Session | None:
     """Return the session that counts: the one named by the caller, else the exclusive one that lives."""
     if context.session is not None:
         named = context.work.session(context.session)
-        if named is not None and named.workspace_key == context.key and named.state == "active":
-            return named
+        if named is not None and named.workspace_key == context.key:
+            # One that lost its lease counts for nobody: least of all for the session that took over.
+            return named if named.state == "active" else None
     for session in context.work.sessions(context.key):
         if session.exclusive and session.state == "active":
             return session if state_of(context, session) == "active" else None
@@ -38,4 +39,57 @@ def state_of(context: Context, session: Session) -> SessionState:
         alive=alive,
         now=context.clock.now(),
         expires_after=context.settings.session_expires_after,
+        uptime=uptime(context),
+        boot=context.processes.boot() if alive is None else None,
     )
+
+
+def uptime(context: Context) -> int:
+    """Return nanoseconds by the clock that nobody sets."""
+    return int(context.clock.monotonic() * 1_000_000_000)
+
+
+def beat(context: Context, session: Session) -> None:
+    """Record that a session lives, unless that was done a moment ago (rule P1)."""
+    boot, now, up = context.processes.boot(), context.clock.now(), uptime(context)
+    expires_after = context.settings.session_expires_after
+    if lease.wants_beat(session, now=now, expires_after=expires_after, uptime=up, boot=boot):
+        context.work.change_session(
+            session.id,
+            lambda found: found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot),
+        )
+
+
+def report_on(context: Context, session: Session) -> SessionReport:
+    """Return a session as it stands now."""
+    return SessionReport(
+        session=session, state=state_of(context, session), progress=context.work.progress(session.id)
+    )
+
+
+def others_at_work(context: Context) -> tuple[SessionReport, ...]:
+    """Return the living sessions of others that are in the middle of a task or step (rule T14).
+
+    A session is the caller's own if the caller names it, or runs below its owner; an exclusive one
+    without an owner is everybody's who names none.
+    """
+    living = (report_on(context, one) for one in context.work.sessions(context.key) if one.state == "active")
+    return tuple(
+        one
+        for one in living
+        if one.state == "active" and not _own(context, one.session) and _is_busy(context, one)
+    )
+
+
+def _own(context: Context, session: Session) -> bool:
+    if context.session is not None:
+        return session.id == context.session
+    if session.owner.pid is None:
+        return session.exclusive
+    return context.processes.is_within(session.owner)
+
+
+def _is_busy(context: Context, report: SessionReport) -> bool:
+    if report.progress.count("running"):
+        return True
+    return bool(context.work.effects(context.key, session=report.id, state="running"))

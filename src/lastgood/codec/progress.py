@@ -128,6 +128,8 @@ def decode_session(text: str | bytes) -> Session:
         ended_by=fields.text_or_none("ended_by"),
         transcript=fields.text_or_none("transcript"),
         took_over=fields.text_or_none("took_over"),
+        heartbeat_uptime=fields.number_or_none("heartbeat_uptime"),
+        heartbeat_boot=fields.text_or_none("heartbeat_boot"),
     )
 
 

@@ -51,7 +51,9 @@ class Session(Value):
     counts as incomplete (`lastgood.rules.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
     checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
-    why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``).
+    why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, or ``failed``: its
+    start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody sets, in
+    nanoseconds of the machine's run ``heartbeat_boot``.
     """
 
     id: str
@@ -67,6 +69,21 @@ class Session(Value):
     ended_by: str | None = None
     transcript: str | None = None
     took_over: str | None = None
+    heartbeat_uptime: int | None = None
+    heartbeat_boot: str | None = None
+
+
+class SessionReport(Value):
+    """A session as it stands now: ``state`` is the one that counts, whatever was recorded."""
+
+    session: Session
+    state: SessionState
+    progress: Progress
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.session.id
 
 
 class Standing(Value):

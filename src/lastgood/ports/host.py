@@ -9,6 +9,9 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from lastgood.model.session import Living, Owner, Usage
+    from lastgood.model.tree import Change
+    from lastgood.ports.engine import ObjectWriter
+    from lastgood.ports.workspace import Scan
 else:
     Protocol = object
 
@@ -72,11 +75,35 @@ class Processes(Protocol):
     def alive(self, owner: Owner) -> bool | None:
         """Tell whether an owner lives; None where that cannot be told from here (rule S16)."""
 
+    def is_within(self, owner: Owner) -> bool:
+        """Tell whether this process is an owner, or was started below it."""
+
+    def boot(self) -> str | None:
+        """Return the id of the machine's present run; None where that cannot be told."""
+
+    def encloses(self, owner: Owner) -> bool:
+        """Tell whether this process is an owner, or was started below it."""
+
     def marked(self, session: str) -> Sequence[Living]:
         """Return the living processes that were started within a session, told by their environment."""
 
     def usage(self, owner: Owner) -> Usage | None:
         """Return what an owner and the processes below it use; None where that cannot be told."""
+
+
+class Alignment(Protocol):
+    """How the project's HEAD, index and files stand to one another at one moment."""
+
+    @property
+    def dirty(self) -> tuple[bytes, ...] | None:
+        """The paths that git's status would show; None if the project's filters would have to tell."""
+
+    @property
+    def index(self) -> bytes | None:
+        """The id of the blob that holds the index; None if it cannot be kept."""
+
+    def keep(self, checkpoint: str) -> None:
+        """Remember it for the next time; called only when the checkpoint that holds it exists."""
 
 
 class ProjectGit(Protocol):
@@ -87,3 +114,12 @@ class ProjectGit(Protocol):
 
     def commits_between(self, root: bytes, old: str, new: str) -> int | None:
         """Return by how many commits HEAD moved; None if that cannot be told."""
+
+    def alignment(
+        self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
+    ) -> Alignment | None:
+        """Return what a checkpoint keeps of the repository; None if the workspace belongs to none.
+
+        ``changes`` are those of the files since the checkpoint ``since``, None before the first.
+        The index is added to the writer unless it is stored already.
+        """

@@ -7,7 +7,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Protocol
 
-    from lastgood.model.effect import Effect
+    from lastgood.model.effect import Effect, EffectState
     from lastgood.model.progress import Progress
     from lastgood.model.session import Session
 else:
@@ -26,8 +26,13 @@ class WorkReader(Protocol):
     def progress(self, key: str) -> Progress:
         """Return the progress of a session, or (by its key) of a workspace outside any; empty if none."""
 
-    def effects(self, workspace_key: str, *, session: str | None = None) -> Sequence[Effect]:
-        """Return the steps of a workspace in the order of their start; of one session only if given."""
+    def effects(
+        self, workspace_key: str, *, session: str | None = None, state: EffectState | None = None
+    ) -> Sequence[Effect]:
+        """Return the steps of a workspace in the order of their start.
+
+        Of one session only, or in one state only, if given.
+        """
 
 
 class Work(WorkReader, Protocol):
@@ -45,6 +50,12 @@ class Work(WorkReader, Protocol):
 
     def put_session(self, session: Session) -> None:
         """Record a session anew; `NotFound` if there is none of its id."""
+
+    def change_session(self, session: str, change: Callable[[Session], Session]) -> Session:
+        """Replace a session by what a function makes of it, and return that; others wait meanwhile.
+
+        `NotFound` if there is no such session. What the function raises leaves everything as it was.
+        """
 
     def beat(self, session: str, *, at: int) -> None:
         """Record that a session's owner lives; `NotFound` if there is no such session."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.sqlite.database import Database
     from lastgood.adapters.sqlite.rows import Row
-    from lastgood.model.effect import Effect
+    from lastgood.model.effect import Effect, EffectState
     from lastgood.model.session import Session
 
 _SESSIONS = f"SELECT payload, heartbeat_at FROM session WHERE NOT {broken_seal('session')}"  # noqa: S608 - names of columns
@@ -53,12 +53,14 @@ class SqliteWork:
         """Return the progress of a session, or (by its key) of a workspace outside any; empty if none."""
         return self._database.read(lambda connection: _progress(connection, key))
 
-    def effects(self, workspace_key: str, *, session: str | None = None) -> Sequence[Effect]:
-        """Return the steps of a workspace in the order of their start; of one session only if given."""
+    def effects(
+        self, workspace_key: str, *, session: str | None = None, state: EffectState | None = None
+    ) -> Sequence[Effect]:
+        """Return the steps of a workspace in the order of their start; of one session or state if given."""
         found = self._all(
             f"{_EFFECTS} AND workspace_key = :key AND (:session IS NULL OR session = :session)"
-            " ORDER BY number",
-            {"key": workspace_key, "session": session},
+            " AND (:state IS NULL OR state = :state) ORDER BY number",
+            {"key": workspace_key, "session": session, "state": state},
         )
         return [decode_effect(str(row[0])) for row in found]
 
@@ -89,15 +91,21 @@ class SqliteWork:
         """Record a session anew; `NotFound` if there is none of its id."""
         self._database.write(lambda connection: _update_session(connection, session))
 
+    def change_session(self, session: str, change: Callable[[Session], Session]) -> Session:
+        """Replace a session by what a function makes of it, and return that; others wait meanwhile."""
+
+        def replace(connection: sqlite3.Connection) -> Session:
+            row = connection.execute(f"{_SESSIONS} AND id = ?", (session,)).fetchone()
+            _demand(row is not None, session)
+            made = change(_session(row))
+            _update_session(connection, made)
+            return made
+
+        return self._database.write(replace)
+
     def beat(self, session: str, *, at: int) -> None:
         """Record that a session's owner lives; `NotFound` if there is no such session."""
-
-        def update(connection: sqlite3.Connection) -> None:
-            found = connection.execute("UPDATE session SET heartbeat_at = ? WHERE id = ?", (at, session))
-            _demand(found.rowcount, session)
-            reseal(connection, "session", session)
-
-        self._database.write(update)
+        self.change_session(session, lambda found: found.replace(heartbeat_at=at))
 
     def change_progress(
         self, key: str, change: Callable[[Progress], Progress], *, workspace_key: str
@@ -153,12 +161,12 @@ def _update_session(connection: sqlite3.Connection, session: Session) -> None:
         "UPDATE session SET (exclusive, state, heartbeat_at, payload) = (?, ?, ?, ?) WHERE id = ?",
         (*_session_columns(session), session.id),
     )
-    _demand(found.rowcount, session.id)
+    _demand(found.rowcount > 0, session.id)
     reseal(connection, "session", session.id)
 
 
-def _demand(count: int, session: str) -> None:
-    if not count:
+def _demand(found: bool, session: str) -> None:  # noqa: FBT001 - the question itself
+    if not found:
         raise NotFound(
             "the store knows no such session",
             hint="see what there is: lastgood session list",
