@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from lastgood.actions import parts
 from lastgood.errors import Conflict, Damaged, Unsafe
 from lastgood.model.operation import Journal
 from lastgood.model.tree import DIRECTORY
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
 
     from lastgood.actions.survey import Survey
     from lastgood.model.operation import OperationType
-    from lastgood.model.plan import Outcome, RestorePlan, Step
+    from lastgood.model.plan import RestorePlan, Step
     from lastgood.model.tree import Entry
     from lastgood.ports.context import Context
-    from lastgood.transaction.restoring import Restoring
+    from lastgood.transaction.restoring import Changed, Restoring
 
 _SHOWN = 5
 
@@ -67,9 +68,9 @@ def carry_out(
     guard: str,
     type: OperationType,
     of: str | None = None,
-) -> tuple[str, tuple[Outcome, ...]]:
-    """Journal, apply and record a plan; return the operation's id and what became of each path."""
-    context = restoring.context
+) -> tuple[str, Changed]:
+    """Journal, apply and record a plan; return the operation's id and what became of paths and parts."""
+    context, session = restoring.context, survey.standing.session
     _available(context, plan)
     _held(context, plan)
     journal = Journal(
@@ -80,8 +81,12 @@ def carry_out(
         guard=guard,
         target_tree=plan.target,
         plan=plan,
+        session=None if session is None else session.id,
     )
-    return journal.operation, restoring.change(journal, scan=survey.scan)
+    changed = restoring.change(
+        journal, scan=survey.scan, settle_parts=lambda: parts.settled(context, plan.parts)
+    )
+    return journal.operation, changed
 
 
 def _available(context: Context, plan: RestorePlan) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.actions import parts
 from lastgood.actions.restore import head_moved
 from lastgood.actions.survey import Survey
 from lastgood.model.plan import Outcome
@@ -9,7 +10,7 @@ from lastgood.model.report import RecoverReport
 from lastgood.model.tree import DIRECTORY
 from lastgood.names import parent
 from lastgood.rules.rebase import foreign, of_directories, rebase, turned
-from lastgood.transaction.restoring import EFFECTIVE, Recovering
+from lastgood.transaction.restoring import EFFECTIVE, Changed, Recovering
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -35,12 +36,12 @@ def recover(context: Context, view: View, *, roll_back: bool = False) -> Recover
         journal = context.journal.read()
         if journal is None:
             return _report(context, view.latest())
-        outcomes = _settle(recovering, journal, roll_back=roll_back)
+        changed = _settle(recovering, journal, roll_back=roll_back)
     done: Recovered = "rolled-back-restore" if roll_back else "finished-restore"
-    return _report(context, view.latest(), outcomes=outcomes, done=done)
+    return _report(context, view.latest(), changed=changed, done=done)
 
 
-def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> tuple[Outcome, ...]:
+def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
     context = recovering.context
     steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
     context.applier.clear_temporaries(journal.operation, _directories(steps))
@@ -52,14 +53,17 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> tup
         survey.guard(recovering, before=f"recovering {journal.operation}")
         remaining = rebase(goal, survey.actual)
         outcomes = recovering.carry_on(journal, remaining, scan=survey.scan)
+    goals = journal.plan.parts
+    settled = parts.settled(context, parts.turned(goals) if roll_back else goals)
     if roll_back:
         missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
         left = (step for step in ours if step.path in missed and recovering.took_effect(step))
         recovering.withdraw(journal, tuple(left))
     else:
         done = (recovering.effect(step) for step in ours)
-        recovering.settle(journal, tuple(step for step in done if step is not None))
-    return outcomes + tuple(_kept(step) for step in steps if step.path in changed)
+        recovering.settle(journal, tuple(step for step in done if step is not None), parts=settled)
+    kept = tuple(_kept(step) for step in steps if step.path in changed)
+    return Changed(outcomes=(*outcomes, *kept), parts=settled)
 
 
 def _directories(steps: tuple[Step, ...]) -> list[bytes]:
@@ -82,7 +86,7 @@ def _report(
     context: Context,
     latest: Checkpoint | None,
     *,
-    outcomes: tuple[Outcome, ...] = (),
+    changed: Changed | None = None,
     done: Recovered | None = None,
 ) -> RecoverReport:
     moved = None if latest is None else head_moved(context, latest)
@@ -91,5 +95,6 @@ def _report(
         done=done,
         checkpoint=latest,
         git_matches=None if latest is None or latest.manifest.git is None else moved is None,
-        outcomes=outcomes,
+        outcomes=() if changed is None else changed.outcomes,
+        parts=() if changed is None else changed.parts,
     )

@@ -6,18 +6,27 @@ from lastgood.errors import Unsafe
 from lastgood.model.tree import DIRECTORY
 from lastgood.rules.evidence import alike
 from lastgood.transaction.saving import Saving
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
     from lastgood.model.operation import Journal, OperationType
+    from lastgood.model.part import PartOutcome
     from lastgood.model.plan import Outcome, Step
     from lastgood.ports.host import SharedHold
     from lastgood.ports.workspace import Scan
 
 EFFECTIVE = frozenset({"restored", "removed"})
+
+
+class Changed(Value):
+    """What became of each path, and of each part."""
+
+    outcomes: tuple[Outcome, ...]
+    parts: tuple[PartOutcome, ...] = ()
 
 
 class Restoring(Saving):
@@ -26,10 +35,12 @@ class Restoring(Saving):
     def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
         return self.context.locks.hold_workspace(self.context.key, wait=wait)
 
-    def change(self, journal: Journal, *, scan: Scan) -> tuple[Outcome, ...]:
+    def change(
+        self, journal: Journal, *, scan: Scan, settle_parts: Callable[[], tuple[PartOutcome, ...]]
+    ) -> Changed:
         """Carry out a plan under its journal, prove the outcome and record it (invariant 3).
 
-        If it stops half-way (disk full, killed) the journal stays, for `recover`.
+        The parts come when the files are proven. If it stops half-way (disk full, killed) the journal stays, for `recover`.
         """
         self.context.journal.open(journal)
         steps = journal.plan.steps
@@ -40,8 +51,10 @@ class Restoring(Saving):
             raise
         results = {outcome.path: outcome.result for outcome in outcomes}
         done = (step if results[step.path] in EFFECTIVE else self.effect(step) for step in steps)
-        self.settle(journal, tuple(step for step in done if step is not None))
-        return outcomes
+        effective = tuple(step for step in done if step is not None)
+        parts = settle_parts()
+        self.settle(journal, effective, parts=parts)
+        return Changed(outcomes=outcomes, parts=parts)
 
     def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> tuple[Outcome, ...]:
         """Carry out steps of a journal that is open."""
@@ -51,13 +64,17 @@ class Restoring(Saving):
         wanted = {step.path: step for step in steps}
         return tuple(self._proven(outcome, wanted[outcome.path]) for outcome in outcomes)
 
-    def settle(self, journal: Journal, done: tuple[Step, ...]) -> None:
-        """Record the operation with the steps that took effect, then close the journal.
+    def settle(
+        self, journal: Journal, done: tuple[Step, ...], *, parts: tuple[PartOutcome, ...] = ()
+    ) -> None:
+        """Record the operation with the steps and parts that took effect, then close the journal.
 
         In this order a crash between the two leaves a journal, and with it a way to go on; the
         operation is recorded once however often this is repeated.
         """
         catalogue = self.context.catalogue
+        restored = {outcome.scope for outcome in parts if outcome.result == "restored"}
+        changed = tuple(part for part in journal.plan.parts if part.scope in restored)
         if not self._is_recorded(journal):
             self.record(
                 journal.type,
@@ -66,9 +83,11 @@ class Restoring(Saving):
                 guard=journal.guard,
                 steps=done,
                 of=journal.of,
+                parts=changed,
+                session=journal.session,
             )
         # An undo of which nothing succeeded can be tried again.
-        if journal.of is not None and (done or journal.plan.empty):
+        if journal.of is not None and (done or changed or journal.plan.empty):
             catalogue.set_undone(journal.of, undone=journal.type == "undo")
         self.context.journal.close()
 
@@ -84,7 +103,7 @@ class Restoring(Saving):
         if not standing and self._is_recorded(journal):
             what = journal.operation if journal.of is None else journal.of
             back: OperationType = "redo" if journal.type == "undo" else "undo"
-            self.record(back, guard=journal.guard, of=what)
+            self.record(back, guard=journal.guard, of=what, session=journal.session)
             self.context.catalogue.set_undone(what, undone=back == "undo")
         self.context.journal.close()
 

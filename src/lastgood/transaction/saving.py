@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import GitState, Kind, Moment
     from lastgood.model.conversation import Conversation
     from lastgood.model.operation import OperationType
+    from lastgood.model.part import Part
     from lastgood.model.plan import Step
     from lastgood.model.scan import ScanResult
     from lastgood.model.session import Standing
@@ -195,8 +196,10 @@ class Saving:
         steps: tuple[Step, ...] = (),
         checkpoints: tuple[str, ...] = (),
         of: str | None = None,
+        parts: tuple[Part, ...] = (),
+        session: str | None = None,
     ) -> Operation:
-        """Record a change that `undo` can take back."""
+        """Record a change that `undo` can take back; of the caller's session if none is given."""
         operation = Operation(
             id=self.new_operation() if id is None else id,
             workspace_key=self.context.key,
@@ -207,6 +210,8 @@ class Saving:
             steps=steps,
             checkpoints=checkpoints,
             of=of,
+            parts=parts,
+            session=self.context.session if session is None else session,
         )
         if self.context.catalogue.workspace(self.context.key) is None:
             self.context.catalogue.add_workspace(self.context.row)

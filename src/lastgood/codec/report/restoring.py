@@ -96,5 +96,6 @@ def recover_document(report: RecoverReport) -> Document:
             "git_matches": report.git_matches,
             "done": report.done,
             "files": [outcome_record(one) for one in report.outcomes],
+            "parts": [part_outcome_record(one) for one in report.parts],
         },
     )
