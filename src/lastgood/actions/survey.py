@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.actions.aligning import alignment, git_state, held
 from lastgood.actions.standing import standing
 from lastgood.codec.manifest import decode_gaps, encode_gaps
 from lastgood.errors import Damaged
@@ -9,18 +10,20 @@ from lastgood.model.checkpoint import Actor
 from lastgood.model.report import SaveReport
 from lastgood.model.scan import ScanRequest
 from lastgood.model.tree import Counts, Gap, TreeId
-from lastgood.rules.compare import tally
+from lastgood.rules.compare import compare, counts, tally
 from lastgood.transaction.saving import Draft, Holdings
 from lastgood.view import Files, ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
+    from lastgood.actions.conversing import Captured, Speech
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.tree import Entry
+    from lastgood.model.report import HealthNote
+    from lastgood.model.tree import Change, Entry
     from lastgood.ports.catalogue import CheckpointFacts
     from lastgood.ports.context import Context
     from lastgood.transaction.saving import Saving
@@ -34,9 +37,16 @@ class Survey:
     """
 
     def __init__(
-        self, context: Context, *, forced: tuple[bytes, ...] = (), budget: float | None = None
+        self,
+        context: Context,
+        *,
+        forced: tuple[bytes, ...] = (),
+        budget: float | None = None,
+        speech: Speech | None = None,
     ) -> None:
         self.context = context
+        self._speech = speech
+        self._captured: Captured | None = None
         self._forced = forced
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
@@ -73,23 +83,58 @@ class Survey:
         """Make no checkpoint: remember what was found, and mend what the store had lost of it."""
         if self._writer.stored_bytes > self._empty:
             self._writer.publish(durable=self.context.settings.durability == "full")
+        self._remember()
+
+    @property
+    def notes(self) -> tuple[HealthNote, ...]:
+        """What is to be said about the conversation that was captured."""
+        spoken = self._spoken()
+        return () if spoken is None else spoken.notes
+
+    def _spoken(self) -> Captured | None:
+        """Return the conversation as it is now; None where none is known of."""
+        session = self.standing.session
+        if self._speech is None and (session is None or session.transcript is None):
+            return None
+        if self._captured is None:
+            from lastgood.actions.conversing import capture
+
+            self._captured = capture(self.context, self.standing, self._speech, writer=self._writer)
+        return self._captured
+
+    def _remember(self) -> None:
         self.scan.keep()
+        if self._captured is not None:
+            self._captured.keep(self.context)
 
     def keep(self, saving: Saving, draft: Draft) -> SaveReport:
         """Make the checkpoint, and remember for the next scan what this one found."""
         newest = None if self._facts is None else self._facts.newest
+        since = None if newest is None else newest.id
+        spoken = self._spoken()
+        counted, changes = self._changes(newest)
+        aligned = alignment(self.context, self.scan, writer=self._writer, since=since, changes=changes)
         checkpoint = saving.add(
             draft,
             scan=self.scan.result,
             writer=self._writer,
-            changes=self._changes(newest),
-            previous=None if newest is None else newest.id,
-            holdings=Holdings(standing=self.standing),
+            changes=counted,
+            previous=since,
+            holdings=Holdings(
+                standing=self.standing,
+                conversation=None if spoken is None else spoken.conversation,
+                state=held(aligned),
+                git=git_state(self.scan.result.git, aligned),
+            ),
             forced=self._forced,
             started=self._started,
         )
-        self.scan.keep()
-        return SaveReport(checkpoint=checkpoint, created=True, new_gaps=self._new_gaps(newest))
+        self._remember()
+        if aligned is not None:
+            aligned.keep(checkpoint.id)
+        return SaveReport(
+            checkpoint=checkpoint, created=True, new_gaps=self._new_gaps(newest), notes=self.notes
+        )
 
     def guard(self, saving: Saving, *, before: str) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
@@ -129,17 +174,32 @@ class Survey:
         found = self.context.catalogue.get(facts.id)
         if found is None or found.damaged is not None:
             return None
-        return found if found.manifest.progress == self.standing.progress else None
+        if found.manifest.progress != self.standing.progress:
+            return None
+        return found if self._says_the_same(found) else None
 
-    def _changes(self, newest: CheckpointFacts | None) -> Counts:
-        everything = Counts(added=self.scan.result.files)
+    def _says_the_same(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether the conversation is the checkpoint's; where none is known of, nothing changed."""
+        spoken = self._spoken()
+        if spoken is None or spoken.conversation is None:
+            return True
+        held = checkpoint.manifest.conversation
+        return held is not None and held.tree == spoken.conversation.tree
+
+    def _changes(self, newest: CheckpointFacts | None) -> tuple[Counts, Sequence[Change] | None]:
+        """Count the changes since a checkpoint; name them too where the project's git asks for them."""
+        result = self.scan.result
+        everything = Counts(added=result.files)
         if newest is None:
-            return everything
+            return everything, None
         before = Files(_tree(newest), self.context.engine)
         try:
-            return tally(before, self.files, gaps=self.scan.result.gaps)
+            if result.git is None:
+                return tally(before, self.files, gaps=result.gaps), None
+            changes = list(compare(before, self.files, gaps=result.gaps))
         except Damaged:  # of a checkpoint that is lost nobody can tell what changed since
-            return everything
+            return everything, None
+        return counts(changes), changes
 
     def _new_gaps(self, newest: CheckpointFacts | None) -> tuple[Gap, ...]:
         gaps = self.scan.result.gaps

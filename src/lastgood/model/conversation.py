@@ -29,3 +29,35 @@ class Conversation(Value):
     size: int
     messages: int
     source: bytes | None = None
+
+
+class Stretch(Value):
+    """How a file lies on the disk, ``size`` in bytes: with another device or inode it is another file."""
+
+    device: int
+    inode: int
+    size: int
+    modified_ns: int
+
+
+class Evidence(Value):
+    """What shows, without reading it all, that a file still begins with what is stored of it.
+
+    ``segments`` are the stored blobs (id and size in bytes) in order. ``digest`` is that of some
+    windows of the file, ``proven`` the segment whose turn it is to be read again once ``credit``
+    bytes of reading have been saved up. Derived: without it the next save reads all (rule K6).
+    """
+
+    generation: str
+    place: Stretch
+    form: ConversationForm
+    messages: int
+    segments: tuple[tuple[bytes, int], ...]
+    digest: bytes
+    proven: int = 0
+    credit: int = 0
+
+    @property
+    def size(self) -> int:
+        """How many bytes of the file are stored."""
+        return sum(size for _, size in self.segments)

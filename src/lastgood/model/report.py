@@ -56,7 +56,8 @@ def planned_outcomes(plan: RestorePlan) -> tuple[Outcome, ...]:
 class SaveReport(Value):
     """The outcome of a save; ``checkpoint`` is the one it made, or the one the workspace equals.
 
-    ``new_gaps`` are those that the previous checkpoint did not have (exit code 3).
+    ``new_gaps`` are those that the previous checkpoint did not have (exit code 3). ``notes`` say what
+    a person should know of the conversation.
     """
 
     checkpoint: Checkpoint
@@ -64,6 +65,7 @@ class SaveReport(Value):
     reason: str | None = None
     unchanged_since: str | None = None
     new_gaps: tuple[Gap, ...] = ()
+    notes: tuple[HealthNote, ...] = ()
 
 
 class ListedEntry(Value):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lastgood.ports.catalogue import Catalogue, WorkspaceRow
     from lastgood.ports.engine import Engine
     from lastgood.ports.host import Clock, Locks, Processes, ProjectGit
+    from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.work import Work
     from lastgood.ports.workspace import Applier, JournalFile, Scanner
 
@@ -41,6 +42,7 @@ class Context(Value):
     project: ProjectGit
     work: Work
     processes: Processes
+    transcripts_of: Callable[[], Transcripts]
     session: str | None = None
     wait: float = 30.0
 
@@ -48,3 +50,8 @@ class Context(Value):
     def applier(self) -> Applier:
         """The applier of this workspace; a save has no use for one."""
         return self.applier_of(self.root)
+
+    @property
+    def transcripts(self) -> Transcripts:
+        """The files of conversations; a plain save has no use for them."""
+        return self.transcripts_of()

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
     from lastgood.model.settings import Settings
     from lastgood.ports.host import Clock
+    from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.workspace import Applier, Scanner
     from lastgood.workspace.paths import PathLike
     from lastgood.workspace.upkeep import Maintenance
@@ -122,9 +123,10 @@ class Composer:
             journal=FileJournal(cache + b"/" + JOURNAL),
             scanner=ScannerOfChoice(lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)),
             applier_of=_applier,
-            project=ReadOnlyGit(shelf.repository, search_path=self._search_path),
+            project=ReadOnlyGit(shelf.repository, search_path=self._search_path, folder=cache),
             work=self._catalogue.work,
             processes=ProcFiles(),
+            transcripts_of=lambda: _transcripts(cache),
             session=self._session,
         )
 
@@ -134,6 +136,12 @@ def _here(shelf: Shelf, cache: bytes) -> Scanner:
     from lastgood.adapters.scan.scanner import WorkspaceScanner
 
     return WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine)
+
+
+def _transcripts(cache: bytes) -> Transcripts:
+    from lastgood.adapters.transcripts.files import TranscriptFiles
+
+    return TranscriptFiles(cache)
 
 
 def _applier(root: bytes) -> Applier:

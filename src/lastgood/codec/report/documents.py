@@ -61,6 +61,7 @@ def save_document(report: SaveReport) -> Document:
             "reason": report.reason,
             "unchanged_since": report.unchanged_since,
             "new_gaps": [gap_record(gap) for gap in report.new_gaps],
+            "notes": [note.as_dict() for note in report.notes],
         },
     )
 

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 from lastgood.workspace.arguments import check_budget, check_draft, pairs
-from lastgood.workspace.verbs.door import Door
+from lastgood.workspace.verbs.checking import Checks, order_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     from lastgood.model.checkpoint import Actor, Kind
     from lastgood.model.report import (
         SaveReport,
     )
+    from lastgood.workspace.paths import PathLike
 
 
-class Saves(Door):
+class Saves(Checks):
     """Verbs that make checkpoints."""
 
     def save(  # noqa: PLR0913 - the words of the interface, all but the message by keyword
@@ -31,12 +32,18 @@ class Saves(Door):
         actor: Actor | None = None,
         task: str | None = None,
         tokens: int | None = None,
+        check: str | Sequence[str] | None = None,
+        check_timeout: float | None = None,
+        messages: Iterable[Mapping[str, object]] | None = None,
+        transcript: PathLike | None = None,
     ) -> SaveReport:
         """Make a checkpoint; when it returns, the checkpoint survives a power cut.
 
         ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. An unchanged
         workspace makes no checkpoint unless something is said about it, or ``allow_empty``. ``task``
-        is the id of the task that it is for, ``tokens`` how many were used so far.
+        is the id of the task that it is for, ``tokens`` how many were used so far. ``check`` is a command
+        whose verdict the checkpoint then carries (see `check`). ``messages`` are the conversation so
+        far, ``transcript`` the file that a host keeps it in.
         """
         from lastgood.actions.save import save
         from lastgood.model.checkpoint import Actor
@@ -56,8 +63,19 @@ class Saves(Door):
         check_draft(draft)
         if budget is not None:
             check_budget(budget)
+        order = None if check is None else order_of(check, timeout=check_timeout)
+        # Rule S10: a check says something about a moment, as a name does.
+        wanted = allow_empty or (order is not None and kind == "manual")
+        speech = None
+        if messages is not None or transcript is not None:
+            from lastgood.workspace.speech import speech_of
+
+            speech = speech_of(messages, transcript)
         report = self._told(
-            "saved", lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget)
+            "saved",
+            lambda: save(self._context, draft, allow_empty=wanted, budget=budget, speech=speech),
         )
         self._upkeep.after_save(self._context)
-        return report
+        if order is None:
+            return report
+        return report.replace(checkpoint=self._judge(report.checkpoint, order, here=True).checkpoint)

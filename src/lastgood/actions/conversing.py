@@ -1,0 +1,392 @@
+"""Capturing a conversation: whole lines, exact bytes, in segments; a save costs the new ones (rule P5)."""
+
+from __future__ import annotations
+
+from _sha1 import sha1
+
+from lastgood.errors import Damaged, Invalid, LastgoodError
+from lastgood.model.conversation import Conversation, Evidence, Stretch
+from lastgood.model.report import HealthNote
+from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, TreeId
+from lastgood.names import printable, to_text
+from lastgood.rules import segments as cutting
+from lastgood.rules import transcript as forms
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lastgood.model.conversation import ConversationForm
+    from lastgood.model.session import Standing
+    from lastgood.ports.context import Context
+    from lastgood.ports.engine import ObjectReader, ObjectWriter
+    from lastgood.ports.transcripts import Transcript
+
+# How much of what is stored already is read again at each save; a shorter transcript is read whole.
+PROVEN_BYTES = 1 << 18
+_STEP = 1 << 16
+_TRIES = 3
+
+
+class Speech(Value):
+    """Where a conversation comes from: a file that the caller names, or messages as lines of JSON."""
+
+    transcript: bytes | None = None
+    messages: bytes | None = None
+
+
+class Captured(Value):
+    """What a checkpoint holds of a conversation, and what is to be remembered of its file."""
+
+    conversation: Conversation | None = None
+    notes: tuple[HealthNote, ...] = ()
+    source: bytes = b""
+    evidence: Evidence | None = None
+
+    def keep(self, context: Context) -> None:
+        """Remember what was read; called only when its bytes are durable."""
+        if self.evidence is not None:
+            context.transcripts.remember(self.source, self.evidence)
+
+
+def probe(context: Context, speech: Speech) -> None:
+    """Refuse a transcript that cannot be read, before anything else is done."""
+    if speech.transcript is not None:
+        context.transcripts.open(speech.transcript).close()
+
+
+def capture(context: Context, standing: Standing, speech: Speech | None, *, writer: ObjectWriter) -> Captured:
+    """Take in the conversation: as the caller gives it, else that of its session, if it has one.
+
+    A transcript that the caller named has to be readable; that of a session never costs the save.
+    """
+    if speech is not None and speech.messages is not None:
+        source = b"messages of " + standing.key.encode()
+        return _Capture(context, source, file=_Said(speech.messages), writer=writer).run("messages")
+    if speech is not None and speech.transcript is not None:
+        return _from_file(context, speech.transcript, writer)
+    session = standing.session
+    if session is None or session.transcript is None:
+        return Captured()
+    path = session.transcript.encode("utf-8", "surrogateescape")
+    try:
+        return _from_file(context, path, writer)
+    except (Invalid, LookupError) as error:
+        return Captured(notes=(_unread(error),))
+
+
+def _from_file(context: Context, path: bytes, writer: ObjectWriter) -> Captured:
+    file = context.transcripts.open(path)
+    try:
+        return _Capture(context, path, file=file, writer=writer).run(None)
+    finally:
+        file.close()
+
+
+def _unread(error: Exception) -> HealthNote:
+    said = error.message if isinstance(error, LastgoodError) else str(error)
+    return HealthNote(
+        code="transcript-unreadable",
+        message=f"{said}; the checkpoint is without conversation",
+        hint="a host makes the file with the first message; see: lastgood session show",
+    )
+
+
+class _Said:
+    """Messages that the caller gives, readable like a file that is another one every time."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def place(self) -> Stretch:
+        return Stretch(device=0, inode=0, size=len(self._content), modified_ns=0)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._content[offset : offset + size]
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+class _Moved(Exception):
+    """The file became another one while it was being read."""
+
+
+class _Capture:
+    """One reading of one source."""
+
+    def __init__(self, context: Context, source: bytes, *, file: Transcript, writer: ObjectWriter) -> None:
+        self._context = context
+        self._source = source
+        self._file = file
+        self._writer = writer
+        self._generation = context.catalogue.generation()
+        self._doubtful = False
+        self._proven = 0
+        self._credit = 0
+
+    def run(self, form: ConversationForm | None) -> Captured:
+        """Read until the file held still; ``form`` is given where it is known."""
+        for _ in range(_TRIES):
+            try:
+                return self._take(form)
+            except _Moved:
+                continue
+        raise Invalid(
+            f"the transcript {printable(to_text(self._source))} is being rewritten all the time",
+            hint="save again when its writer has finished",
+        )
+
+    def _take(self, form: ConversationForm | None) -> Captured:
+        place = self._file.place()
+        known = self._context.transcripts.recall(self._source)
+        trusted = self._trusted(known, place)
+        stored = self._stored(known)
+        end = self._end(place.size, since=0 if trusted is None else trusted.size)
+        kept = stored if trusted is not None else self._matching(stored, end)
+        start = sum(size for _, size in kept)
+        if trusted is None or (trusted.form == "lines" and trusted.size < forms.HEAD_BYTES):
+            form = self._form(end) if form is None else form
+            messages = self._count(form, 0, end)
+        else:
+            form = trusted.form
+            messages = trusted.messages + self._count(form, start, end)
+        segments = self._add(kept, end - start)
+        after = self._file.place()
+        if after.size < end or (trusted is not None and self._digest(trusted.size) != trusted.digest):
+            raise _Moved
+        held = Conversation(
+            tree=self._tree(segments).tree.hex(),
+            form=form,
+            size=end,
+            messages=messages,
+            source=None if isinstance(self._file, _Said) else self._source,
+        )
+        return Captured(
+            conversation=held if end else None,
+            notes=self._notes(stored, start),
+            source=self._source,
+            evidence=Evidence(
+                generation=self._generation,
+                place=place,
+                form=form,
+                messages=messages,
+                segments=tuple(segments),
+                digest=self._digest(end),
+                proven=self._proven,
+                credit=self._credit,
+            ),
+        )
+
+    def _trusted(self, known: Evidence | None, place: Stretch) -> Evidence | None:
+        """Return what is known if the file shows that it still begins with that; None in any doubt."""
+        if known is None or self._doubtful or known.generation != self._generation:
+            return None
+        before = known.place
+        if (before.device, before.inode) != (place.device, place.inode) or place.size < before.size:
+            return None
+        if place.size == before.size and place.modified_ns != before.modified_ns:
+            return None  # written to, and yet not longer
+        if self._digest(known.size) != known.digest:
+            return None
+        if self._writer.lacks(oid for oid, _ in known.segments):
+            return None
+        return known if self._prove(known) else None
+
+    def _prove(self, known: Evidence) -> bool:
+        """Read some of the segments again, other ones at each save, so that all have their turn."""
+        place, credit = known.proven, known.credit + PROVEN_BYTES
+        offsets = [0]
+        for _, size in known.segments:
+            offsets.append(offsets[-1] + size)
+        for _ in known.segments:
+            place %= len(known.segments)
+            if known.segments[place][1] > credit:
+                break
+            if not self._same(known.segments[place], offsets[place]):
+                return False
+            credit -= known.segments[place][1]
+            place += 1
+        else:
+            credit = 0
+        self._proven, self._credit = place, credit
+        return True
+
+    def _same(self, segment: tuple[bytes, int], offset: int) -> bool:
+        oid, size = segment
+        return self._writer.blob(self._file.read(offset, size)) == oid
+
+    def _stored(self, known: Evidence | None) -> Sequence[tuple[bytes, int]]:
+        """Return the segments that are stored of this source, as far as anything knows of them."""
+        if known is not None:
+            return known.segments
+        facts = self._context.catalogue.latest_facts(self._context.key)
+        newest = None if facts is None else self._context.catalogue.get(facts.newest.id)
+        held = None if newest is None else newest.manifest.conversation
+        if held is None or held.source != self._source:
+            return ()
+        try:
+            return [
+                (oid, self._context.engine.blob_size(oid)) for oid in blobs(self._context.engine, held.tree)
+            ]
+        except Damaged:
+            return ()
+
+    def _matching(self, stored: Sequence[tuple[bytes, int]], end: int) -> list[tuple[bytes, int]]:
+        """Read everything, and return the segments with which the file still begins."""
+        kept: list[tuple[bytes, int]] = []
+        offset = 0
+        for oid, size in stored:
+            if offset + size > end:
+                break
+            if not self._same((oid, size), offset):
+                break
+            kept.append((oid, size))
+            offset += size
+        return kept
+
+    def _add(self, kept: Sequence[tuple[bytes, int]], size: int) -> list[tuple[bytes, int]]:
+        sizes = [*(size for _, size in kept), *cutting.pieces(size)]
+        staying, others = cutting.joined(sizes) if size else (len(kept), [])
+        segments = list(kept[:staying])
+        others = sizes[len(segments) :] if staying > len(kept) else others
+        self._prove_joined(kept, staying)
+        if len(segments) + len(others) > cutting.MOST:
+            raise Invalid("the transcript is too long to be kept", hint="begin a new session in the host")
+        offset = sum(length for _, length in segments)
+        for length in others:
+            segments.append((self._writer.blob(self._whole(offset, length)), length))
+            offset += length
+        return segments
+
+    def _prove_joined(self, kept: Sequence[tuple[bytes, int]], staying: int) -> None:
+        """Make sure that what is stored joined is what was stored apart."""
+        offset = sum(size for _, size in kept[:staying])
+        for oid, size in kept[staying:]:
+            if not self._same((oid, size), offset):
+                self._doubtful = True
+                raise _Moved
+            offset += size
+
+    def _whole(self, offset: int, size: int) -> bytes:
+        content = self._file.read(offset, size)
+        if len(content) < size:
+            raise _Moved
+        return content
+
+    def _end(self, size: int, *, since: int) -> int:
+        """Return where the last whole line ends: what is being written is left to the next save.
+
+        A line without its end counts as whole if it is a JSON object: no longer line can begin so.
+        """
+        position = size
+        while position > since:
+            begin = max(since, position - _STEP)
+            found = self._whole(begin, position - begin).rfind(b"\n")
+            if found >= 0:
+                since = begin + found + 1
+                break
+            position = begin
+        rest = size - since
+        if 0 < rest <= forms.LINE_BYTES:
+            line = self._whole(since, rest)
+            if line.rstrip().endswith(b"}") and parsed(line) is not None:
+                return size
+        return since
+
+    def _form(self, end: int) -> ConversationForm:
+        head = self._whole(0, min(end, forms.HEAD_BYTES))
+        lines = head.split(b"\n")
+        if end > len(head):
+            lines.pop()  # the piece of a line
+        found = [parsed(line) for line in lines if line.strip()]
+        return forms.form_of(found)
+
+    def _count(self, form: ConversationForm, start: int, end: int) -> int:
+        return sum(is_message(form, line) for line in self._lines(start, end))
+
+    def _lines(self, start: int, end: int) -> Iterator[bytes]:
+        def read() -> Iterator[bytes]:
+            for offset in range(start, end, cutting.SEGMENT_BYTES):
+                yield self._whole(offset, min(cutting.SEGMENT_BYTES, end - offset))
+
+        return lines_of(read())
+
+    def _digest(self, size: int) -> bytes:
+        """Return the digest of some windows of the first so many bytes."""
+        running = sha1(b"%d" % size)
+        for offset in cutting.windows(size):
+            running.update(self._file.read(offset, min(cutting.WINDOW, size - offset)))
+        return running.digest()
+
+    def _tree(self, segments: Sequence[tuple[bytes, int]]) -> TreeId:
+        folders: dict[bytes, list[Entry]] = {}
+        for place, (oid, _) in enumerate(segments):
+            folder, name = cutting.name(place)
+            entry = Entry(name=name, kind=FILE, mode=DEFAULT_FILE_MODE, oid=oid)
+            folders.setdefault(folder, []).append(entry)
+        return self._writer.directory(
+            Entry(
+                name=folder,
+                kind=DIRECTORY,
+                mode=DEFAULT_DIRECTORY_MODE,
+                oid=self._writer.directory(entries).tree,
+            )
+            for folder, entries in folders.items()
+        )
+
+    def _notes(self, stored: Sequence[tuple[bytes, int]], kept: int) -> tuple[HealthNote, ...]:
+        before = sum(size for _, size in stored)
+        if kept >= before or isinstance(self._file, _Said):
+            return ()
+        return (
+            HealthNote(
+                code="transcript-replaced",
+                message=f"the transcript {printable(to_text(self._source))} is no continuation of the one "
+                f"that was saved before ({before} bytes): it was kept anew",
+                hint="earlier checkpoints hold what it was: lastgood show REF --conversation",
+            ),
+        )
+
+
+def blobs(objects: ObjectReader, tree: str) -> Iterator[bytes]:
+    """Yield the segments of a conversation in order."""
+    for folder in objects.directory(TreeId(tree=bytes.fromhex(tree))):
+        for entry in objects.directory(folder.tree_id):
+            yield entry.oid
+
+
+def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
+    """Yield the lines that pieces of a transcript make up, each with its end."""
+    rest: list[bytes] = []
+    for piece in pieces:
+        lines = piece.split(b"\n")
+        for line in lines[:-1]:
+            yield b"".join((*rest, line, b"\n"))
+            rest = []
+        if lines[-1]:
+            rest.append(lines[-1])
+    if rest:
+        yield b"".join(rest)
+
+
+def is_message(form: ConversationForm, line: bytes) -> bool:
+    """Tell whether a line of a transcript is a message, as its form defines it."""
+    sure = forms.may_be_message(form, line)
+    if sure is not None:
+        return sure
+    record = parsed(line)
+    return record is not None and forms.message_in(form, record) is not None
+
+
+def parsed(line: bytes) -> dict[str, object] | None:
+    """Return the JSON object that a line is, None if it is none."""
+    from lastgood.codec.canonical import loads
+
+    try:
+        return loads(line, what="a line")
+    except Damaged:
+        return None

@@ -1,0 +1,1 @@
+"""Files of conversations: read where hosts keep them, and remembered between saves."""
