@@ -1,32 +1,42 @@
-"""Questions to the project's history that need git: its objects are read, its settings never."""
+"""The project's repository: questions to its history, and what a checkpoint keeps of it."""
 
 from __future__ import annotations
 
-import os
-
-from lastgood.adapters.hermetic import SEALED
 from lastgood.adapters.project import refs
+from lastgood.adapters.project.asking import Asker
 from lastgood.adapters.project.repository import find
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.adapters.project.repository import Repository
+    from collections.abc import Sequence
+
+    from lastgood.adapters.project.alignment import Alignment
+    from lastgood.model.tree import Change
+    from lastgood.ports.engine import ObjectWriter
+    from lastgood.ports.workspace import Scan
 
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _HEX = frozenset("0123456789abcdef")
 _DIGEST_SIZE = 20  # our repository cannot borrow from one with SHA-256
-_PATIENCE_SECONDS = 10
+_PATIENCE_SECONDS = 3.0  # for a number that is only told
 
 
 class ReadOnlyGit:
     """The project's repository; where git is needed, it is run in a repository of ours that borrows objects.
 
-    ``repository`` is that repository of ours, ``search_path`` the ``PATH`` on which git is looked for.
+    ``repository`` is that repository of ours, ``search_path`` the ``PATH`` on which git is looked for,
+    ``folder`` where something may be remembered, and scratch files lie.
     """
 
-    def __init__(self, repository: bytes, *, search_path: bytes = DEFAULT_SEARCH_PATH) -> None:
-        self._repository = repository
-        self._search_path = search_path
+    def __init__(
+        self,
+        repository: bytes,
+        *,
+        search_path: bytes = DEFAULT_SEARCH_PATH,
+        folder: bytes | None = None,
+    ) -> None:
+        self._folder = repository if folder is None else folder
+        self._asker = Asker(repository, search_path=search_path, folder=self._folder)
 
     def head(self, root: bytes) -> str | None:
         """Return the commit that HEAD stands for, None without a repository or commit."""
@@ -45,39 +55,24 @@ class ReadOnlyGit:
         found = find(root)
         if found is None or found.digest_size != _DIGEST_SIZE:
             return None
-        counts = self._ask(found, ["rev-list", "--count", "--left-right", f"{old}...{new}", "--"]).split()
+        question = [b"rev-list", b"--count", b"--left-right", f"{old}...{new}".encode(), b"--"]
+        counts = (self._asker.ask(found, question, patience=_PATIENCE_SECONDS) or b"").split()
         if len(counts) != 2 or not all(count.isdigit() for count in counts):
             return None
         gone, come = (int(count) for count in counts)
         return come or gone
 
-    def _ask(self, found: Repository, arguments: list[str]) -> bytes:
-        import shutil
-        import subprocess
+    def alignment(
+        self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
+    ) -> Alignment | None:
+        """Return what a checkpoint keeps of the repository; None if the workspace belongs to none."""
+        git = scan.result.git
+        if git is None:
+            return None
+        from lastgood.adapters.project.alignment import Aligner
 
-        program = shutil.which("git", path=os.fsdecode(self._search_path))
-        if program is None:
-            return b""
-        environment = {
-            b"PATH": self._search_path,
-            **SEALED,
-            b"GIT_DIR": self._repository,
-            b"GIT_OBJECT_DIRECTORY": found.objects,
-            b"GIT_SHALLOW_FILE": found.common_dir + b"/shallow",
-        }
-        try:
-            done = subprocess.run(  # noqa: S603 - our own arguments; both ids are proven to be hex
-                [program, *arguments],
-                cwd=self._repository,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                capture_output=True,
-                timeout=_PATIENCE_SECONDS,
-                check=False,
-            )
-        except (subprocess.TimeoutExpired, OSError):
-            return b""
-        return done.stdout if done.returncode == 0 else b""
+        aligner = Aligner(root, scan, folder=self._folder, asker=self._asker, writer=writer)
+        return aligner.run(git, since=since, changes=changes)
 
 
 def _is_oid(oid: str) -> bool:

@@ -19,7 +19,12 @@ if TYPE_CHECKING:
     Fact: TypeAlias = "tuple[int, int, int, int, int, bytes, int]"
 
 _LIMIT = 1 << 30
-_HEADER = Struct(">4sII")
+HEADER = Struct(">4sII")
+# Extensions: an index that builds on another, one with sparse directories, the trees of directories.
+SPLIT = b"link"
+SPARSE = b"sdir"
+TREES = b"TREE"
+_TOLD = frozenset({SPLIT, SPARSE, TREES})
 _LENGTH = Struct(">I")
 _STAT = Struct(">10I")
 _STAT_BYTES = 40
@@ -36,8 +41,8 @@ class UnknownIndex:
         self.reason = reason
 
 
-class _Damage(Exception):  # never leaves this module
-    pass
+class IndexDamage(Exception):
+    """An index cannot be understood; never leaves the adapter."""
 
 
 class Index:
@@ -122,13 +127,13 @@ def read_index(repository: Repository) -> Index | UnknownIndex:
         return UnknownIndex("the index cannot be read")
     try:
         return _parse(content, repository)
-    except _Damage as damage:
+    except IndexDamage as damage:
         return UnknownIndex(str(damage))
 
 
 def _parse(content: bytes, repository: Repository) -> Index:
     places, extensions = _places(content, digest_size=repository.digest_size)
-    shared = extensions.get(b"link")
+    shared = extensions.get(SPLIT)
     if shared is not None:
         _add_shared(places, shared[: repository.digest_size], repository=repository)
     return Index(content, places, repository=repository, whole=shared is None)
@@ -139,12 +144,18 @@ def _add_shared(places: dict[bytes, int], oid: bytes, *, repository: Repository)
     places.pop(b"", None)  # an entry that only replaces one of the other index has no name here
     if not any(oid):
         return
+    content = read_shared(repository, oid)
+    for name in _places(content, digest_size=repository.digest_size)[0]:
+        places.setdefault(name, 0)
+
+
+def read_shared(repository: Repository, oid: bytes) -> bytes:
+    """Return the index that a split one builds on, by the digest that it names."""
     path = repository.git_dir + b"/sharedindex." + oid.hex().encode("ascii")
     content = read_file(path, limit=_LIMIT)
     if content is None or isinstance(content, Unreadable):
-        raise _Damage("the shared index cannot be read")
-    for name in _places(content, digest_size=repository.digest_size)[0]:
-        places.setdefault(name, 0)
+        raise IndexDamage("the shared index cannot be read")
+    return content
 
 
 def _below(places: dict[bytes, int], prefix: bytes) -> dict[bytes, int]:
@@ -157,20 +168,26 @@ def _below(places: dict[bytes, int], prefix: bytes) -> dict[bytes, int]:
 
 def _places(content: bytes, *, digest_size: int) -> tuple[dict[bytes, int], dict[bytes, bytes]]:
     """Return where the entry of each path begins, and the extensions that have to be understood."""
-    _prove(content, digest_size=digest_size)
-    try:
-        mark, version, count = _HEADER.unpack_from(content, 0)
-        if mark != b"DIRC" or version not in {2, 3, 4}:
-            raise _Damage(f"the index is of an unknown version: {version}")
-        walk = _walk_compressed if version == 4 else _walk
-        places = dict(walk(content, count=count, digest_size=digest_size))
-        end = places.pop(b"\0", 0)
-        extensions = _required_extensions(content, end, limit=len(content) - digest_size)
-    except (IndexError, ValueError) as failure:
-        raise _Damage("the index ends too early") from failure
-    if b"sdir" in extensions:  # a sparse directory stands for all below it
+    entries, extensions = entries_of(content, digest_size=digest_size)
+    places = dict(entries)
+    if SPARSE in extensions:  # a sparse directory stands for all below it
         places = {path.rstrip(b"/"): at for path, at in places.items()}
     return places, extensions
+
+
+def entries_of(content: bytes, *, digest_size: int) -> tuple[list[tuple[bytes, int]], dict[bytes, bytes]]:
+    """Return path and place of every entry in git's order, and the extensions; `IndexDamage`."""
+    _prove(content, digest_size=digest_size)
+    try:
+        mark, version, count = HEADER.unpack_from(content, 0)
+        if mark != b"DIRC" or version not in {2, 3, 4}:
+            raise IndexDamage(f"the index is of an unknown version: {version}")
+        walk = _walk_compressed if version == 4 else _walk
+        entries = list(walk(content, count=count, digest_size=digest_size))
+        extensions = _extensions(content, entries.pop()[1], limit=len(content) - digest_size)
+    except (IndexError, ValueError) as failure:
+        raise IndexDamage("the index ends too early") from failure
+    return entries, extensions
 
 
 def _walk(content: bytes, *, count: int, digest_size: int) -> Iterator[tuple[bytes, int]]:
@@ -203,7 +220,7 @@ def _walk_compressed(content: bytes, *, count: int, digest_size: int) -> Iterato
             at += 1
             dropped = (dropped + 1) << 7 | byte & 0x7F
         if dropped > len(path):
-            raise _Damage("a name of the index drops more than there is")
+            raise IndexDamage("a name of the index drops more than there is")
         end = content.index(b"\0", at)
         path = path[: len(path) - dropped] + content[at:end]
         at = end + 1
@@ -211,30 +228,30 @@ def _walk_compressed(content: bytes, *, count: int, digest_size: int) -> Iterato
     yield b"\0", at
 
 
-def _required_extensions(content: bytes, at: int, *, limit: int) -> dict[bytes, bytes]:
+def _extensions(content: bytes, at: int, *, limit: int) -> dict[bytes, bytes]:
     found = {}
     while at < limit:
         if at + 8 > limit:
-            raise _Damage("the index does not end where it should")
+            raise IndexDamage("the index does not end where it should")
         mark = content[at : at + 4]
         size = _LENGTH.unpack_from(content, at + 4)[0]
-        if not mark[:1].isupper():
-            if mark not in {b"link", b"sdir"}:
-                raise _Damage(f"the index needs an unknown extension: {mark!r}")
+        if not mark[:1].isupper() and mark not in {SPLIT, SPARSE}:
+            raise IndexDamage(f"the index needs an unknown extension: {mark!r}")
+        if mark in _TOLD:
             found[mark] = content[at + 8 : at + 8 + size]
         at += 8 + size
     if at != limit:
-        raise _Damage("the index does not end where it should")
+        raise IndexDamage("the index does not end where it should")
     return found
 
 
 def _prove(content: bytes, *, digest_size: int) -> None:
     """Check the digest at the end; one of zeros was left out on purpose (``index.skipHash``)."""
     if len(content) < 12 + digest_size:
-        raise _Damage("the index ends too early")
+        raise IndexDamage("the index ends too early")
     written = content[-digest_size:]
     if any(written) and _digest(content, digest_size=digest_size) != written:
-        raise _Damage("the index does not have the digest that it names")
+        raise IndexDamage("the index does not have the digest that it names")
 
 
 def _digest(content: bytes, *, digest_size: int) -> bytes:

@@ -1,0 +1,264 @@
+"""What a checkpoint keeps of the project's git beside HEAD: the paths it would show, and its index.
+
+What was found last is remembered in the workspace's cache folder: as long as HEAD, index, settings
+and rules are the same, only what changed in the files since the checkpoint before is looked at.
+"""
+
+from __future__ import annotations
+
+import os
+from marshal import dumps, loads
+
+from lastgood.adapters.files import write_whole
+from lastgood.adapters.project import repository
+from lastgood.adapters.project.entries import read_entries
+from lastgood.adapters.project.index import IndexDamage
+from lastgood.adapters.project.staging import staged
+from lastgood.adapters.project.worktree import Scene, Unknown, Walk, Worktree, shows
+from lastgood.names import join
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.adapters.project.asking import Asker
+    from lastgood.adapters.project.entries import Entries
+    from lastgood.adapters.project.repository import Repository
+    from lastgood.model.checkpoint import GitState
+    from lastgood.model.tree import Change
+    from lastgood.ports.engine import ObjectWriter
+    from lastgood.ports.workspace import Scan
+
+# A larger index than this is not kept: it is that of half a million files.
+INDEX_LIMIT = 64 << 20
+_FORMAT = b"lastgood git state 1\n"
+_NAME = b"/git.state"
+_DIGEST_BYTES = 16
+_SAYING = frozenset({b".gitignore", b".gitattributes", b".gitmodules"})
+
+
+class Memory(Value):
+    """What was found for one checkpoint. ``mark`` stands for all that it depends on besides files.
+
+    ``changed`` are the paths at which files and index differed, None if unknown; ``staged`` those at
+    which index and HEAD did, ``gaps`` the paths that could not be read, ``index`` the blob's id.
+    """
+
+    checkpoint: str
+    mark: bytes
+    changed: tuple[bytes, ...] | None
+    staged: tuple[bytes, ...]
+    gaps: tuple[bytes, ...]
+    nested: tuple[bytes, ...]
+    index: bytes
+
+
+class Alignment:
+    """The state of one moment: ``dirty`` is None if unknown, ``index`` the blob that holds the index, if any."""
+
+    def __init__(self, folder: bytes, memory: Memory, *, dirty: tuple[bytes, ...] | None) -> None:
+        self._folder = folder
+        self._memory = memory
+        self.dirty = dirty
+        self.index = memory.index or None
+
+    def keep(self, checkpoint: str) -> None:
+        """Remember this as what the checkpoint holds; a convenience, so that no failure counts."""
+        body = dumps(tuple(self._memory.replace(checkpoint=checkpoint).as_dict().values()))
+        temporary = self._folder + _NAME + b"." + os.urandom(8).hex().encode()
+        try:
+            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(temporary, flags, 0o600)
+            try:
+                write_whole(descriptor, _FORMAT + _digest(body) + body)
+            finally:
+                os.close(descriptor)
+            os.rename(temporary, self._folder + _NAME)
+        except OSError:
+            return
+
+
+class Aligner:
+    """Finds out the alignment of one scan."""
+
+    def __init__(self, root: bytes, scan: Scan, *, folder: bytes, asker: Asker, writer: ObjectWriter) -> None:
+        self._root = root
+        self._scan = scan
+        self._folder = folder
+        self._asker = asker
+        self._writer = writer
+
+    def run(self, git: GitState, *, since: str | None, changes: Sequence[Change]) -> Alignment | None:
+        """Return the alignment; None if the workspace belongs to no repository.
+
+        ``changes`` are those of the files since the checkpoint named ``since``.
+        """
+        found = repository.find(self._root)
+        if found is None:
+            return None
+        mark = self._mark(found, git)
+        known = _load(self._folder)
+        if known is not None and known.mark == mark and known.checkpoint == since:
+            memory = self._go_on(found, known, changes)
+        else:
+            memory = self._anew(found, git)
+        memory = memory.replace(
+            mark=mark,
+            gaps=tuple(gap.path for gap in self._scan.result.gaps),
+            nested=tuple(one.path for one in git.nested),
+        )
+        dirty = None
+        if memory.changed is not None:
+            dirty = tuple(sorted({*memory.changed, *memory.staged}))
+        return Alignment(self._folder, memory, dirty=dirty)
+
+    def _go_on(self, found: Repository, known: Memory, changes: Sequence[Change]) -> Memory:
+        """Look only at what changed in the files since."""
+        if known.index and self._writer.lacks([known.index]):
+            known = known.replace(index=self._keep_index(_entries(found)))
+        if known.changed is None or not _is_simple(changes, known.nested):
+            return known.replace(changed=self._changed(found, _entries(found)))
+        try:
+            return known.replace(changed=self._changed_since(found, known, changes))
+        except (Unknown, IndexDamage):
+            return known.replace(changed=None)
+
+    def _changed_since(
+        self, found: Repository, known: Memory, changes: Sequence[Change]
+    ) -> tuple[bytes, ...]:
+        gaps = [gap.path for gap in self._scan.result.gaps]
+        if not changes and not gaps and not known.gaps:
+            return known.changed or ()
+        entries = read_entries(found)
+        if not entries.plain and not entries.absent and entries.sparse:
+            raise Unknown
+        scene = Scene(self._root, self._scan, asker=self._asker)
+        worktree = Worktree(found, scene=scene, entries=entries)
+        now = {change.path: change.after for change in changes}
+        unread = {path for path in (*gaps, *known.gaps) if now.get(path) is None}
+        left = {path for path in known.changed or () if path not in now and path not in unread}
+        for path, entry in now.items():
+            if path not in unread and worktree.differs(path, entry, worktree.place(path)):
+                left.add(path)
+        for path in unread:
+            place = worktree.place(path)
+            if shows(scene, path) if place is None else worktree.differs(path, None, place):
+                left.add(path)
+        return tuple(left)
+
+    def _anew(self, found: Repository, git: GitState) -> Memory:
+        entries = _entries(found)
+        index = self._keep_index(entries)
+        changed = self._changed(found, entries)
+        held: set[bytes] = set()
+        if changed is not None and entries is not None:
+            try:
+                held = self._staged(found, git, entries)
+            except (Unknown, IndexDamage):
+                changed = None
+        return Memory(
+            checkpoint="", mark=b"", changed=changed, staged=tuple(held), gaps=(), nested=(), index=index
+        )
+
+    def _staged(self, found: Repository, git: GitState, entries: Entries) -> set[bytes]:
+        paths = staged(found, git.head, entries=entries, asker=self._asker)
+        if not found.prefix:
+            return {path.rstrip(b"/") for path in paths}
+        start = found.prefix + b"/"
+        return {path[len(start) :] for path in paths if path.startswith(start)}
+
+    def _changed(self, found: Repository, entries: Entries | None) -> tuple[bytes, ...] | None:
+        if entries is None:
+            return None
+        try:
+            scene = Scene(self._root, self._scan, asker=self._asker)
+            worktree = Worktree(found, scene=scene, entries=entries)
+            return tuple(Walk(worktree, scene).run(b""))
+        except (Unknown, IndexDamage):
+            return None
+
+    def _keep_index(self, entries: Entries | None) -> bytes:
+        """Hand the index to the writer; b"" if it is too large or cannot be understood."""
+        if entries is None:
+            return b""
+        content = entries.canonical()
+        return b"" if len(content) > INDEX_LIMIT else self._writer.blob(content)
+
+    def _mark(self, found: Repository, git: GitState) -> bytes:
+        """Return what changes whenever something else than the workspace's files has a say."""
+        ignore = self._scan.result.ignore
+        places = [found, *(self._nested(one.path) for one in git.nested)]
+        seen = [_evidence(place) for place in places if place is not None]
+        heads = [(one.path, one.head) for one in git.nested]
+        return _digest(dumps((git.head, heads, seen, ignore.info_exclude, ignore.global_exclude), 2))
+
+    def _nested(self, path: bytes) -> Repository | None:
+        directory = join(self._root, path)
+        return repository.at(directory, root=directory)
+
+
+def _entries(found: Repository) -> Entries | None:
+    """Return the index's entries, None if they cannot be understood."""
+    if found.digest_size != 20:
+        return None
+    try:
+        entries = read_entries(found)
+        assert entries.rows is not None
+    except IndexDamage:
+        return None
+    return entries
+
+
+def _is_simple(changes: Sequence[Change], nested: tuple[bytes, ...]) -> bool:
+    """Tell whether each change has a say about its own path only."""
+    inside = tuple(path + b"/" for path in nested)
+    return not any(
+        change.path.rpartition(b"/")[2] in _SAYING or (change.path + b"/").startswith(inside)
+        for change in changes
+    )
+
+
+def _evidence(found: Repository) -> list[tuple[object, ...]]:
+    """Return what stat says of the files that decide about a worktree's status."""
+    places = (
+        found.git_dir + b"/index",
+        found.common_dir + b"/config",
+        found.git_dir + b"/config.worktree",
+        found.common_dir + b"/info/attributes",
+    )
+    seen: list[tuple[object, ...]] = [(found.git_dir, found.prefix, found.digest_size)]
+    for place in places:
+        try:
+            said = os.stat(place)
+        except OSError:
+            seen.append(())
+        else:
+            seen.append((said.st_mode, said.st_size, said.st_mtime_ns, said.st_ctime_ns, said.st_ino))
+    return seen
+
+
+def _load(folder: bytes) -> Memory | None:
+    try:
+        descriptor = os.open(folder + _NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        content = os.read(descriptor, os.fstat(descriptor).st_size + 1)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    head = len(_FORMAT)
+    body = content[head + _DIGEST_BYTES :]
+    if not content.startswith(_FORMAT) or _digest(body) != content[head : head + _DIGEST_BYTES]:
+        return None
+    found = loads(body)  # noqa: S302 - our own file, proven by its checksum
+    names = ("checkpoint", "mark", "changed", "staged", "gaps", "nested", "index")
+    return Memory(**dict(zip(names, found, strict=True)))
+
+
+def _digest(content: bytes) -> bytes:
+    from _blake2 import blake2b
+
+    return blake2b(content, digest_size=_DIGEST_BYTES).digest()
