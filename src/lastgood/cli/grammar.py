@@ -38,7 +38,8 @@ class Verb(Value):
     """One verb.
 
     ``says`` is its line in the overview, ``about`` what its own help adds. ``paths`` tells that
-    ``-- PATHS`` may follow. ``module`` is where it is carried out, if not in the module of its name.
+    ``-- PATHS`` may follow, ``command`` that ``-- COMMAND`` has to. ``module`` is where it is carried
+    out, if not in the module of its name.
     """
 
     name: str
@@ -48,6 +49,7 @@ class Verb(Value):
     arguments: tuple[Argument, ...] = ()
     options: tuple[Option, ...] = ()
     paths: bool = False
+    command: bool = False
     examples: tuple[tuple[str, str], ...] = ()
     codes: tuple[int, ...] = ()
     module: str = ""
@@ -62,13 +64,15 @@ class Verb(Value):
             words.append(word if argument.required else f"[{word}]")
         if self.paths:
             words.append("[-- PATHS]")
+        if self.command:
+            words.append("-- COMMAND...")
         return " ".join(words)
 
 
 class Call(Value):
     """A command line that was read: every option as it was given, nothing looked up yet.
 
-    ``paths`` is None where no ``--`` was given.
+    ``paths`` is None where no ``--`` was given; for a verb that takes a command it holds its words.
     """
 
     verb: Verb

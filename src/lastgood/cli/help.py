@@ -31,7 +31,7 @@ EXIT_CODES = {
 _GROUPS = (
     ("Make and look", ("save", "list", "show", "diff", "status")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
-    ("Keep and check", ("name", "pin", "unpin", "delete", "verify", "workspace")),
+    ("Keep and check", ("name", "pin", "unpin", "check", "delete", "verify", "workspace")),
     ("About lastgood itself", ("config", "doctor", "completion", "help")),
 )
 _REFS = """\

@@ -27,7 +27,7 @@ def read(words: Sequence[str]) -> Call | None:
         return None
     reading.rest(verb)
     if not reading.asked_for_help:
-        _check_arguments(verb, reading.arguments)
+        _check_arguments(verb, reading.arguments, has_command=reading.paths is not None)
     options = {name: tuple(values) for name, values in reading.options.items()}
     return Call(
         verb=verb,
@@ -79,11 +79,12 @@ class _Reading:
                 self.arguments.append(word)
 
     def _after_dashes(self, verb: Verb) -> None:
-        if verb.paths:
+        if verb.paths or verb.command:
             self.paths = list(self._words)
             if not self.paths:
-                raise Usage("no path follows --", hint=f"write: lastgood {verb.usage}")
-            if "" in self.paths:
+                what = "path" if verb.paths else "command"
+                raise Usage(f"no {what} follows --", hint=f"write: lastgood {verb.usage}")
+            if verb.paths and "" in self.paths:
                 # It would mean the whole folder: more than anybody asked for.
                 raise Usage("a path is empty", hint="for all of the current folder write .")
         else:
@@ -196,11 +197,13 @@ def _dashed_ref(word: str) -> Usage:
     )
 
 
-def _check_arguments(verb: Verb, given: Sequence[str]) -> None:
+def _check_arguments(verb: Verb, given: Sequence[str], *, has_command: bool) -> None:
     wanted = verb.arguments
     for index, argument in enumerate(wanted):
         if index >= len(given) and argument.required:
             raise _missing(verb, argument)
+    if verb.command and not has_command:
+        raise Usage(f"`{verb.name}` needs -- COMMAND", hint=f"write: lastgood {verb.usage}")
     many = bool(wanted) and wanted[-1].many
     for index, word in enumerate(given):
         if index >= len(wanted) and not many:

@@ -103,8 +103,10 @@ class TemporaryFolder:
 
     def discard(self) -> None:
         """Delete the folder with all that is in it."""
-        remove_tree(self.path)
-        os.close(self._descriptor)
+        try:
+            remove_tree(self.path)
+        finally:
+            os.close(self._descriptor)
 
 
 def remove_tree(path: bytes) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import Argument, Option, Verb
-from lastgood.cli.tables.options import FORCE_UNDO, REF, RESTORING
+from lastgood.cli.tables.options import FORCE_UNDO, REF, RESTORING, TIMEOUT
 from lastgood.model.checkpoint import KINDS
 
 FILES: tuple[Verb, ...] = (
@@ -26,12 +26,15 @@ FILES: tuple[Verb, ...] = (
                 name="budget", value="T", form="duration", says="stop reading after this time, for example 2s"
             ),
             Option(name="pin", says="never let retention remove it"),
+            Option(name="check", value="CMD", says="run this in a shell, and record whether it passed"),
+            TIMEOUT,
             Option(name="task", value="ID", says="say which task it is for"),
             Option(name="tokens", value="N", form="number", says="record how many tokens were used so far"),
         ),
         examples=(
             ('lastgood save "before the refactor"', "a checkpoint with a message"),
             ("lastgood save --name parser-works --pin", "one to come back to by name"),
+            ('lastgood save --check "pytest -q"', "one that says whether it is good"),
         ),
         codes=(0, 3, 14, 15),
     ),
@@ -143,6 +146,24 @@ FILES: tuple[Verb, ...] = (
         examples=(("lastgood redo", "do it again"),),
         codes=(0, 3, 10, 13, 14),
         module="undo",
+    ),
+    Verb(
+        name="check",
+        says="run a command on what a checkpoint holds, and record whether it passed",
+        about=(
+            "Runs in the workspace if that equals the checkpoint, else in a copy aside, with\n"
+            "LASTGOOD_CHECKPOINT set and no lock held. The verdict counts only if what was\n"
+            "checked is still what the checkpoint holds. `@good` is the newest that passed.\n"
+            "Ends with 3 if the command failed, or does not count."
+        ),
+        arguments=(REF,),
+        options=(TIMEOUT,),
+        command=True,
+        examples=(
+            ("lastgood check @ -- pytest -q", "is the latest good?"),
+            ("lastgood check @~3 --timeout 30m -- make test", "in a copy of an older one"),
+        ),
+        codes=(0, 2, 3, 10, 11),
     ),
     Verb(
         name="recover",

@@ -22,6 +22,9 @@ GLOBAL_OPTIONS: tuple[Option, ...] = (
 REF = Argument(name="REF", form="ref")
 YES = Option(name="yes", short="y", says="do not ask (without a terminal, this or --plan is needed)")
 DRY_RUN = Option(name="dry-run", short="n", says="show the plan and its id, change nothing")
+TIMEOUT = Option(
+    name="timeout", value="T", form="duration", says="stop the check after this time (default: 10m)"
+)
 FORCE_UNDO = Option(name="force", says="also where files have changed since (a guard is kept)")
 RESTORING = (
     Option(name="only", value="SCOPE", choices=("files",), repeated=True, says="bring back only this"),

@@ -6,6 +6,7 @@ from lastgood.cli import values
 from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import changes, count, size, where_it_stands
+from lastgood.errors import Usage
 from lastgood.names import printable, to_text
 from lastgood.value import cast
 
@@ -16,40 +17,78 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import SaveReport
     from lastgood.model.tree import Gap
+    from lastgood.model.verdict import CheckReport
+    from lastgood.workspace import Workspace
 
 _OMISSIONS = 3
 _GAPS_SHOWN = 10
 
 
 def carry_out(call: Call, console: Console) -> int:
-    """Save and tell what came of it; exit code 3 when there are new gaps (rule S7)."""
+    """Save and tell what came of it; exit code 3 when there are new gaps (rule S7), or no good verdict."""
+    order = _order(call)
+    kind = cast("Kind", call.text("kind") or "manual")
     budget = values.seconds_option(call, "budget")
     metadata = values.pairs_option(call, "meta")
-    with open_for(call) as workspace, Progress(console, "saving"):
-        report = workspace.save(
-            call.argument(0) or "",
-            name=call.text("name"),
-            kind=cast("Kind", call.text("kind") or "manual"),
-            metadata=metadata,
-            allow_empty=call.has("allow-empty"),
-            budget=budget,
-            pin=call.has("pin"),
-            task=call.text("task"),
-            tokens=values.count_option(call, "tokens"),
-        )
+    with open_for(call) as workspace:
+        with Progress(console, "saving"):
+            report = workspace.save(
+                call.argument(0) or "",
+                name=call.text("name"),
+                kind=kind,
+                metadata=metadata,
+                # Rule S10: a check says something about a moment, as a name does.
+                allow_empty=call.has("allow-empty") or (order is not None and kind == "manual"),
+                budget=budget,
+                pin=call.has("pin"),
+                task=call.text("task"),
+                tokens=values.count_option(call, "tokens"),
+            )
+        _tell(report, console)
+        verdict = None if order is None else _judged(report, order, console, workspace=workspace)
+    if verdict is not None:
+        report = report.replace(checkpoint=verdict.checkpoint)
     if console.json:
         from lastgood.codec.report.documents import save_document
 
         console.document(save_document(report))
-    elif console.quiet:
-        console.line(report.checkpoint.id)
-    else:
-        _tell(report, console)
-    return _OMISSIONS if report.new_gaps else 0
+    failed = verdict is not None and not verdict.good
+    return _OMISSIONS if report.new_gaps or failed else 0
+
+
+def _order(call: Call) -> tuple[str, float | None] | None:
+    """Return the check that was asked for, with its time limit; refused before anything is saved."""
+    command, timeout = call.text("check"), values.seconds_option(call, "timeout")
+    if command is None:
+        if timeout is not None:
+            raise Usage("--timeout belongs to a check", hint="name one: --check CMD")
+        return None
+    from lastgood.workspace.verbs.checking import order_of
+
+    order_of(command, timeout=timeout)
+    return command, timeout
+
+
+def _judged(
+    report: SaveReport, order: tuple[str, float | None], console: Console, *, workspace: Workspace
+) -> CheckReport:
+    from lastgood.cli.checking import judged, tell_verdict
+
+    command, timeout = order
+    console.flush()
+    verdict = judged(workspace, report.checkpoint.id, command, timeout=timeout, console=console)
+    if not console.json and not console.quiet:
+        tell_verdict(verdict, console, note=console.note)
+    return verdict
 
 
 def _tell(report: SaveReport, console: Console) -> None:
     checkpoint = report.checkpoint
+    if console.json:
+        return
+    if console.quiet:
+        console.line(checkpoint.id)
+        return
     if not report.created:
         console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
         return

@@ -57,7 +57,7 @@ def checkpoint_record(checkpoint: Checkpoint) -> Document:
         "gaps": [gap_record(gap) for gap in manifest.gaps],
         "partial": manifest.partial,
         "good": checkpoint.good,
-        "check": None if checkpoint.check is None else _check_record(checkpoint.check),
+        "check": None if checkpoint.check is None else check_record(checkpoint.check),
         "pinned": checkpoint.pinned,
         "actor": _actor_record(manifest.actor),
         "task": manifest.task,
@@ -180,5 +180,10 @@ def _actor_record(actor: Actor) -> Document:
     return record
 
 
-def _check_record(check: Check) -> Document:
-    return {**check.as_dict(), "output_tail": text_value(check.output_tail)}
+def check_record(check: Check) -> Document:
+    """Return what came of a check command."""
+    return {
+        **check.as_dict(),
+        "command": text_value(check.command),
+        "output_tail": text_value(check.output_tail),
+    }

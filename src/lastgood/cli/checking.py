@@ -1,0 +1,63 @@
+"""How a check runs on the command line, and how its verdict is told."""
+
+from __future__ import annotations
+
+import signal
+
+from lastgood.cli.progress import Progress
+from lastgood.cli.wording import called
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType
+    from typing import NoReturn
+
+    from lastgood.cli.console import Console
+    from lastgood.model.verdict import CheckReport
+    from lastgood.workspace import Workspace
+
+_LINES_SHOWN = 10
+_ENDING = (signal.SIGTERM, signal.SIGHUP)
+
+
+def judged(
+    workspace: Workspace,
+    ref: str,
+    command: str | Sequence[str],
+    *,
+    timeout: float | None,
+    console: Console,
+) -> CheckReport:
+    """Run a check; whoever asks this process to end ends the check with it, and no verdict is recorded."""
+    before = [signal.signal(number, _interrupt) for number in _ENDING]
+    try:
+        with Progress(console, "checking"):
+            return workspace.check(ref, command, timeout=timeout)
+    finally:
+        for number, was in zip(_ENDING, before, strict=True):
+            signal.signal(number, was)
+
+
+def tell_verdict(report: CheckReport, console: Console, *, note: Callable[[str], None]) -> None:
+    """Tell what the check said, and the end of its output unless it passed."""
+    check = report.check
+    where = " in a copy aside" if report.aside else ""
+    ended = f"{check.seconds:.1f} s" if check.exit_code is None else f"exit code {check.exit_code}"
+    shown = f"`{printable(check.command)}`{where} ({ended})"
+    if report.good:
+        console.line(f"check passed: {called(report.checkpoint)} is good: {shown}")
+        return
+    if report.good is None:
+        console.line(f"check does not count: {shown}")
+    else:
+        console.line(f"check failed: {shown}")
+    if check.reason is not None:
+        console.line(f"  {printable(check.reason)}")
+    for line in check.output_tail.splitlines()[-_LINES_SHOWN:]:
+        note(f"  | {printable(line)}")
+
+
+def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
+    raise KeyboardInterrupt

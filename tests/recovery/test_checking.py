@@ -1,0 +1,213 @@
+"""check: a command's verdict counts for exactly what the checkpoint holds (rule S12)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import NotFound, Usage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+
+@pytest.fixture
+def saved(workspace: Workspace, project: Path) -> str:
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text("one\n")
+    return workspace.save("one").checkpoint.id
+
+
+def test_a_check_that_passes_makes_the_checkpoint_good(workspace: Workspace, saved: str) -> None:
+    report = workspace.check(saved, "cat src/app.py")
+    found = workspace.get(saved)
+    assert (report.good, report.aside, report.checkpoint) == (True, False, found)
+    assert found.good is True
+    assert found.check is not None
+    assert (found.check.command, found.check.exit_code, found.check.output_tail) == (
+        "cat src/app.py",
+        0,
+        "one\n",
+    )
+
+
+def test_good_is_the_newest_whose_check_passed(workspace: Workspace, project: Path, saved: str) -> None:
+    workspace.check(saved, "true")
+    (project / "src" / "app.py").write_text("two\n")
+    second = workspace.save("two").checkpoint
+    workspace.check(second.id, "false")
+    workspace.save("three", allow_empty=True)
+    assert workspace.get(second.id).good is False
+    assert workspace.get("@good").id == saved
+    assert [one.id for one in workspace.list(good=True)] == [saved]
+
+
+def test_without_a_good_checkpoint_good_is_not_found(workspace: Workspace, saved: str) -> None:
+    workspace.check(saved, "false")
+    with pytest.raises(NotFound):
+        workspace.get("@good")
+
+
+def test_another_state_is_checked_in_a_copy_aside(
+    workspace: Workspace, project: Path, store: Path, saved: str
+) -> None:
+    (project / "src" / "app.py").write_text("two\n")
+    report = workspace.check(saved, "cat src/app.py; pwd; echo spoilt > made")
+    assert (report.good, report.aside) == (True, True)
+    content, folder = report.check.output_tail.split()
+    assert content == "one"
+    assert folder.startswith(str(store / "tmp"))
+    assert os.path.basename(folder) == "project"
+    assert os.listdir(store / "tmp") == []
+    assert not (project / "made").exists()
+    assert (project / "src" / "app.py").read_text() == "two\n"
+
+
+def test_a_copy_goes_whatever_the_command_made_of_it(workspace: Workspace, store: Path, saved: str) -> None:
+    (store.parent / "project" / "new").write_text("new")
+    assert workspace.check(saved, "mkdir -p a/b; touch a/b/c; chmod 0 a/b; chmod 0 a").aside
+    assert os.listdir(store / "tmp") == []
+
+
+def test_git_in_a_copy_does_not_find_a_repository_above(
+    workspace: Workspace, project: Path, tmp_path: Path, saved: str
+) -> None:
+    os.mkdir(tmp_path / ".git")
+    (project / "new").write_text("new")
+    report = workspace.check(saved, "git rev-parse --show-toplevel")
+    assert report.aside
+    assert "not a git repository" in report.check.output_tail
+
+
+@pytest.mark.parametrize(
+    ("act", "said"),
+    [
+        ("echo two > src/app.py", "src/app.py"),
+        ("rm src/app.py", "src/app.py"),
+        ("echo made > report.xml", "report.xml"),
+        ("chmod 0700 src/app.py", "src/app.py"),
+    ],
+)
+def test_a_verdict_on_something_else_does_not_count(
+    workspace: Workspace, saved: str, act: str, said: str
+) -> None:
+    report = workspace.check(saved, act)
+    assert report.good is None
+    assert report.check.exit_code == 0
+    assert report.check.reason == f"changed while it was being checked: {said}"
+    assert workspace.get(saved).good is None
+
+
+def test_a_copy_that_the_command_changes_does_not_count(
+    workspace: Workspace, project: Path, saved: str
+) -> None:
+    (project / "new").write_text("new")
+    report = workspace.check(saved, "echo two > src/app.py")
+    assert report.good is None
+    assert report.check.reason == "changed by the command itself: src/app.py"
+
+
+def test_what_is_ignored_may_be_made_by_a_check(workspace: Workspace, project: Path) -> None:
+    (project / ".gitignore").write_text("*.log\n")
+    saved = workspace.save("one").checkpoint.id
+    assert workspace.check(saved, "echo made > test.log").good is True
+
+
+def test_a_partial_checkpoint_is_never_good(workspace: Workspace, project: Path) -> None:
+    (project / "file").write_text("one")
+    partial = workspace.save("one", budget=0.0).checkpoint
+    assert partial.partial
+    report = workspace.check(partial.id, "true")
+    assert report.good is None
+    assert "partial" in str(report.check.reason)
+
+
+@pytest.mark.parametrize(
+    ("command", "code", "reason"),
+    [
+        ("no-such-command-anywhere", 127, "the command was not found (exit code 127)"),
+        (["no-such-command-anywhere"], None, "No such file or directory"),
+        ("./src/app.py", 126, "the command cannot be executed (exit code 126)"),
+    ],
+)
+def test_a_check_command_that_is_missing_says_nothing_about_the_checkpoint(
+    workspace: Workspace, saved: str, command: str | list[str], code: int | None, reason: str
+) -> None:
+    report = workspace.check(saved, command)
+    assert report.good is None
+    assert report.check.exit_code == code
+    assert reason in str(report.check.reason)
+
+
+def test_a_check_that_hangs_has_failed(workspace: Workspace, saved: str) -> None:
+    report = workspace.check(saved, ["sleep", "1000"], timeout=0.2)
+    assert (report.good, report.check.exit_code) == (False, None)
+    assert report.check.reason == "it was stopped after 0.2 s"
+    assert report.check.command == "sleep 1000"
+
+
+def test_a_check_that_dies_has_failed(workspace: Workspace, saved: str) -> None:
+    report = workspace.check(saved, ["/bin/sh", "-c", "kill -KILL $$"])
+    assert (report.good, report.check.exit_code) == (False, None)
+    assert report.check.reason == "it was killed by SIGKILL"
+
+
+@pytest.mark.parametrize("command", ["", "  ", [], "a\0b", ["x", "\0"], b"true", 7, None])
+def test_what_is_no_command_is_refused(workspace: Workspace, saved: str, command: object) -> None:
+    with pytest.raises(Usage):
+        workspace.check(saved, command)  # type: ignore[arg-type]  # the point of the test
+    assert workspace.get(saved).check is None
+
+
+@pytest.mark.parametrize("timeout", [0, -1, float("nan"), float("inf"), True, "1"])
+def test_what_is_no_time_limit_is_refused(workspace: Workspace, saved: str, timeout: object) -> None:
+    with pytest.raises(Usage):
+        workspace.check(saved, "true", timeout=timeout)  # type: ignore[arg-type]  # as above
+
+
+def test_nothing_is_locked_while_a_check_runs(
+    workspace: Workspace, project: Path, tmp_path: Path, saved: str
+) -> None:
+    runs = tmp_path / "runs"
+
+    def meanwhile() -> None:
+        while not runs.exists():
+            time.sleep(0.01)
+        with lastgood.open(project, store=workspace.store, maintenance="off") as other:
+            (project / "file").write_text("two")
+            other.save("beside the check")
+            other.restore(saved)
+        runs.unlink()
+
+    thread = threading.Thread(target=meanwhile)
+    thread.start()
+    report = workspace.check(saved, f"touch {runs}; while [ -e {runs} ]; do sleep 0.05; done", timeout=60)
+    thread.join()
+    assert report.good is True
+    assert [one.message for one in workspace.list(kind="manual")] == ["beside the check", "one"]
+
+
+def test_an_interrupted_check_leaves_the_checkpoint_without_a_verdict(
+    workspace: Workspace, saved: str
+) -> None:
+    def interrupt(_number: int, _frame: object) -> None:
+        raise KeyboardInterrupt
+
+    before = signal.signal(signal.SIGALRM, interrupt)
+    signal.setitimer(signal.ITIMER_REAL, 0.4)
+    try:
+        with pytest.raises(KeyboardInterrupt):
+            workspace.check(saved, "sleep 1000")
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)
+    found = workspace.get(saved)
+    assert (found.good, found.check) == (None, None)
