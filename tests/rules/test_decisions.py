@@ -1,4 +1,4 @@
-"""Small pure rules: references, refused roots, limits, the order of undo."""
+"""Small pure rules: references, refused roots, the order of undo."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from lastgood.ids import name_fault
 from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
 from lastgood.model.operation import Operation
 from lastgood.model.tree import Counts
-from lastgood.rules import history, limits
+from lastgood.rules import history
 from lastgood.rules.reference import parse
 from lastgood.rules.roots import refusal
 
@@ -141,24 +141,6 @@ def test_projects_are_not_refused(path: str) -> None:
 def test_a_bare_mount_is_refused() -> None:
     """S11: a disk is no project unless it says so."""
     assert refusal("/data/disk", homes=[], temporary=[], bare_mount=True)
-
-
-def test_the_limit_takes_the_oldest_removable_ones() -> None:
-    line = [checkpoint(number) for number in range(30, 0, -1)]
-
-    assert limits.over_count(line, limit=20) == tuple(one.id for one in line[-9:])
-
-
-def test_what_is_named_or_pinned_neither_counts_nor_goes() -> None:
-    line = [
-        checkpoint(number, pinned=number % 2 == 0, name="n" if number == 1 else None)
-        for number in range(30, 0, -1)
-    ]
-
-    gone = limits.over_count(line, limit=10)
-
-    assert len(gone) == 14 - 10
-    assert not {one.id for one in line if one.pinned or one.name} & set(gone)
 
 
 @given(st.lists(st.sampled_from(["restore", "delete", "undo", "redo"]), max_size=12))

@@ -3,24 +3,25 @@
 from __future__ import annotations
 
 from lastgood.actions.delete import GRACE
-from lastgood.errors import Busy
+from lastgood.actions.prune import prune_quietly
+from lastgood.errors import Busy, Damaged
 from lastgood.model.settings import PACKS_DUE
 from lastgood.ports.catalogue import Query
-from lastgood.rules.limits import over_count, over_size
-from lastgood.transaction.collecting import Collecting
+from lastgood.transaction.collecting import Collecting, roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
 
     from lastgood.ports.context import Context
 
 
-def maintain(context: Context, *, interrupted: Callable[[], bool]) -> tuple[str, ...]:
-    """Apply the limits, free bytes, consolidate, back up, tag; return what was done.
+def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) -> tuple[str, ...]:
+    """Apply retention, free bytes, consolidate, back up, tag; return what was done.
 
     Returns at once if another owner is at it. Safe to kill at any moment. Nothing is freed while a
-    restore of any workspace waits to be finished (``interrupted``): it may need it (rule T15).
+    restore of any workspace waits to be finished (``interrupted`` gives their keys): it may need it
+    (rule T15).
     """
     try:
         hold = context.locks.maintenance(wait=0)
@@ -33,10 +34,13 @@ def maintain(context: Context, *, interrupted: Callable[[], bool]) -> tuple[str,
         hold.__exit__(None, None, None)
 
 
-def _work(context: Context, *, interrupted: Callable[[], bool]) -> list[str]:
+def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> list[str]:
     done: list[str] = []
-    _note(done, "checkpoints over the limit removed: {}", _limit(context))
-    _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
+    _note(done, "checkpoints pruned: {}", prune_quietly(context, busy=interrupted()))
+    try:
+        _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
+    except Damaged as error:  # what else there is to do helps all the same
+        done.append(error.message)
     _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
     if context.engine.packs() >= PACKS_DUE and context.engine.consolidate():
         done.append("packs consolidated")
@@ -51,38 +55,33 @@ def _note(done: list[str], text: str, amount: int) -> None:
         done.append(text.format(amount))
 
 
-def _limit(context: Context) -> int:
-    limits = context.settings.limits
-    large = _lasting_bytes(context) > limits.max_store_size
-    removed = 0
-    for workspace in context.catalogue.workspaces():
-        checkpoints = context.catalogue.find(Query(workspace_key=workspace.key))
-        ids = over_count(checkpoints, limit=limits.max_checkpoints)
-        if large:
-            ids = tuple(dict.fromkeys(ids + over_size(checkpoints)))
-        if ids:
-            context.catalogue.delete(ids, at=context.clock.now())
-            removed += len(ids)
-    return removed
-
-
-def _lasting_bytes(context: Context) -> int:
-    """Return the store's size without what is deleted already and freed after the grace time."""
-    going = (one for one in context.catalogue.find(Query(deleted=True)) if one.deleted_at is not None)
-    return context.engine.stored_bytes() - sum(one.manifest.metrics.stored_bytes for one in going)
-
-
-def _free(context: Context, *, interrupted: Callable[[], bool]) -> int:
+def _free(context: Context, *, interrupted: Callable[[], Collection[str]]) -> int:
     """Free the bytes of checkpoints whose deletion can no longer be undone (rule K3)."""
     horizon = context.clock.now() - GRACE
+    if not _is_due(context, horizon):
+        return 0
     try:
         with Collecting(context, wait=0) as collecting:
             # Asked under the lock: a restore that runs now holds it too.
-            if interrupted() or not context.catalogue.forget(deleted_before=horizon):
+            if interrupted():
                 return 0
-            return collecting.sweep(context.catalogue.commits(deleted_after=horizon))
+            forgotten = context.catalogue.forget(deleted_before=horizon)
+            kept = roots(context, deleted_after=horizon)
+            # Bytes may be left of a sweep that was killed; what a save published just then is not among them.
+            if not forgotten and not context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
+                return 0
+            return collecting.sweep(kept)
     except Busy:
         return 0  # somebody saves right now; the next maintenance frees
+
+
+def _is_due(context: Context, horizon: int) -> bool:
+    """Tell, beside saves, whether there is something to forget or to free."""
+    deleted = (one.deleted_at for one in context.catalogue.find(Query(deleted=True)))
+    if any(at is not None and at < horizon for at in deleted):
+        return True
+    kept = roots(context, deleted_after=horizon)
+    return context.engine.unreached_bytes(kept.live, wounded=kept.wounded) > 0
 
 
 def _tags(context: Context) -> dict[str, bytes]:

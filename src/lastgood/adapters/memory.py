@@ -278,8 +278,19 @@ class MemoryEngine:
         """Do nothing: there is nothing to join."""
         return False
 
-    def sweep(self, live: Iterable[bytes]) -> int:
-        """Free every object that no live commit reaches, and return the bytes freed; `Damaged`."""
+    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Free every object that no commit reaches, and return the bytes freed; `Damaged`."""
+        kept = self._kept(live, wounded)
+        before = self._stored.size()
+        stored = self._stored
+        stored.blobs, stored.trees, stored.commits = kept.blobs, kept.trees, kept.commits
+        return before - stored.size()
+
+    def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
+        return self._stored.size() - self._kept(live, wounded).size()
+
+    def _kept(self, live: Iterable[bytes], wounded: Iterable[bytes]) -> _Objects:
         kept = _Objects()
         for commit in live:
             kept.commits[commit] = self.contents(commit)
@@ -289,10 +300,11 @@ class MemoryEngine:
         for oid in kept.trees:
             if oid not in self._stored.trees:
                 raise _lost(oid, "nothing stored has this id")
-        before = self._stored.size()
-        stored = self._stored
-        stored.blobs, stored.trees, stored.commits = kept.blobs, kept.trees, kept.commits
-        return before - stored.size()
+        for commit in wounded:
+            if commit in self._stored.commits:
+                kept.commits[commit] = self._stored.commits[commit]
+                self._reach(commit, kept)
+        return kept
 
     def collect_leftovers(self) -> int:
         """Do nothing: memory leaves no files."""

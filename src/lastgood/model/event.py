@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    EventType = Literal["saved", "restored", "undone", "deleted", "failed"]
+    EventType = Literal["saved", "restored", "undone", "deleted", "pruned", "failed"]
     Observer = Callable[["Event"], None]
 
 

@@ -98,6 +98,9 @@ class CatalogueReader(Protocol):
     def count(self, workspace_key: str | None = None) -> int:
         """Return how many checkpoints exist."""
 
+    def count_loose(self, workspace_key: str) -> int:
+        """Return how many checkpoints of a workspace are neither named nor pinned nor a feature."""
+
     def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
         """Return the commits that rows refer to; of deleted rows only those deleted after a time.
 
@@ -153,11 +156,17 @@ class Catalogue(CatalogueReader, Protocol):
     def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
         """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""
 
+    def delete_unchanged(self, checkpoints: Iterable[Checkpoint], *, at: int) -> Sequence[str]:
+        """Mark those as deleted whose name and pin are what they were when they were read; say which."""
+
     def undelete(self, checkpoints: Iterable[str]) -> None:
         """Take deletions back."""
 
     def forget(self, *, deleted_before: int) -> Sequence[str]:
         """Drop the rows of checkpoints deleted before a time, and return their ids."""
+
+    def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
+        """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
 
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""

@@ -173,11 +173,15 @@ class Engine(ObjectReader, Protocol):
         stay readable until the new one is durable.
         """
 
-    def sweep(self, live: Iterable[bytes]) -> int:
+    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
         """Free every object that no live commit reaches, and return the bytes freed.
 
-        The caller holds the store's lock exclusively and changes the generation afterwards.
+        `Damaged`, and nothing freed, if a live one cannot be kept whole; of ``wounded`` ones what is
+        left of them is kept. The caller holds the store's lock exclusively, and changed the generation.
         """
+
+    def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
 
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes."""

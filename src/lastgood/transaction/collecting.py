@@ -2,13 +2,41 @@
 
 from __future__ import annotations
 
+from lastgood.ports.catalogue import Query
+from lastgood.value import Value
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection
     from types import TracebackType
     from typing import Self
 
     from lastgood.ports.context import Context
+
+
+class Roots(Value):
+    """The commits that bytes are kept for; of the ``wounded`` ones only what is left of them."""
+
+    live: tuple[bytes, ...]
+    wounded: tuple[bytes, ...]
+
+
+def roots(context: Context, *, deleted_after: int, without: Collection[str] = ()) -> Roots:
+    """Return what has to be kept of the store: all that exists, and what was deleted lately.
+
+    ``without`` are checkpoints that do not count. Raises `Damaged` if a row was altered from outside.
+    """
+    commits = set(context.catalogue.commits(deleted_after=deleted_after))
+    known = context.catalogue.find(Query(deleted=True))
+    spared = {one.commit for one in known if one.id in without} - {
+        one.commit for one in known if one.id not in without
+    }
+    wounded = {one.commit for one in known if one.damaged is not None}
+    kept = commits - spared
+    return Roots(
+        live=tuple(bytes.fromhex(commit) for commit in kept - wounded),
+        wounded=tuple(bytes.fromhex(commit) for commit in kept & wounded),
+    )
 
 
 class Collecting:
@@ -27,8 +55,8 @@ class Collecting:
     ) -> None:
         self._lock.__exit__(kind, error, trace)
 
-    def sweep(self, commits: Iterable[str]) -> int:
+    def sweep(self, kept: Roots) -> int:
         """Free what no commit reaches, and return how many bytes that were (invariant 4)."""
         context = self._context
         context.catalogue.set_generation(context.clock.random().hex())
-        return context.engine.sweep([bytes.fromhex(commit) for commit in commits])
+        return context.engine.sweep(kept.live, wounded=kept.wounded)

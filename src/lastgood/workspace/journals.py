@@ -10,11 +10,12 @@ from lastgood.names import printable, to_text
 JOURNAL = b"restore.journal"
 
 
-def is_interrupted_anywhere(store: bytes) -> bool:
-    """Tell whether a restore of any workspace waits to be finished, its journal readable or not."""
+def interrupted_workspaces(store: bytes) -> frozenset[str]:
+    """Return the keys of the workspaces where a restore waits to be finished, readable or not."""
     folder = store + b"/workspaces"
     try:
-        return any(os.path.lexists(b"/".join((folder, key, JOURNAL))) for key in os.listdir(folder))
+        keys = os.listdir(folder)
+        return frozenset(to_text(key) for key in keys if os.path.lexists(b"/".join((folder, key, JOURNAL))))
     except OSError as error:
         raise Storage(
             f"{printable(to_text(folder))} cannot be read: {error.strerror}", hint="look at its permissions"

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
-from lastgood.errors import Storage
+from lastgood.errors import Busy, Storage
 from lastgood.model.settings import PACKS_DUE
 
 TYPE_CHECKING = False
@@ -15,6 +15,10 @@ if TYPE_CHECKING:
     from lastgood.ports.context import Context
 
     Maintenance = Literal["background", "off"]
+
+
+# A count of checkpoints costs about a millisecond; every so many packs is often enough.
+_ASKED_EVERY = 8
 
 
 class Upkeep:
@@ -31,8 +35,8 @@ class Upkeep:
         if self._is_running():
             return
         try:
-            due = context.engine.packs() >= PACKS_DUE
-        except Storage:
+            due = _is_due(context)
+        except (Storage, Busy):
             return  # what was saved is saved
         if due:
             self._child = _start(os.fsdecode(context.root), os.fsdecode(context.store))
@@ -48,6 +52,15 @@ class Upkeep:
         if ended:
             self._child = None
         return self._child is not None
+
+
+def _is_due(context: Context) -> bool:
+    """Tell whether there are many packs, or (asked now and then) clearly too many checkpoints."""
+    packs = context.engine.packs()
+    if packs >= PACKS_DUE:
+        return True
+    limit = context.settings.limits.max_checkpoints
+    return packs % _ASKED_EVERY == 0 and context.catalogue.count_loose(context.key) > limit + limit // 10
 
 
 def _start(root: str, store: str) -> int | None:

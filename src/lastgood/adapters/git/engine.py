@@ -98,11 +98,17 @@ class GitEngine(GitReader):
 
         return consolidate(self._layout, reader=self, git=self._git())
 
-    def sweep(self, live: Iterable[bytes]) -> int:
-        """Free every object that no live commit reaches, and return the bytes freed; `Damaged`."""
+    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Free every object that no commit reaches, and return the bytes freed; `Damaged`."""
         from lastgood.adapters.git.sweep import sweep
 
-        return sweep(self._layout, reader=self, git=self._git(), live=live)
+        return sweep(self._layout, reader=self, git=self._git(), live=live, wounded=wounded)
+
+    def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
+        from lastgood.adapters.git.sweep import unreached_bytes
+
+        return unreached_bytes(self, live=live, wounded=wounded)
 
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.

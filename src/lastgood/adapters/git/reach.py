@@ -19,16 +19,41 @@ def reachable(reader: GitReader, commits: Iterable[bytes]) -> dict[bytes, bytes]
     """Return every object that commits reach, with a name; `Damaged` if one cannot be told."""
     names: dict[bytes, bytes] = {}
     for commit in commits:
-        content = reader.read_object(commit, kind=COMMIT)
-        names[commit] = b""
-        try:
-            waiting = [commit_tree(content)]
-        except ValueError as error:
-            raise Damaged(f"commit {commit.hex()}: {error}", hint="run `lastgood verify`") from error
-        names.setdefault(waiting[0], b"")
+        waiting = _top(reader, commit, names)
         while waiting:
             waiting += _below(reader, waiting.pop(), names)
     return names
+
+
+def reach_further(reader: GitReader, commits: Iterable[bytes], names: dict[bytes, bytes]) -> None:
+    """Add what damaged commits still reach, as far as it is stored.
+
+    `Damaged` if something is there and cannot be read: what lies below it may be sound.
+    """
+    for commit in commits:
+        if reader.missing((commit,)):
+            continue
+        found: dict[bytes, bytes] = {}
+        waiting = _top(reader, commit, found)
+        while waiting:
+            tree = waiting.pop()
+            if not reader.missing((tree,)):
+                waiting += _below(reader, tree, found)
+        lost = reader.missing(found)
+        for oid, name in found.items():
+            if oid not in lost:
+                names.setdefault(oid, name)
+
+
+def _top(reader: GitReader, commit: bytes, names: dict[bytes, bytes]) -> list[bytes]:
+    content = reader.read_object(commit, kind=COMMIT)
+    names[commit] = b""
+    try:
+        tree = commit_tree(content)
+    except ValueError as error:
+        raise Damaged(f"commit {commit.hex()}: {error}", hint="run `lastgood verify`") from error
+    names.setdefault(tree, b"")
+    return [tree]
 
 
 def _below(reader: GitReader, tree: bytes, names: dict[bytes, bytes]) -> list[bytes]:

@@ -7,7 +7,7 @@ from lastgood.adapters.git.files import pieces, storage
 from lastgood.adapters.git.pack_write import Draft
 from lastgood.adapters.git.prove import prove_object
 from lastgood.adapters.git.publish import publish_draft
-from lastgood.adapters.git.reach import reachable
+from lastgood.adapters.git.reach import reach_further, reachable
 from lastgood.adapters.git.rewrite import pack_bytes, remove_packs, write_pack
 from lastgood.adapters.git.tags import keep_tags
 from lastgood.errors import Damaged
@@ -25,10 +25,13 @@ if TYPE_CHECKING:
 _WHOLE_BYTES = 4 << 20
 
 
-def sweep(layout: Layout, *, reader: GitReader, git: Git, live: Iterable[bytes]) -> int:
+def sweep(
+    layout: Layout, *, reader: GitReader, git: Git, live: Iterable[bytes], wounded: Iterable[bytes] = ()
+) -> int:
     """Keep only what live commits reach and return the bytes freed.
 
-    `Damaged` if one of them cannot be kept whole: then nothing is freed at all.
+    `Damaged` if one of them cannot be kept whole: then nothing is freed at all. Of ``wounded`` ones
+    what is left is kept.
     """
     reader.stored.refresh()
     packs = list(reader.stored.all())
@@ -37,10 +40,11 @@ def sweep(layout: Layout, *, reader: GitReader, git: Git, live: Iterable[bytes])
     lost = reader.missing(names)
     if lost:
         raise _refusal(f"{len(lost)} objects that checkpoints need are missing", sorted(lost))
+    reach_further(reader, set(wounded) - commits, names)
     dead, mixed = _sorted_packs(packs, names)
     if not dead and not mixed:
         return 0
-    keep_tags(layout, commits)
+    keep_tags(layout, {oid for oid in (*commits, *wounded) if oid in names})
     # These need no room for a new pack: a full disk gets some air first.
     freed = remove_packs(layout, dead, kept=b"")
     # All of it, also what wholly live packs hold too: those copies are not proven here.
@@ -51,6 +55,32 @@ def sweep(layout: Layout, *, reader: GitReader, git: Git, live: Iterable[bytes])
     freed += remove_packs(layout, mixed, kept=kept)
     reader.stored.refresh()
     return max(freed - pack_bytes(layout, kept), 0) if kept else freed
+
+
+def unreached_bytes(reader: GitReader, *, live: Iterable[bytes], wounded: Iterable[bytes] = ()) -> int:
+    """Return how many bytes of the packs no live commit reaches; `Damaged` if that cannot be told."""
+    reader.stored.refresh()
+    commits = set(live)
+    names = reachable(reader, commits)
+    reach_further(reader, set(wounded) - commits, names)
+    total = 0
+    for pack in list(reader.stored.all()):
+        reader.stored.opened(pack)
+        try:
+            total += _dead_bytes(pack, names)
+        except (OSError, ValueError) as error:
+            raise _refusal(f"{pack.name.decode()}: {error}", []) from error
+    return total
+
+
+def _dead_bytes(pack: PackFile, names: dict[bytes, bytes]) -> int:
+    dead = 0
+    end = pack.end
+    for offset, oid in sorted(((offset, oid) for oid, _, offset in pack.index.entries()), reverse=True):
+        if oid not in names:
+            dead += end - offset
+        end = offset
+    return dead
 
 
 def _write(layout: Layout, wanted: dict[bytes, bytes], *, reader: GitReader, git: Git) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.sqlite import rows
+from lastgood.adapters.sqlite import pruning, rows
 from lastgood.adapters.sqlite.backup import back_up, integrity_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, ensure
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
@@ -134,6 +134,11 @@ class SqliteCatalogue:
         )
         return 0 if row is None else int(str(row[0]))
 
+    def count_loose(self, workspace_key: str) -> int:
+        """Return how many checkpoints of a workspace are neither named nor pinned nor a feature."""
+        row = self._one(pruning.LOOSE, (workspace_key,))
+        return 0 if row is None else int(str(row[0]))
+
     def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
         """Return the commits that rows refer to; of deleted rows only those deleted after a time.
 
@@ -243,6 +248,12 @@ class SqliteCatalogue:
             missing=_UNKNOWN,
         )
 
+    def delete_unchanged(self, checkpoints: Iterable[Checkpoint], *, at: int) -> Sequence[str]:
+        """Mark those as deleted whose name and pin are what they were when they were read; say which."""
+        return self._database.write(
+            lambda connection: pruning.delete_unchanged(connection, checkpoints, at=at)
+        )
+
     def undelete(self, checkpoints: Iterable[str]) -> None:
         """Take deletions back."""
         self._set("deleted_at", [(None, id) for id in checkpoints])
@@ -258,6 +269,10 @@ class SqliteCatalogue:
             return ids
 
         return self._database.write(drop)
+
+    def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
+        """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
+        return self._database.write(lambda connection: pruning.drop(connection, checkpoints))
 
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""

@@ -36,6 +36,36 @@ STORE: tuple[Verb, ...] = (
         codes=(0, 10, 11, 12),
     ),
     Verb(
+        name="prune",
+        says="let go what retention does not keep (`lastgood undo` takes it back)",
+        about=(
+            "Says of every checkpoint why it stays or goes. With --keep or --older-than only what is named,\n"
+            "pinned, a feature, or needed by an operation is spared beside what they keep; with both, only\n"
+            "what neither keeps goes. Bytes are freed a day later."
+        ),
+        spellings=("clean",),
+        options=(
+            Option(name="keep", value="N", form="number", says="keep the newest N"),
+            Option(
+                name="older-than", value="AGE", form="duration", says="days, or a duration such as 7d or 12h"
+            ),
+            DRY_RUN,
+            Option(
+                name="verify",
+                says="check everything, mark what cannot be restored, remove nothing",
+            ),
+            Option(name="now", says="free the bytes at once: there is no undo"),
+            Option(name="yes", short="y", says="with --now: do not ask"),
+        ),
+        examples=(
+            ("lastgood prune --dry-run", "what would go, and why"),
+            ("lastgood clean --keep 10", "the ten newest stay"),
+            ("lastgood clean --older-than 7", "a week stays"),
+            ("lastgood prune --now --yes", "a full disk gets air at once"),
+        ),
+        codes=(0, 2, 3, 14),
+    ),
+    Verb(
         name="verify",
         says="prove that what is stored is whole",
         about="Reads every stored byte and says exactly which checkpoints and files are hit, if any.",
@@ -73,9 +103,21 @@ STORE: tuple[Verb, ...] = (
     Verb(
         name="config",
         says="show every setting, its value and where it comes from",
-        arguments=(Argument(name="ACTION", required=False, choices=("show",)),),
-        examples=(("lastgood config", "all settings and the built-in excludes"),),
-        codes=(0, 12),
+        about=(
+            "show         every setting that counts here (without an action, the same)\n"
+            "import FILE  take AIWF's checkpoint settings (YAML) over into your own file; what\n"
+            "             stands there stays, and what has no like here is listed"
+        ),
+        arguments=(
+            Argument(name="ACTION", required=False, choices=("show", "import")),
+            Argument(name="FILE", required=False),
+        ),
+        options=(Option(name="print", says="with import: show what would be written, write nothing"),),
+        examples=(
+            ("lastgood config", "all settings and the built-in excludes"),
+            ("lastgood config import .aiwf/yolo-config.yaml --print", "what an import would bring"),
+        ),
+        codes=(0, 10, 12, 17),
     ),
     Verb(
         name="doctor",

@@ -9,6 +9,7 @@ from lastgood.workspace.verbs.door import Door
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.prune import PrunePlan, PruneReport, Sizes
     from lastgood.model.report import (
         DeleteReport,
         VerifyReport,
@@ -55,10 +56,54 @@ class Keeps(Door):
         chosen = self._view.find(Query()) if ref is None else [self._view.resolve(ref)]
         return proof.verify(self._context, chosen, deep=deep).replace(repaired=mended)
 
-    def maintain(self) -> tuple[str, ...]:
-        """Apply limits, free bytes, consolidate and back up, unless another owner is at it."""
-        from lastgood.actions.maintain import maintain
-        from lastgood.workspace.journals import is_interrupted_anywhere
+    def plan_prune(
+        self, *, keep: int | None = None, older_than: str | float | None = None, now: bool = False
+    ) -> PrunePlan:
+        """Return what `prune` would do, each decision with its reason."""
+        from lastgood.actions.prune import plan_prune
+        from lastgood.workspace.pruning import wish
 
-        store = self._context.store
-        return maintain(self._context, interrupted=lambda: is_interrupted_anywhere(store))
+        return plan_prune(self._context, wish(keep=keep, older_than=older_than, now=now))
+
+    def prune(
+        self,
+        *,
+        keep: int | None = None,
+        older_than: str | float | None = None,
+        now: bool = False,
+        verify: bool = False,
+    ) -> PruneReport:
+        """Let go what retention does not keep; `undo` takes it back for a day.
+
+        ``keep`` is a number of checkpoints, ``older_than`` a number of days or a text such as
+        ``12h``: then only what is named, pinned, a feature or needed by an operation is spared
+        beside what they keep. ``now`` frees the bytes at once, and cannot be undone. ``verify``
+        removes nothing: it checks everything, and marks what cannot be restored.
+        """
+        from lastgood.actions.prune import proven, prune
+        from lastgood.workspace.pruning import refuse_more, wish
+
+        if verify:
+            refuse_more(keep=keep, older_than=older_than, now=now)
+            return self._told("pruned", lambda: proven(self._context, self.verify()))
+        wanted = wish(keep=keep, older_than=older_than, now=now)
+        return self._told(
+            "pruned", lambda: prune(self._context, wanted, interrupted=lambda: bool(self._interrupted()))
+        )
+
+    def sizes(self) -> Sizes:
+        """Return how many bytes each workspace and session added to the store."""
+        from lastgood.actions.prune import sizes
+
+        return sizes(self._context)
+
+    def maintain(self) -> tuple[str, ...]:
+        """Apply retention, free bytes, consolidate and back up, unless another owner is at it."""
+        from lastgood.actions.maintain import maintain
+
+        return maintain(self._context, interrupted=self._interrupted)
+
+    def _interrupted(self) -> frozenset[str]:
+        from lastgood.workspace.journals import interrupted_workspaces
+
+        return interrupted_workspaces(self._context.store)

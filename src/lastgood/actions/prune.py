@@ -1,0 +1,270 @@
+"""prune: let go what retention does not keep, or what was asked for, each with its reason (K1 to K3)."""
+
+from __future__ import annotations
+
+from lastgood.actions.delete import GRACE
+from lastgood.errors import Busy, Damaged
+from lastgood.model.prune import Decision, PrunePlan, PruneReport, Sizes
+from lastgood.ports.catalogue import Query
+from lastgood.rules.retention import GUARD_LIFE, LEAST, Conditions, asked, decide, eviction, without
+from lastgood.transaction.collecting import Collecting, roots
+from lastgood.transaction.saving import Saving
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import VerifyReport
+    from lastgood.ports.context import Context
+
+# What a size limit takes of a workspace at a time, of the checkpoints that may go.
+_SHARE = 10
+
+
+class Wish(Value):
+    """What a prune is asked for. Without ``keep`` and ``older_than`` (nanoseconds) the policy decides.
+
+    ``now`` frees the bytes at once: then there is no undo.
+    """
+
+    keep: int | None = None
+    older_than: int | None = None
+    now: bool = False
+
+
+def plan_prune(context: Context, wish: Wish) -> PrunePlan:
+    """Return what a prune would do; nothing is touched."""
+    return _plan(context, wish, _listed(context, context.key))
+
+
+def prune(context: Context, wish: Wish, *, interrupted: Callable[[], bool]) -> PruneReport:
+    """Carry out what `plan_prune` shows; undoable until the bytes are freed, which may be at once."""
+    with Saving(context) as saving:
+        if wish.now and interrupted():
+            raise _interrupted()
+        checkpoints = _listed(context, context.key)
+        plan = _plan(context, wish, checkpoints)
+        operation = None
+        if plan.removed:
+            operation = saving.record("prune", checkpoints=plan.removed)
+        removed = _mark(context, checkpoints, plan.decisions)
+    freed = plan.freed_bytes
+    if wish.now:
+        freed = _free_at_once(context, {*removed, *plan.lost}, interrupted=interrupted)
+    return PruneReport(
+        keep=plan.keep,
+        remove=tuple(one for one in plan.remove if one.id in removed),
+        freed_bytes=freed,
+        free_after=plan.free_after,
+        operation=None if wish.now else operation,
+        lost=plan.lost,
+    )
+
+
+def dry(plan: PrunePlan) -> PruneReport:
+    """Return the report of a prune that was only planned."""
+    return PruneReport(
+        keep=plan.keep,
+        remove=plan.remove,
+        freed_bytes=plan.freed_bytes,
+        free_after=plan.free_after,
+        dry_run=True,
+        lost=plan.lost,
+    )
+
+
+def proven(context: Context, report: VerifyReport) -> PruneReport:
+    """Return what a verification makes of a workspace: the damaged are set aside, nothing is removed."""
+    hit = {one.id: one.reason for one in report.damaged}
+    return PruneReport(
+        keep=tuple(
+            Decision(id=one.id, keep=True, reason=f"damaged: {hit[one.id]}" if one.id in hit else "whole")
+            for one in _listed(context, context.key)
+        ),
+        set_aside=tuple(hit),
+        faults=report.faults,
+    )
+
+
+def prune_quietly(context: Context, *, busy: Collection[str]) -> int:
+    """Apply the policy and the limits to every workspace of the store, and return how many went.
+
+    Not on the undo stack (rule T8). ``busy`` are workspaces with a restore that waits to be
+    finished: they are left alone (rule T15).
+    """
+    known = {}
+    for row in context.catalogue.workspaces():
+        if row.key not in busy:
+            checkpoints = _listed(context, row.key)
+            conditions = _conditions(context, needed=needed(context, row.key))
+            known[row.key] = checkpoints, decide(checkpoints, conditions)
+    settled = _within_size(context, known)
+    return sum(
+        _prune_beside_saves(context, key, known[key][0], decisions) for key, decisions in settled.items()
+    )
+
+
+def sizes(context: Context) -> Sizes:
+    """Return how many bytes the checkpoints of each workspace and session added to the store."""
+    workspaces: dict[str, int] = {}
+    sessions: dict[str, int] = {}
+    deleted = 0
+    for one in context.catalogue.find(Query(deleted=True)):
+        added, manifest = one.manifest.metrics.stored_bytes, one.manifest
+        if one.deleted_at is not None:
+            deleted += added
+            continue
+        workspaces[manifest.workspace_key] = workspaces.get(manifest.workspace_key, 0) + added
+        if manifest.session is not None:
+            sessions[manifest.session] = sessions.get(manifest.session, 0) + added
+    return Sizes(
+        store=context.engine.stored_bytes(), workspaces=workspaces, sessions=sessions, deleted=deleted
+    )
+
+
+def needed(context: Context, key: str) -> dict[str, str]:
+    """Return the checkpoints that operations of a workspace need, with the reason.
+
+    For as long as a guard lives by default: the guard of a restore that can be undone, and the
+    target of one that was undone and can be done again.
+    """
+    found: dict[str, str] = {}
+    horizon = context.clock.now() - GUARD_LIFE
+    for one in context.catalogue.operations(key):
+        if one.type != "restore" or one.at < horizon:
+            continue
+        if not one.undone and one.guard is not None:
+            found.setdefault(one.guard, f"needed to undo {one.id}")
+        if one.undone and one.target is not None:
+            found.setdefault(one.target, f"needed to redo {one.id}")
+    return found
+
+
+def _plan(context: Context, wish: Wish, checkpoints: Sequence[Checkpoint]) -> PrunePlan:
+    now = context.clock.now()
+    spared = needed(context, context.key)
+    if wish.keep is None and wish.older_than is None:
+        decisions = decide(checkpoints, _conditions(context, needed=spared))
+        decisions = _within_size(context, {context.key: (checkpoints, decisions)})[context.key]
+    else:
+        decisions = asked(checkpoints, keep=wish.keep, older_than=wish.older_than, now=now, needed=spared)
+    removed = tuple(one.id for one in decisions if not one.keep)
+    lost = _deleted(context) if wish.now else ()
+    return PrunePlan(
+        workspace_key=context.key,
+        decisions=decisions,
+        freed_bytes=_freed_by(context, {*removed, *lost}) if removed or lost else 0,
+        free_after=None if wish.now or not removed else now + GRACE,
+        now=wish.now,
+        lost=lost,
+    )
+
+
+def _listed(context: Context, key: str) -> Sequence[Checkpoint]:
+    return context.catalogue.find(Query(workspace_key=key))
+
+
+def _deleted(context: Context) -> tuple[str, ...]:
+    every = context.catalogue.find(Query(workspace_key=context.key, deleted=True))
+    return tuple(one.id for one in every if one.deleted_at is not None)
+
+
+def _conditions(context: Context, *, needed: dict[str, str]) -> Conditions:
+    return Conditions(
+        now=context.clock.now(),
+        retention=context.settings.retention,
+        limit=context.settings.limits.max_checkpoints,
+        needed=needed,
+    )
+
+
+def _within_size(
+    context: Context, known: dict[str, tuple[Sequence[Checkpoint], tuple[Decision, ...]]]
+) -> dict[str, tuple[Decision, ...]]:
+    """Return decisions by which the store is within its limit, so far as anything may go.
+
+    A tenth of what may go is taken of each workspace until what stays fits.
+    """
+    limit = context.settings.limits.max_store_size
+    settled = {key: decisions for key, (_, decisions) in known.items()}
+    reason = f"over the limit of {limit} bytes for the store"
+    while _lasting_bytes(context, settled) > limit:
+        before = settled
+        settled = {key: _taken(checkpoints, settled[key], reason) for key, (checkpoints, _) in known.items()}
+        if settled == before:
+            break
+    return settled
+
+
+def _taken(
+    checkpoints: Sequence[Checkpoint], decisions: tuple[Decision, ...], reason: str
+) -> tuple[Decision, ...]:
+    by_hand = [one.id for one in checkpoints if one.kind == "manual"][:LEAST]
+    order = [id for id in eviction(checkpoints, decisions) if id not in by_hand]
+    going = order[: max(1, len(order) // _SHARE)]
+    return without(checkpoints, decisions, going=going, reason=reason)
+
+
+def _lasting_bytes(context: Context, settled: dict[str, tuple[Decision, ...]]) -> int:
+    """Return what the store will hold when everything deleted is freed."""
+    stored = context.engine.stored_bytes()
+    if stored <= context.settings.limits.max_store_size:
+        return stored
+    going = {one.id for decisions in settled.values() for one in decisions if not one.keep}
+    deleted = {one.id for one in context.catalogue.find(Query(deleted=True)) if one.deleted_at is not None}
+    return stored - _unreached(context, going | deleted)
+
+
+def _freed_by(context: Context, ids: Collection[str]) -> int:
+    return max(0, _unreached(context, ids) - _unreached(context, ()))
+
+
+def _unreached(context: Context, ids: Collection[str]) -> int:
+    """Return how many bytes only some checkpoints need; about, where damage is in the way."""
+    try:
+        kept = roots(context, deleted_after=0, without=ids)
+        return context.engine.unreached_bytes(kept.live, wounded=kept.wounded)
+    except Damaged:
+        known = (context.catalogue.get(id) for id in ids)
+        return sum(one.manifest.metrics.stored_bytes for one in known if one is not None)
+
+
+def _prune_beside_saves(
+    context: Context, key: str, checkpoints: Sequence[Checkpoint], decisions: tuple[Decision, ...]
+) -> int:
+    if all(one.keep for one in decisions):
+        return 0
+    try:
+        with context.locks.share_workspace(key, wait=0):
+            return len(_mark(context, checkpoints, decisions))
+    except Busy:
+        return 0  # a restore runs there; the next maintenance prunes
+
+
+def _mark(
+    context: Context, checkpoints: Sequence[Checkpoint], decisions: Iterable[Decision]
+) -> frozenset[str]:
+    """Mark what goes as deleted, unless somebody named, pinned or judged it meanwhile; say what went."""
+    going = {one.id for one in decisions if not one.keep}
+    if not going:
+        return frozenset()
+    decided = [one for one in checkpoints if one.id in going]
+    return frozenset(context.catalogue.delete_unchanged(decided, at=context.clock.now()))
+
+
+def _free_at_once(context: Context, ids: Collection[str], *, interrupted: Callable[[], bool]) -> int:
+    with Collecting(context, wait=context.wait) as collecting:
+        # Asked under the lock: a restore that runs now holds it too.
+        if interrupted():
+            raise _interrupted()
+        context.catalogue.drop(ids)
+        return collecting.sweep(roots(context, deleted_after=0))
+
+
+def _interrupted() -> Busy:
+    return Busy(
+        "a restore was interrupted, and may need what would be freed",
+        hint="finish it first: lastgood recover    or prune without --now",
+    )

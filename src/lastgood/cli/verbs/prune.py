@@ -1,0 +1,114 @@
+"""prune: let go what is not kept, each checkpoint with its reason (rules K1, K2, K3)."""
+
+from __future__ import annotations
+
+from lastgood.cli.columns import table
+from lastgood.cli.consent import agreed
+from lastgood.cli.opening import open_for
+from lastgood.cli.restoring import DECLINED
+from lastgood.cli.values import number_option
+from lastgood.cli.wording import count, moment, size
+from lastgood.codec.report.pruning import prune_document
+from lastgood.errors import Usage
+from lastgood.ids import short
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+    from lastgood.model.prune import PrunePlan, PruneReport
+
+_OMISSIONS = 3
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Prune, or show what that would do."""
+    if call.has("verify"):
+        return _verify(call, console)
+    from lastgood.actions.prune import dry
+
+    keep, older_than, now = number_option(call, "keep"), call.text("older-than"), call.has("now")
+    with open_for(call) as workspace:
+        if call.has("dry-run"):
+            plan = workspace.plan_prune(keep=keep, older_than=older_than, now=now)
+            return _tell(dry(plan), call, console)
+        if now and not call.has("yes"):
+            _demand_terminal(call, console)
+            plan = workspace.plan_prune(keep=keep, older_than=older_than, now=now)
+            if not _consented(plan, console):
+                return DECLINED
+        report = workspace.prune(keep=keep, older_than=older_than, now=now)
+    return _tell(report, call, console)
+
+
+def _demand_terminal(call: Call, console: Console) -> None:
+    if not console.can_ask:
+        raise Usage(
+            "freeing at once cannot be undone: without a terminal `prune --now` needs --yes",
+            hint=f"look first: {call.command('prune --now --dry-run')}",
+        )
+
+
+def _consented(plan: PrunePlan, console: Console) -> bool:
+    what = count(len(plan.remove), "checkpoint")
+    console.warn(f"This removes {what} and frees {size(plan.freed_bytes)}. It cannot be undone.")
+    if plan.lost:
+        console.warn(f"{count(len(plan.lost), 'checkpoint')} deleted before cannot be had back either.")
+    return agreed("Free the bytes at once?", console)
+
+
+def _verify(call: Call, console: Console) -> int:
+    for option in ("keep", "older-than", "now", "dry-run"):
+        if call.has(option):
+            raise Usage(
+                f"`prune --verify` removes nothing and takes no --{option}",
+                hint="verify first, then prune",
+            )
+    with open_for(call) as workspace:
+        report = workspace.prune(verify=True)
+    if console.json:
+        console.document(prune_document(report))
+    else:
+        _tell_proof(report, call, console)
+    return _OMISSIONS if report.set_aside or report.faults else 0
+
+
+def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
+    for fault in report.faults:
+        console.warn(printable(fault))
+    for id in report.set_aside:
+        console.line(f"set aside: {short(id)}")
+    if report.set_aside or report.faults:
+        console.line("nothing was removed; the rest can be used")
+        console.line(f"mend what can be mended with: {call.command('verify --repair')}")
+    else:
+        console.line("everything can be restored; nothing was removed")
+
+
+def _tell(report: PruneReport, call: Call, console: Console) -> int:
+    if console.json:
+        console.document(prune_document(report))
+        return 0
+    words = ("would keep", "would remove") if report.dry_run else ("kept", "removed")
+    rows = [(words[1], short(one.id), printable(one.reason)) for one in report.remove]
+    rows += [(words[0], short(one.id), printable(one.reason)) for one in report.keep]
+    if not console.quiet and rows:
+        for line in table([("", "ID", "Reason"), *rows], flexible=2, limit=console.columns()):
+            console.line(line)
+    _sum_up(report, words, call, console)
+    return 0
+
+
+def _sum_up(report: PruneReport, words: tuple[str, str], call: Call, console: Console) -> None:
+    removed = count(len(report.remove), "checkpoint")
+    console.line(f"{words[1]} {removed}, {words[0]} {len(report.keep):,}")
+    if report.free_after is not None:
+        console.line(
+            f"{size(report.freed_bytes)} are freed after {moment(report.free_after)} at the earliest"
+        )
+    elif report.remove or report.lost:
+        done = "would be freed at once" if report.dry_run else "freed"
+        console.line(f"{size(report.freed_bytes)} {done}; this cannot be undone")
+    if report.operation is not None:
+        console.line(f"take it back with: {call.command('undo')}")

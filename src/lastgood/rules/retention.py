@@ -1,0 +1,304 @@
+"""What is kept, and why: the policy by kind, the limits, and what was asked for (rules K1, K2)."""
+
+from __future__ import annotations
+
+from lastgood.errors import Invalid, Usage
+from lastgood.model.checkpoint import KINDS
+from lastgood.model.prune import Decision
+from lastgood.model.settings import Rungs
+from lastgood.names import printable
+from lastgood.rules.quantity import parse_duration
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+
+HOUR = 3600 * 1_000_000_000
+DAY = 24 * HOUR
+# For so long a guard keeps its restore undoable.
+GUARD_LIFE = 7 * DAY
+# A size limit leaves at least so many of what was saved by hand.
+LEAST = 10
+
+_SESSION_MARKS = ("session-start", "session-end")
+_MARK = "its session still has checkpoints"
+_LONGEST_AGE_TEXT = 20
+
+
+class Keeping(Value):
+    """How checkpoints of a kind are kept: by rungs, and all of the last ``whole`` nanoseconds."""
+
+    rungs: Rungs
+    whole: int = 0
+
+
+_MOMENTS = Keeping(rungs=Rungs(last=20), whole=DAY)
+POLICY: Mapping[str, Keeping] = {
+    "turn": Keeping(rungs=Rungs(last=100, hourly=24, daily=14)),
+    "tool": Keeping(rungs=Rungs(last=50, hourly=24, daily=14)),
+    "auto": Keeping(rungs=Rungs(last=10, hourly=24, daily=14)),
+    **dict.fromkeys(("risky", "task", "sprint", "iteration", "error", "interrupt", "compaction"), _MOMENTS),
+    **dict.fromkeys(_SESSION_MARKS, Keeping(rungs=Rungs(last=3))),
+    "guard": Keeping(rungs=Rungs(last=0), whole=GUARD_LIFE),
+    "manual": Keeping(rungs=Rungs(last=200)),
+}
+
+
+class Conditions(Value):
+    """What a decision depends on beside the checkpoints.
+
+    ``retention`` holds what is configured, by kind, and takes the place of a kind's row; ``limit``
+    is how many that are not permanent may stay. ``needed`` gives the reason why some must stay.
+    """
+
+    now: int
+    retention: Mapping[str, Rungs] = {}
+    limit: int
+    needed: Mapping[str, str] = {}
+
+
+def decide(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> tuple[Decision, ...]:
+    """Return what the policy makes of one workspace's checkpoints, which are newest first."""
+    firm = _firm(checkpoints, conditions.needed)
+    kept = dict(firm)
+    ages = ages_of(checkpoints, now=conditions.now)
+    for kind in KINDS:
+        if kind not in _SESSION_MARKS:
+            _by_kind(kind, checkpoints, ages=ages, retention=conditions.retention, kept=kept)
+    for one in checkpoints:
+        if one.kind not in KINDS:
+            kept.setdefault(one.id, "its kind is not known")
+    lasting = _sessions(checkpoints, kept)
+    for kind in _SESSION_MARKS:
+        _by_kind(kind, checkpoints, ages=ages, retention=conditions.retention, kept=kept)
+    for one in _marks(checkpoints, lasting):
+        kept.setdefault(one.id, _MARK)
+    decisions = tuple(
+        Decision(id=one.id, keep=True, reason=kept[one.id], firm=one.id in firm)
+        if one.id in kept
+        else Decision(id=one.id, keep=False, reason=_beyond(one.kind, conditions.retention))
+        for one in checkpoints
+    )
+    return _limited(checkpoints, decisions, limit=conditions.limit)
+
+
+def asked(
+    checkpoints: Sequence[Checkpoint],
+    *,
+    keep: int | None,
+    older_than: int | None,
+    now: int,
+    needed: Mapping[str, str],
+) -> tuple[Decision, ...]:
+    """Return what an explicit wish makes of one workspace's checkpoints, which are newest first.
+
+    With both ``keep`` and ``older_than`` (nanoseconds) only what both let go goes. Spares what is
+    permanent or needed, which does not count among those kept.
+    """
+    ages = ages_of(checkpoints, now=now)
+    decisions = []
+    place = 0
+    for one, age in zip(checkpoints, ages, strict=True):
+        reason = _permanent(one) or needed.get(one.id)
+        if reason is not None:
+            decisions.append(Decision(id=one.id, keep=True, reason=reason, firm=True))
+            continue
+        place += 1
+        stays, goes = [], []
+        if keep is not None:
+            (stays if place <= keep else goes).append(
+                f"{'among' if place <= keep else 'not among'} the {keep} newest"
+            )
+        if older_than is not None:
+            old = age > older_than
+            (goes if old else stays).append(f"{'' if old else 'not '}older than {_span(older_than)}")
+        reason = ", ".join(stays or goes)
+        decisions.append(Decision(id=one.id, keep=bool(stays), reason=reason))
+    return tuple(decisions)
+
+
+def eviction(checkpoints: Sequence[Checkpoint], decisions: Sequence[Decision]) -> tuple[str, ...]:
+    """Return what a limit takes of that which is kept, first to go first.
+
+    Automatic ones go before those made by hand, and of each the middle before the ends.
+    """
+    kind = {one.id: one.kind for one in checkpoints}
+    loose = [one.id for one in decisions if one.keep and not one.firm]
+    automatic = [id for id in loose if kind[id] != "manual"]
+    by_hand = [id for id in loose if kind[id] == "manual"]
+    return (*_middle_first(automatic), *_middle_first(by_hand))
+
+
+def without(
+    checkpoints: Sequence[Checkpoint], decisions: Sequence[Decision], *, going: Iterable[str], reason: str
+) -> tuple[Decision, ...]:
+    """Return decisions by which some more go; so do the marks of a session of which nothing stays."""
+    gone = set(going)
+    changed = {
+        one.id: Decision(id=one.id, keep=False, reason=reason) if one.id in gone else one for one in decisions
+    }
+    lasting = _sessions(checkpoints, {one.id for one in changed.values() if one.keep})
+    for one in checkpoints if gone else ():
+        found = changed[one.id]
+        if found.reason == _MARK and one.manifest.session not in lasting:
+            changed[one.id] = Decision(id=one.id, keep=False, reason="nothing else of its session is kept")
+    return tuple(changed[one.id] for one in decisions)
+
+
+def ages_of(checkpoints: Sequence[Checkpoint], *, now: int) -> list[int]:
+    """Return how old checkpoints (newest first by number) are, never more than their numbers prove.
+
+    Clocks jump: one that seems older than its predecessor is as old as that; one from the future is
+    as good as new.
+    """
+    ages: list[int] = []
+    reached: int | None = None
+    for one in reversed(checkpoints):
+        made = one.manifest.created_at
+        if made > now:
+            ages.append(0)
+            continue
+        reached = made if reached is None else max(reached, made)
+        ages.append(now - reached)
+    return ages[::-1]
+
+
+def age_of(text: str) -> int:
+    """Return an age in nanoseconds: a plain number means days; `Usage` if it is none, or not above 0."""
+    given = text.strip()[:_LONGEST_AGE_TEXT]
+    plain = given.replace(".", "", 1)
+    try:
+        seconds = parse_duration(given + "d" if plain.isascii() and plain.isdigit() else given)
+    except Invalid:
+        seconds = 0.0
+    if len(text.strip()) > _LONGEST_AGE_TEXT:
+        seconds = 0.0
+    if seconds <= 0:
+        raise Usage(
+            f"an age is a number of days above 0, or a duration, not '{printable(text)}'",
+            hint="for example 7 (days), 7d or 12h",
+        )
+    return int(seconds * 1_000_000_000)
+
+
+def _firm(checkpoints: Sequence[Checkpoint], needed: Mapping[str, str]) -> dict[str, str]:
+    """Return what stays whatever is configured, with the reasons."""
+    firm: dict[str, str] = {}
+    sessions: set[str | None] = set()
+    for one in checkpoints:
+        reason = _permanent(one) or needed.get(one.id)
+        if one.good and one.manifest.session not in sessions:
+            sessions.add(one.manifest.session)
+            reason = reason or "the newest good one of its session"
+        if reason is not None:
+            firm[one.id] = reason
+    complete = [one for one in checkpoints if not one.partial and one.kind != "guard"]
+    sound = [one for one in complete if one.damaged is None]
+    for one in (*complete[:1], *sound[:1], *(() if complete else checkpoints[:1])):
+        firm.setdefault(one.id, "the newest complete one" if complete else "the newest one")
+    return firm
+
+
+def _permanent(checkpoint: Checkpoint) -> str | None:
+    if checkpoint.pinned:
+        return "pinned"
+    if checkpoint.name is not None:
+        return "named"
+    return "a feature, kept for ever" if checkpoint.kind == "feature" else None
+
+
+def _by_kind(
+    kind: str,
+    checkpoints: Sequence[Checkpoint],
+    *,
+    ages: Sequence[int],
+    retention: Mapping[str, Rungs],
+    kept: dict[str, str],
+) -> None:
+    """Add what the policy keeps of one kind."""
+    keeping = _keeping(kind, retention)
+    if keeping is None:
+        return
+    rungs = keeping.rungs
+    hours: set[int] = set()
+    days: set[int] = set()
+    line = [(one, age) for one, age in zip(checkpoints, ages, strict=True) if one.kind == kind]
+    for place, (one, age) in enumerate(line):
+        if place < rungs.last:
+            kept.setdefault(one.id, f"among the {rungs.last} newest of kind {kind}")
+            continue
+        reasons = []
+        if keeping.whole and age <= keeping.whole:
+            reasons.append(f"of the last {_span(keeping.whole)}")
+        made = one.manifest.created_at
+        if rungs.hourly and age <= rungs.hourly * HOUR and made // HOUR not in hours:
+            hours.add(made // HOUR)
+            reasons.append("the newest of its hour")
+        if rungs.daily and age <= rungs.daily * DAY and made // DAY not in days:
+            days.add(made // DAY)
+            reasons.append("the newest of its day")
+        if reasons:
+            kept.setdefault(one.id, f"{reasons[0]}, of kind {kind}")
+
+
+def _keeping(kind: str, retention: Mapping[str, Rungs]) -> Keeping | None:
+    configured = retention.get(kind)
+    return POLICY.get(kind) if configured is None else Keeping(rungs=configured)
+
+
+def _sessions(checkpoints: Sequence[Checkpoint], kept: Iterable[str]) -> set[str]:
+    """Return the sessions of which something is kept beside their marks."""
+    ids = set(kept)
+    return {
+        one.manifest.session
+        for one in checkpoints
+        if one.id in ids and one.kind not in _SESSION_MARKS and one.manifest.session is not None
+    }
+
+
+def _marks(checkpoints: Sequence[Checkpoint], sessions: set[str]) -> list[Checkpoint]:
+    return [one for one in checkpoints if one.kind in _SESSION_MARKS and one.manifest.session in sessions]
+
+
+def _beyond(kind: str, retention: Mapping[str, Rungs]) -> str:
+    keeping = _keeping(kind, retention)
+    assert keeping is not None
+    rungs = keeping.rungs
+    parts = [
+        f"the {rungs.last} newest" if rungs.last else "",
+        f"those of the last {_span(keeping.whole)}" if keeping.whole else "",
+        f"one an hour for {rungs.hourly} hours" if rungs.hourly else "",
+        f"one a day for {rungs.daily} days" if rungs.daily else "",
+        "those of sessions that still have checkpoints" if kind in _SESSION_MARKS else "",
+    ]
+    told = ", ".join(part for part in parts if part)
+    return f"beyond what is kept of kind {kind}: {told or 'none'}"
+
+
+def _limited(
+    checkpoints: Sequence[Checkpoint], decisions: tuple[Decision, ...], *, limit: int
+) -> tuple[Decision, ...]:
+    permanent = {one.id for one in checkpoints if _permanent(one) is not None}
+    excess = sum(one.keep and one.id not in permanent for one in decisions) - limit
+    if excess <= 0:
+        return decisions
+    going = eviction(checkpoints, decisions)[:excess]
+    return without(checkpoints, decisions, going=going, reason=f"over the limit of {limit} checkpoints")
+
+
+def _middle_first(ids: Sequence[str]) -> list[str]:
+    """Return a line so ordered that what is farthest from both its ends comes first."""
+    last = len(ids) - 1
+    places = sorted(range(len(ids)), key=lambda place: (-min(place, last - place), -place))
+    return [ids[place] for place in places]
+
+
+def _span(nanoseconds: int) -> str:
+    for unit, word in ((DAY, "day"), (HOUR, "hour"), (HOUR // 60, "minute"), (HOUR // 3600, "second")):
+        if nanoseconds >= unit and nanoseconds % unit == 0:
+            amount = nanoseconds // unit
+            return word if amount == 1 and unit == DAY else f"{amount} {word}{'' if amount == 1 else 's'}"
+    return f"{nanoseconds / 1e9:g} seconds"

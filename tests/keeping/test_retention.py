@@ -1,0 +1,352 @@
+"""The policy by kind and the limits, against a slow and obvious account of rule K1."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from lastgood.errors import Usage
+from lastgood.model.checkpoint import (
+    KINDS,
+    Actor,
+    Checkpoint,
+    IgnoreState,
+    Manifest,
+    Metrics,
+    TreeRef,
+)
+from lastgood.model.settings import Rungs
+from lastgood.model.tree import Counts
+from lastgood.rules.retention import DAY, HOUR, Conditions, age_of, asked, decide
+
+NOW = 1_767_225_600 * 10**9 + HOUR // 3
+MINUTE = HOUR // 60
+
+
+def checkpoint(number: int, **facts: Any) -> Checkpoint:
+    """Return a checkpoint of which only some facts matter; ``age`` is in nanoseconds."""
+    manifest = Manifest(
+        id=f"ckpt_{number:016x}",
+        workspace="/w",
+        workspace_key="w",
+        kind=facts.pop("kind", "turn"),
+        message="",
+        name=None,
+        created_at=NOW - facts.pop("age", 0),
+        sequence=number,
+        previous=None,
+        root=TreeRef(tree="ab" * 20),
+        changes=Counts(),
+        files=0,
+        size=0,
+        ignored=0,
+        gaps=(),
+        partial=facts.pop("partial", False),
+        private=(),
+        forced=(),
+        actor=Actor(),
+        git=None,
+        ignore=IgnoreState(),
+        metrics=Metrics(),
+        metadata={},
+        session=facts.pop("session", None),
+    )
+    return Checkpoint(
+        manifest=manifest, commit="cd" * 20, sequence=number, **({"name": None, "good": None} | facts)
+    )
+
+
+def line(amount: int, *, apart: int, **facts: Any) -> list[Checkpoint]:
+    """Return so many checkpoints, newest first, a fixed time apart."""
+    return [checkpoint(amount - place, age=place * apart, **facts) for place in range(amount)]
+
+
+def kept(checkpoints: list[Checkpoint], *, limit: int = 10_000, **more: Any) -> set[int]:
+    decisions = decide(checkpoints, Conditions(now=NOW, limit=limit, **more))
+    assert [one.id for one in decisions] == [one.id for one in checkpoints]
+    assert all(one.reason for one in decisions)
+    return {int(one.id[5:], 16) for one in decisions if one.keep}
+
+
+@pytest.mark.parametrize(("kind", "last"), [("turn", 100), ("tool", 50), ("auto", 10)])
+def test_the_newest_of_an_automatic_kind_stay_and_the_rest_is_thinned(kind: str, last: int) -> None:
+    """K1: one per hour for a day, one per day for two weeks."""
+    old = line(40 * 24 * 4, apart=15 * MINUTE, kind=kind)
+
+    found = kept(old)
+
+    ages = sorted((len(old) - number) * 15 * MINUTE for number in found)
+    behind = ages[last:]
+    assert len([age for age in behind if age <= DAY]) <= 25
+    assert max(ages) <= 14 * DAY
+    assert len([age for age in behind if age > DAY]) in {12, 13, 14}
+    assert len(found) >= last
+
+
+@pytest.mark.parametrize("kind", ["risky", "task", "sprint", "iteration", "error", "interrupt", "compaction"])
+def test_twenty_of_a_moment_stay_and_all_of_the_last_day(kind: str) -> None:
+    """K1."""
+    busy = line(60, apart=30 * MINUTE, kind=kind)
+    calm = line(60, apart=DAY, kind=kind)
+
+    assert len(kept(busy)) == 49
+    assert len(kept(calm)) == 20
+
+
+def test_guards_stay_for_seven_days() -> None:
+    """K1."""
+    guards = [checkpoint(999, kind="manual"), *line(100, apart=12 * HOUR, kind="guard")]
+
+    assert len(kept(guards)) == 1 + 15
+
+
+def test_marks_of_a_session_stay_while_it_has_checkpoints() -> None:
+    """K1: the three newest, and those of every session that still has checkpoints."""
+    starts = [
+        checkpoint(100 - number, kind="session-start", session=f"s{number}", age=(number + 30) * DAY)
+        for number in range(10)
+    ]
+    alive = checkpoint(1, kind="manual", session="s7", age=60 * DAY)
+
+    assert kept([*starts, alive]) == {100, 99, 98, 93, 1}
+
+
+def test_what_is_made_by_hand_stays_up_to_two_hundred() -> None:
+    """K1."""
+    assert len(kept(line(250, apart=30 * DAY, kind="manual"))) == 200
+
+
+def test_named_pinned_and_feature_stay_for_ever() -> None:
+    """K1, also where zeros are configured."""
+    old = [
+        checkpoint(9),
+        checkpoint(4, age=900 * DAY, name="n"),
+        checkpoint(3, age=900 * DAY, pinned=True),
+        checkpoint(2, age=900 * DAY, kind="feature"),
+        checkpoint(1, age=900 * DAY),
+    ]
+    nothing = {kind: Rungs(last=0) for kind in KINDS}
+
+    assert kept(old, retention=nothing, limit=0) == {9, 4, 3, 2}
+
+
+def test_zeros_leave_the_newest_good_of_each_session_and_the_newest_complete_one() -> None:
+    """K1: always."""
+    nothing = {kind: Rungs(last=0) for kind in KINDS}
+    mixed = [
+        checkpoint(8, partial=True),
+        checkpoint(7, kind="guard"),
+        checkpoint(6, session="b"),
+        checkpoint(5, session="b", good=True),
+        checkpoint(4, session="b", good=True),
+        checkpoint(3, session="a", good=True),
+        checkpoint(2, session="a", good=False),
+        checkpoint(1, good=True),
+    ]
+
+    assert kept(mixed, retention=nothing, limit=0) == {6, 5, 3, 1}
+
+
+def test_where_none_is_complete_the_newest_stays() -> None:
+    nothing = {kind: Rungs(last=0) for kind in KINDS}
+
+    assert kept([checkpoint(2, partial=True), checkpoint(1, partial=True)], retention=nothing) == {2}
+
+
+def test_a_damaged_newest_one_does_not_count_for_the_sound_one_before_it() -> None:
+    nothing = {kind: Rungs(last=0) for kind in KINDS}
+    hit = [checkpoint(3, damaged="lost"), checkpoint(2), checkpoint(1)]
+
+    assert kept(hit, retention=nothing) == {3, 2}
+
+
+def test_the_limit_takes_the_middle_before_the_ends_and_what_is_automatic_first() -> None:
+    """K1: permanent ones do not count."""
+    history = [
+        checkpoint(number, kind="manual" if number % 2 else "turn", pinned=number == 10, age=(20 - number))
+        for number in range(20, 0, -1)
+    ]
+
+    found = kept(history, limit=13)
+
+    assert {number for number in range(1, 21) if number % 2} <= found
+    assert {20, 18, 2, 10} <= found
+    assert len(found) == 13 + 1
+
+
+def test_what_an_operation_needs_stays_over_the_limit() -> None:
+    history = line(30, apart=MINUTE, kind="auto")
+
+    assert 3 in kept(history, limit=5, needed={history[27].id: "needed"})
+    assert len(kept(history, limit=5)) == 5
+
+
+def test_a_clock_that_went_ahead_and_came_back_costs_nothing() -> None:
+    """K1 and S15: the numbers give the order, and no checkpoint is older than its predecessor."""
+    history = line(30, apart=MINUTE, kind="risky")
+    jumped = [
+        one.replace(manifest=one.manifest.replace(created_at=one.manifest.created_at + jump))
+        for one, jump in zip(history, [3650 * DAY, -3650 * DAY, 0] * 10, strict=True)
+    ]
+
+    assert kept(jumped) == kept(history) == set(range(1, 31))
+
+
+def test_a_wish_spares_only_what_is_permanent_or_needed() -> None:
+    """K1: an explicit number or age asks of every kind alike."""
+    history = [
+        checkpoint(6, kind="manual", age=1 * DAY, good=True),
+        checkpoint(5, kind="guard", age=2 * DAY),
+        checkpoint(4, name="n", age=3 * DAY),
+        checkpoint(3, age=4 * DAY, good=True),
+        checkpoint(2, age=5 * DAY),
+        checkpoint(1, kind="feature", age=6 * DAY),
+    ]
+
+    def stay(keep: int | None, older_than: int | None) -> set[int]:
+        needed = {history[4].id: "needed"}
+        found = asked(history, keep=keep, older_than=older_than, now=NOW, needed=needed)
+        return {int(one.id[5:], 16) for one in found if one.keep}
+
+    assert stay(1, None) == {6, 4, 2, 1}
+    assert stay(None, 2 * DAY) == {6, 5, 4, 2, 1}
+    assert stay(1, 3 * DAY) == {6, 5, 4, 2, 1}
+
+
+@pytest.mark.parametrize(
+    "text", ["x", "-1", "0", "", " ", "7x", "1e3", "nan", "inf", "0d", "0.0h", "9" * 400, "\u0667", "7 7", "+7"]
+)
+def test_what_is_no_age_is_a_slip_of_the_caller(text: str) -> None:
+    """K2."""
+    with pytest.raises(Usage):
+        age_of(text)
+
+
+def test_a_plain_number_means_days() -> None:
+    assert age_of("7") == age_of("7d") == age_of(" 168h ") == 7 * DAY
+    assert age_of("0.5") == age_of("12h") == 12 * HOUR
+
+
+KIND = st.sampled_from(["turn", "tool", "auto", "risky", "guard", "manual", "feature", "session-start"])
+ONE = st.fixed_dictionaries(
+    {
+        "kind": KIND,
+        "step": st.sampled_from([0, MINUTE, 20 * MINUTE, 3 * HOUR, 2 * DAY, -5 * DAY, 9 * DAY]),
+        "session": st.sampled_from([None, "a", "b"]),
+        "pinned": st.booleans().map(bool) | st.just(value=False),
+        "good": st.sampled_from([None, None, True, False]),
+        "partial": st.sampled_from([False, False, False, True]),
+        "name": st.sampled_from([None, None, None, None, "n"]),
+    }
+)
+SMALL = {"turn": Rungs(last=3, hourly=5, daily=6), "tool": Rungs(last=1, daily=3), "manual": Rungs(last=4)}
+
+
+def history(drawn: list[dict[str, Any]]) -> list[Checkpoint]:
+    age = 0
+    made = []
+    for place, facts in enumerate(drawn):
+        age += facts["step"]
+        given = {key: value for key, value in facts.items() if key != "step"}
+        made.append(checkpoint(len(drawn) - place, age=age, **given))
+    return made
+
+
+def oracle(checkpoints: list[Checkpoint], *, limit: int) -> set[str]:  # noqa: C901 - one rule after another
+    """Say rule K1 as slowly as it can be said."""
+    always = set()
+    for one in checkpoints:
+        if one.pinned or one.name is not None or one.kind == "feature":
+            always.add(one.id)
+    permanent = set(always)
+    for session in {one.session for one in checkpoints}:
+        for one in checkpoints:
+            if one.session == session and one.good:
+                always.add(one.id)
+                break
+    whole = [one for one in checkpoints if not one.partial and one.kind != "guard"]
+    if checkpoints:
+        always.add((whole or checkpoints)[0].id)
+
+    def age(one: Checkpoint) -> int:
+        made = [
+            other.manifest.created_at
+            for other in checkpoints
+            if other.sequence <= one.sequence and other.manifest.created_at <= NOW
+        ]
+        return 0 if one.manifest.created_at > NOW else NOW - max(made)
+
+    def stays(one: Checkpoint) -> bool:
+        if one.id in always:
+            return True
+        line = [other for other in checkpoints if other.kind == one.kind]
+        place = line.index(one)
+        rungs = SMALL.get(one.kind) or {
+            "auto": Rungs(last=10, hourly=24, daily=14),
+            "risky": Rungs(last=20),
+            "guard": Rungs(last=0),
+            "session-start": Rungs(last=3),
+        }.get(one.kind, Rungs(last=0))
+        if place < rungs.last:
+            return True
+        if one.kind in {"risky", "guard"} and age(one) <= (DAY if one.kind == "risky" else 7 * DAY):
+            return True
+        behind = line[rungs.last :]
+        for amount, unit in ((rungs.hourly, HOUR), (rungs.daily, DAY)):
+            when = one.manifest.created_at // unit
+            same = [
+                other
+                for other in behind
+                if other.manifest.created_at // unit == when and age(other) <= amount * unit
+            ]
+            if amount and age(one) <= amount * unit and same[0] is one:
+                return True
+        return False
+
+    found = {one.id for one in checkpoints if stays(one)}
+    lasting = {one.session for one in checkpoints if one.id in found and one.kind != "session-start"} - {None}
+    by_session = {
+        one.id
+        for one in checkpoints
+        if one.kind == "session-start" and one.session in lasting and one.id not in found
+    }
+    found |= by_session
+    loose = [one for one in checkpoints if one.id in found and one.id not in always]
+    order = []
+    for by_hand in (False, True):
+        rest = [one for one in loose if (one.kind == "manual") is by_hand]
+        ranked = [(min(place, len(rest) - 1 - place), place, one.id) for place, one in enumerate(rest)]
+        order += [id for _, _, id in sorted(ranked, key=lambda row: (row[0], row[1]), reverse=True)]
+    excess = max(0, len(found - permanent) - limit)
+    found -= set(order[:excess])
+    if excess and order[:excess]:
+        left = {one.session for one in checkpoints if one.id in found and one.kind != "session-start"}
+        found -= {one.id for one in checkpoints if one.id in by_session - always and one.session not in left}
+    return found
+
+
+@settings(max_examples=400, deadline=None)
+@given(st.lists(ONE, max_size=60), st.sampled_from([0, 3, 8, 500]))
+def test_the_policy_decides_as_the_rule_says(drawn: list[dict[str, Any]], limit: int) -> None:
+    """K1: against the oracle."""
+    made = history(drawn)
+    conditions = Conditions(now=NOW, limit=limit, retention=SMALL)
+
+    decisions = decide(made, conditions)
+
+    assert {one.id for one in decisions if one.keep} == oracle(made, limit=limit)
+
+
+@settings(max_examples=200, deadline=None)
+@given(st.lists(ONE, max_size=60), st.sampled_from([0, 3, 8, 500]))
+def test_pruning_again_at_once_removes_nothing_more(drawn: list[dict[str, Any]], limit: int) -> None:
+    conditions = Conditions(now=NOW, limit=limit, retention=SMALL)
+    made = history(drawn)
+    stay = {one.id for one in decide(made, conditions) if one.keep}
+
+    again = decide([one for one in made if one.id in stay], conditions)
+
+    assert [one.reason for one in again if not one.keep] == []
