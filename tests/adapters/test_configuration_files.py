@@ -8,6 +8,7 @@ import pytest
 
 from lastgood.adapters.configuration import read_configuration, user_file
 from lastgood.errors import Invalid
+from lastgood.model.settings import Rungs
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -48,15 +49,49 @@ def test_a_section_of_pyproject_counts_where_there_is_no_own_file(project: Path,
     assert found.settings.capture.exclude == ("own",)
 
 
-def test_a_pyproject_of_others_is_not_even_parsed(project: Path, home: Path) -> None:
-    (project / "pyproject.toml").write_text("this = is [ not TOML", encoding="utf-8")
+@pytest.mark.parametrize("text", ["this = is [ not TOML", "dependencies = ['lastgood'\n[ broken"])
+def test_a_broken_pyproject_without_a_table_of_ours_is_passed_over(
+    project: Path, home: Path, text: str
+) -> None:
+    (project / "pyproject.toml").write_text(text, encoding="utf-8")
     assert read_configuration(str(project), environment=environment(home)).added_by_project == ()
+
+
+@pytest.mark.parametrize("header", ["[tool.lastgood.capture]", '[ tool . "lastgood" . capture ]'])
+def test_a_wrong_key_in_pyproject_is_named_with_its_line(project: Path, home: Path, header: str) -> None:
+    (project / "pyproject.toml").write_text(f"[project]\nname = 'x'\n\n{header}\nexlude = []\n")
+    with pytest.raises(Invalid, match=r"pyproject\.toml:5: there is no setting 'capture\.exlude'") as caught:
+        read_configuration(str(project), environment=environment(home))
+    assert caught.value.details["scope"] == "project"
+
+
+def test_a_broken_pyproject_with_a_table_of_ours_is_an_error(project: Path, home: Path) -> None:
+    (project / "pyproject.toml").write_text("[tool.lastgood.capture]\nexclude = [\n")
+    with pytest.raises(Invalid, match=r"pyproject\.toml is not TOML"):
+        read_configuration(str(project), environment=environment(home))
+
+
+def test_a_file_nested_without_end_is_no_toml(project: Path, home: Path) -> None:
+    (project / ".lastgood.toml").write_text("a = " + "[" * 100_000)
+    with pytest.raises(Invalid, match="is not TOML"):
+        read_configuration(str(project), environment=environment(home))
+
+
+def test_without_a_workspace_the_users_own_settings_count(project: Path, home: Path) -> None:
+    (home / "lastgood" / "config.toml").write_text('durability = "fast"\n', encoding="utf-8")
+    assert read_configuration(None, environment=environment(home)).settings.durability == "fast"
+
+
+def test_what_stays_of_a_kind_can_be_given_as_a_variable(project: Path, home: Path) -> None:
+    given = environment(home, LASTGOOD_RETENTION_SESSION_START="last=5,daily=7")
+    found = read_configuration(str(project), environment=given).settings.retention
+    assert found == {"session-start": Rungs(last=5, daily=7)}
 
 
 def test_a_repository_cannot_weaken_durability(project: Path, home: Path) -> None:
     """Rule K7."""
     (project / ".lastgood.toml").write_text('durability = "fast"\n', encoding="utf-8")
-    with pytest.raises(Invalid, match=r"\.lastgood\.toml: 'durability' is not for a repository"):
+    with pytest.raises(Invalid, match=r"\.lastgood\.toml:1: 'durability' is not for a repository"):
         read_configuration(str(project), environment=environment(home))
 
 

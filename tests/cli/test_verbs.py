@@ -294,7 +294,7 @@ def test_config_shows_values_sources_and_built_in_excludes(kept: Command) -> Non
 def test_a_wrong_setting_is_told_with_file_key_and_nearest_key(kept: Command) -> None:
     (kept.project / ".lastgood.toml").write_text("[capture]\nexlude = []\n", encoding="utf-8")
     error = kept("save", expect=12).err
-    assert ".lastgood.toml: there is no setting 'capture.exlude'" in error
+    assert ".lastgood.toml:2: there is no setting 'capture.exlude'" in error
     assert "did you mean capture.exclude?" in error
 
 

@@ -3,8 +3,9 @@ from __future__ import annotations
 import pytest
 
 from lastgood.errors import Invalid
-from lastgood.model.settings import BUILT_IN_EXCLUDES
+from lastgood.model.settings import BUILT_IN_EXCLUDES, TRIGGERS, Settings
 from lastgood.rules.configuration import KEYS, OPEN_TO_PROJECTS, Layer, configured, flattened
+from lastgood.rules.configuration_lines import line_of
 from lastgood.rules.nearest import nearest
 from lastgood.rules.quantity import parse_duration, parse_size
 
@@ -95,9 +96,16 @@ def test_a_built_in_exclude_can_be_switched_off_by_the_user() -> None:
 
 def test_state_files_are_captured_although_ignored() -> None:
     """Rule P2."""
-    assert configured([project(capture__state_files=["progress.md"])]).settings.capture.include == (
-        "progress.md",
-    )
+    capture = configured([user(capture__state_files=["progress.md"])]).settings.capture
+    assert capture.state_files == ("progress.md",)
+    assert capture.include == ("/progress.md",)  # the one at the top, not one in every folder
+
+
+def test_the_usual_state_files_are_the_default_and_a_repository_can_only_add() -> None:
+    """Rules P2, K7."""
+    assert configured([]).settings == Settings()
+    state = configured([project(capture__state_files=["notes.md"])]).settings.capture.state_files
+    assert state == ("feature_list.json", "progress.md", "notes.md")
 
 
 @pytest.mark.parametrize("key", sorted(set(KEYS) - OPEN_TO_PROJECTS))
@@ -120,6 +128,30 @@ def test_nothing_outside_the_workspace_can_be_included(pattern: str) -> None:
     for layer in (project(capture__include=[pattern]), user(capture__state_files=[pattern])):
         with pytest.raises(Invalid, match="outside the workspace"):
             configured([layer])
+
+
+def test_triggers_of_a_repository_take_none_away() -> None:
+    """Rule K7: naming one would otherwise switch off all the others."""
+    found = configured([project(auto__on=["turn"])])
+    assert found.settings.auto.on == TRIGGERS
+    assert next(one.sources for one in found.origins if one.key == "auto.on") == ("default", "project.toml")
+
+
+@pytest.mark.parametrize("key", ["auto__on", "capture__state_files"])
+def test_a_list_that_the_user_emptied_stays_empty(key: str) -> None:
+    """Rule K7: a setting that is off stays off."""
+    added = {"auto__on": ["turn"], "capture__state_files": ["x"]}[key]
+    found = configured([user(**{key: []}), project(**{key: added})])
+    assert next(one.value for one in found.origins if one.key == key.replace("__", ".")) == ()
+    assert found.added_by_project == ()
+
+
+@pytest.mark.parametrize("pattern", ["*", "/", "**", "/*", "**/*", "?*", "*/"])
+def test_a_repository_cannot_exclude_everything(pattern: str) -> None:
+    """Rule K7: it cannot disable capture."""
+    with pytest.raises(Invalid, match="cannot switch capture off"):
+        configured([project(capture__exclude=["*.bin", pattern])])
+    assert configured([user(capture__exclude=[pattern])]).settings.capture.exclude == (pattern,)
 
 
 def test_what_a_repository_adds_is_told_apart() -> None:
@@ -161,6 +193,18 @@ def test_an_unknown_section_is_an_error() -> None:
         ("retention.max_checkpoints", "500"),
         ("retention.turn", {"weekly": 1}),
         ("retention.turn", {"last": -1}),
+        ("retention.turn", {}),
+        ("retention.turn", {"last": 0, "daily": 0}),
+        ("retention.turn", {"last": True}),
+        ("retention.turn", {"last": 1.5}),
+        ("retention.turn", {"last": 10**20}),
+        ("retention.turn", 100),
+        ("retention.max_checkpoints", 10**20),
+        ("retention.max_store_size", "9" * 5000),
+        ("auto.interval", "9" * 400 + "h"),
+        ("auto.interval", "1000000d"),
+        ("capture.exclude", ["a\nb"]),
+        ("capture.global_excludes", "\0"),
         ("session.expires_after", 24),
     ],
 )
@@ -168,6 +212,54 @@ def test_a_wrong_type_names_the_key_and_the_right_form(key: str, wrong: object) 
     with pytest.raises(Invalid, match=key) as caught:
         configured([Layer(scope="user", source="f", values={key: wrong})])
     assert caught.value.hint.startswith(f"{key} is ")
+
+
+@pytest.mark.parametrize(
+    ("text", "rungs"),
+    [
+        ("last=100,hourly=24, daily=14", {"last": 100, "hourly": 24, "daily": 14}),
+        ("daily = 3", {"daily": 3}),
+        ("7", {"last": 7}),
+    ],
+)
+def test_rungs_can_be_given_as_a_variable(text: str, rungs: dict[str, int]) -> None:
+    values = {"retention.turn": text}
+    assert (
+        value_of("retention.turn", Layer(scope="environment", source="e", values=values, texts=True)) == rungs
+    )
+
+
+@pytest.mark.parametrize("text", ["", "many", "last=x", "last=-1", "last=1,last=2", "weekly=1", "=1", "0"])
+def test_a_variable_that_holds_no_rungs_is_refused(text: str) -> None:
+    """Rule K2: a slip never changes what is kept."""
+    values = {"retention.turn": text}
+    with pytest.raises(Invalid, match=r"retention\.turn"):
+        configured([Layer(scope="environment", source="e", values=values, texts=True)])
+
+
+@pytest.mark.parametrize(
+    ("content", "key", "line"),
+    [
+        ('a = 1\n[capture]\n# exclude = 0\nexclude = ["x"]\n', "capture.exclude", 4),
+        ('capture.exclude = ["x"]\n', "capture.exclude", 1),
+        ('capture = { exclude = ["x"] }\n', "capture.exclude", 1),
+        ("[ retention . turn ]\nlast = 1\n", "retention.turn", 1),
+        ('["capture"]\n"exclude" = 1\n', "capture.exclude", 2),
+        ("[capture]\n[auto]\n", "auto", 2),
+        ("[capture]\nexclude = 1\nexclude = 2\n", "capture.exclude", None),
+        ("[capture]\nother = 1\n", "capture.exclude", None),
+    ],
+)
+def test_the_line_of_a_key_is_found_where_there_is_no_doubt(content: str, key: str, line: int | None) -> None:
+    assert line_of(content, key) == line
+
+
+def test_the_error_names_file_and_line() -> None:
+    content = "[capture]\nexclude = []\nexlude = []\n"
+    layer = Layer(scope="user", source="f.toml", values={"capture.exlude": []}, content=content)
+    with pytest.raises(Invalid, match=r"^f\.toml:3: there is no setting 'capture\.exlude'") as caught:
+        configured([layer])
+    assert caught.value.details == {"source": "f.toml", "key": "capture.exlude", "line": 3, "scope": "user"}
 
 
 def test_every_key_of_the_published_sample_is_accepted() -> None:

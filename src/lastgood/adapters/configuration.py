@@ -13,6 +13,7 @@ from lastgood.rules.configuration import KEYS, Configuration, Layer, configured,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal
 
 PROJECT_FILE = ".lastgood.toml"
 _LIMIT = 1 << 20
@@ -20,24 +21,22 @@ _SECTIONS = ("CAPTURE", "AUTO", "RETENTION", "SESSION")
 _RESERVED = frozenset({"LASTGOOD_SESSION", "LASTGOOD_SESSION_ID"})
 
 
-def read_configuration(workspace: str, *, environment: Mapping[str, str]) -> Configuration:
+def read_configuration(workspace: str | None, *, environment: Mapping[str, str]) -> Configuration:
     """Return the settings that count for a workspace, and where each comes from.
 
-    Raises `Invalid` for a file that is no TOML, an unknown key (with the nearest one), a wrong type,
-    and what a project's file may not say (rule K7).
+    Without a workspace they are the user's alone. Raises `Invalid` for a file that is no TOML, an
+    unknown key (with the nearest one), a wrong type, and what a project's file may not say (rule
+    K7); ``details["scope"]`` tells whose file it is.
     """
-    layers = []
+    layers: list[Layer | None] = []
     home = user_file(environment)
-    table = None if home is None else _table(home)
-    if table is not None:
-        layers.append(_layer("user", home or "", table))
-    project = _project(workspace)
-    if project is not None:
-        layers.append(project)
-    variables = _variables(environment)
-    if variables is not None:
-        layers.append(variables)
-    return configured(layers)
+    content = None if home is None else _content(home, scope="user")
+    if home is not None and content is not None:
+        layers.append(layer_of("user", home, content))
+    if workspace is not None:
+        layers.append(_project(workspace))
+    layers.append(_variables(environment))
+    return configured(layer for layer in layers if layer is not None)
 
 
 def user_file(environment: Mapping[str, str]) -> str | None:
@@ -54,44 +53,52 @@ def user_file(environment: Mapping[str, str]) -> str | None:
 
 def _project(workspace: str) -> Layer | None:
     own = f"{workspace}/{PROJECT_FILE}"
-    table = _table(own)
-    if table is not None:
-        return _layer("project", own, table)
+    content = _content(own, scope="project")
+    if content is not None:
+        return layer_of("project", own, content)
     shared = f"{workspace}/pyproject.toml"
-    content = _content(shared, strict=False)
-    # Most files of that name say nothing to us: only one that does pays for the TOML reader.
-    if content is None or b"tool.lastgood" not in content:
+    content = _content(shared, scope=None)
+    # Most files of that name say nothing to us: only one that may pays for the TOML reader.
+    if content is None or b"lastgood" not in content:
         return None
-    tools = _parsed(content, shared).get("tool")
-    section = tools.get("lastgood") if isinstance(tools, dict) else None
-    return _layer("project", shared, section) if isinstance(section, dict) else None
+    try:
+        return layer_of("project", shared, content, below="tool.lastgood.")
+    except Invalid:
+        if b"tool.lastgood" not in content.translate(None, b" \t'\""):
+            return None  # broken, and it names us among its dependencies only
+        raise
 
 
-def _layer(scope: str, path: str, table: Mapping[str, object]) -> Layer:
-    source = printable(path)
-    return Layer(
-        scope="project" if scope == "project" else "user",
-        source=source,
-        values=flattened(table, source=source),
-    )
+def layer_of(
+    scope: Literal["user", "project"], path: str, content: bytes, *, below: str = ""
+) -> Layer | None:
+    """Return what a file says, or the table of it that is ours; None if there is no such table."""
+    table: object = _parsed(content, path, scope=scope)
+    for name in below.split(".")[:-1]:
+        table = table.get(name) if isinstance(table, dict) else None
+    if not isinstance(table, dict):
+        return None
+    source, text = printable(path), content.decode()
+    values = flattened(table, source=source, scope=scope, content=text, below=below)
+    return Layer(scope=scope, source=source, values=values, content=text, below=below)
 
 
-def _table(path: str) -> dict[str, object] | None:
-    content = _content(path, strict=True)
-    return None if content is None else _parsed(content, path)
+def _content(path: str, *, scope: str | None) -> bytes | None:
+    """Return a file's bytes, None if there is none; a pipe or device in its place is never waited for.
 
-
-def _content(path: str, *, strict: bool) -> bytes | None:
-    """Return a file's bytes, None if there is none; a pipe or device in its place is never waited for."""
+    Without a scope it is a file that others keep too: whatever is wrong with it, it is passed over.
+    """
     try:
         descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
-        if not strict:
+        if scope is None:
             return None
         raise Invalid(
-            f"{printable(path)} cannot be read: {error.strerror}", hint="mend or remove it"
+            f"{printable(path)} cannot be read: {error.strerror}",
+            hint="mend or remove it",
+            details={"source": printable(path), "scope": scope},
         ) from error
     try:
         found = os.fstat(descriptor)
@@ -99,20 +106,26 @@ def _content(path: str, *, strict: bool) -> bytes | None:
             return os.read(descriptor, _LIMIT)
     finally:
         os.close(descriptor)
-    if strict:
+    if scope is not None:
         raise Invalid(
-            f"{printable(path)} is no file that settings could be in", hint="it has to be a file below 1 MiB"
+            f"{printable(path)} is no file that settings could be in",
+            hint="it has to be a file below 1 MiB",
+            details={"source": printable(path), "scope": scope},
         )
     return None
 
 
-def _parsed(content: bytes, path: str) -> dict[str, object]:
+def _parsed(content: bytes, path: str, *, scope: str) -> dict[str, object]:
     import tomllib  # lazily: 13 ms, paid only where there is something to read
 
     try:
         return tomllib.loads(content.decode("utf-8"))
-    except ValueError as error:  # both what is no TOML and what is no UTF-8
-        raise Invalid(f"{printable(path)} is not TOML: {error}", hint="mend the line it names") from error
+    except (ValueError, RecursionError) as error:  # what is no TOML, no UTF-8, or nested without end
+        raise Invalid(
+            f"{printable(path)} is not TOML: {printable(str(error))}",
+            hint="mend the line it names",
+            details={"source": printable(path), "scope": scope},
+        ) from error
 
 
 def _variables(environment: Mapping[str, str]) -> Layer | None:

@@ -12,7 +12,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.settings import Settings
     from lastgood.workspace import Workspace
+
+_WAYS_BACK = frozenset(
+    {"list", "show", "diff", "status", "restore", "rewind", "undo", "redo", "recover", "verify", "report"}
+)
 
 
 def open_anywhere(call: Call) -> Workspace:
@@ -25,7 +30,24 @@ def open_anywhere(call: Call) -> Workspace:
 
 
 def open_for(call: Call, *, repair: bool = False) -> Workspace:
-    """Return the workspace of a call; ``repair`` mends first what keeps the store from being opened."""
+    """Return the workspace of a call; ``repair`` mends first what keeps the store from being opened.
+
+    A project's file with a fault in it stops what would save by its rules, never the way back: an
+    agent may have broken that very file.
+    """
+    try:
+        return _open(call, settings=None, repair=repair)
+    except Invalid as error:
+        if error.details.get("scope") != "project" or call.verb.name not in _WAYS_BACK:
+            raise
+        from lastgood.workspace.configuration import configuration
+
+        own = configuration(None, environment=os.environ).settings
+        os.write(2, f"lastgood: {error.message}\n  going on without that file\n".encode("utf-8", "replace"))
+        return _open(call, settings=own, repair=repair)
+
+
+def _open(call: Call, *, settings: Settings | None, repair: bool) -> Workspace:
     from lastgood.workspace import open_workspace
 
     return open_workspace(
@@ -33,6 +55,7 @@ def open_for(call: Call, *, repair: bool = False) -> Workspace:
         store=call.text("store"),
         allow_root=call.has("allow-root"),
         environment=os.environ,
+        settings=settings,
         repair=repair,
     )
 

@@ -32,6 +32,9 @@ TRIGGERS: tuple[str, ...] = (
     "error",
 )
 
+# Rule P2: the files in which agents commonly keep how far they are.
+STATE_FILES: tuple[str, ...] = ("feature_list.json", "progress.md")
+
 # Rule S6: few, printed by `lastgood config`, and any but ``.git`` can be switched off.
 BUILT_IN_EXCLUDES: tuple[str, ...] = (
     "node_modules",
@@ -50,16 +53,16 @@ class CaptureSettings(Value):
     """What a save takes in.
 
     ``built_in`` are those of `BUILT_IN_EXCLUDES` that are switched on. ``exclude`` and ``include``
-    are gitignore patterns relative to the workspace; ``state_files``, which are among ``include``,
-    come back with the progress (rule P2). ``global_excludes`` is a file of such
-    patterns, read only where configured. ``max_file_size`` is in bytes.
+    are gitignore patterns relative to the workspace; ``state_files``, which are among ``include``
+    (from the workspace's top), come back with the progress (rule P2). ``global_excludes`` is a file
+    of such patterns, read only where configured. ``max_file_size`` is in bytes.
     """
 
     built_in: tuple[str, ...] = BUILT_IN_EXCLUDES
     exclude: tuple[str, ...] = ()
-    include: tuple[str, ...] = ()
+    include: tuple[str, ...] = tuple(f"/{name}" for name in STATE_FILES)
     global_excludes: str | None = None
-    state_files: tuple[str, ...] = ()
+    state_files: tuple[str, ...] = STATE_FILES
     max_file_size: int = 32 * MEBIBYTE
 
 

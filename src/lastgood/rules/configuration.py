@@ -6,6 +6,7 @@ from lastgood.errors import Invalid
 from lastgood.model.checkpoint import KINDS
 from lastgood.model.settings import (
     BUILT_IN_EXCLUDES,
+    STATE_FILES,
     TRIGGERS,
     AutoSettings,
     CaptureSettings,
@@ -14,8 +15,8 @@ from lastgood.model.settings import (
     Settings,
 )
 from lastgood.names import printable
+from lastgood.rules.configuration_forms import RUNGS, from_text, typed, wanted
 from lastgood.rules.nearest import nearest
-from lastgood.rules.quantity import parse_duration, parse_size
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -24,39 +25,75 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.model.settings import Durability
+    from lastgood.rules.configuration_forms import Form
 
-    Form = Literal["texts", "text", "size", "duration", "count", "flag", "choice", "choices", "rungs"]
-    Scope = Literal["user", "project", "environment"]
-
-RUNGS = ("last", "hourly", "daily")
+    Scope = Literal["user", "project", "environment", "flags"]
 
 # Rule K7: all that the file of a repository may say. Everything else is for the user to decide.
 OPEN_TO_PROJECTS = frozenset({"capture.exclude", "capture.include", "capture.state_files", "auto.on"})
+_SHOWN = 80
 
 
 class Key(Value):
-    """One setting: its form, its default as shown, and what it may be where that is limited."""
+    """One setting: its form, its default as shown, what it may be where that is limited, what it does."""
 
     form: Form
     default: object
+    says: str
     choices: tuple[str, ...] = ()
 
 
 KEYS: dict[str, Key] = {
-    "capture.exclude": Key(form="texts", default=()),
-    "capture.include": Key(form="texts", default=()),
-    "capture.state_files": Key(form="texts", default=()),
-    "capture.max_file_size": Key(form="size", default=CaptureSettings().max_file_size),
-    "capture.built_in_off": Key(form="choices", default=(), choices=BUILT_IN_EXCLUDES),
-    "capture.global_excludes": Key(form="text", default=None),
-    "durability": Key(form="choice", default="full", choices=("full", "fast")),
-    "auto.enabled": Key(form="flag", default=True),
-    "auto.interval": Key(form="duration", default=900.0),
-    "auto.on": Key(form="choices", default=TRIGGERS, choices=TRIGGERS),
-    "retention.max_checkpoints": Key(form="count", default=LimitSettings().max_checkpoints),
-    "retention.max_store_size": Key(form="size", default=LimitSettings().max_store_size),
-    "session.expires_after": Key(form="duration", default=86_400.0),
-    **{f"retention.{kind}": Key(form="rungs", default=None) for kind in KINDS},
+    "capture.exclude": Key(
+        form="texts",
+        default=(),
+        says="left out of checkpoints: gitignore patterns, relative to the workspace",
+    ),
+    "capture.include": Key(
+        form="texts", default=(), says="captured although ignored, and private: such patterns"
+    ),
+    "capture.state_files": Key(
+        form="texts",
+        default=STATE_FILES,
+        says="captured although ignored, and brought back with the progress",
+    ),
+    "capture.max_file_size": Key(
+        form="size", default=CaptureSettings().max_file_size, says="a larger file is a gap"
+    ),
+    "capture.built_in_off": Key(
+        form="choices", default=(), choices=BUILT_IN_EXCLUDES, says="built-in excludes that do not count"
+    ),
+    "capture.global_excludes": Key(
+        form="text", default=None, says="a file of gitignore patterns for all workspaces, such as git's own"
+    ),
+    "durability": Key(
+        form="choice",
+        default="full",
+        choices=("full", "fast"),
+        says="whether a checkpoint survives a power cut as soon as the save returns",
+    ),
+    "auto.enabled": Key(form="flag", default=True, says="whether any checkpoint is made by itself"),
+    "auto.interval": Key(
+        form="duration", default=900.0, says="how often, while a session, a watch or a run is on"
+    ),
+    "auto.on": Key(form="choices", default=TRIGGERS, choices=TRIGGERS, says="the moments that make one"),
+    "retention.max_checkpoints": Key(
+        form="count", default=LimitSettings().max_checkpoints, says="how many a workspace keeps"
+    ),
+    "retention.max_store_size": Key(
+        form="size", default=LimitSettings().max_store_size, says="how large the store may grow"
+    ),
+    "session.expires_after": Key(
+        form="duration", default=86_400.0, says="when a silent session whose owner nobody can see is over"
+    ),
+    **{
+        f"retention.{kind}": Key(
+            form="rungs",
+            default=None,
+            says=f"how many of kind `{kind}` stay: the newest, one an hour, one a day",
+        )
+        for kind in KINDS
+    },
 }
 
 
@@ -64,12 +101,15 @@ class Layer(Value):
     """The settings of one source, by full key (``capture.exclude``), as written there.
 
     ``texts`` tells that values are texts only (environment variables), to be read by their form.
+    ``content`` is the file's text and ``below`` the table in it that is ours, by which errors name lines.
     """
 
     scope: Scope
     source: str
     values: Mapping[str, object]
     texts: bool = False
+    content: str = ""
+    below: str = ""
 
 
 class Setting(Value):
@@ -88,15 +128,18 @@ class Configuration(Value):
     added_by_project: tuple[str, ...] = ()
 
 
-def flattened(table: Mapping[str, object], *, source: str) -> dict[str, object]:
+def flattened(
+    table: Mapping[str, object], *, source: str, scope: Scope = "user", content: str = "", below: str = ""
+) -> dict[str, object]:
     """Return a parsed file's values by full key; `Invalid` names the file, the key and the nearest one."""
     values: dict[str, object] = {}
     for name, value in table.items():
         if isinstance(value, dict) and name not in KEYS:
             if not any(key.startswith(f"{name}.") for key in KEYS):
-                raise _unknown(name, source=source)
-            for below, item in value.items():
-                values[f"{name}.{below}"] = item
+                layer = Layer(scope=scope, source=source, values={}, content=content, below=below)
+                raise _unknown(name, layer)
+            for below_it, item in value.items():
+                values[f"{name}.{below_it}"] = item
         else:
             values[name] = value
     return values
@@ -105,8 +148,10 @@ def flattened(table: Mapping[str, object], *, source: str) -> dict[str, object]:
 def configured(layers: Iterable[Layer]) -> Configuration:
     """Add layers up, the later ones over the earlier, and return what counts.
 
-    Lists extend; the default of a list stands only where no layer names it. Raises `Invalid` for
-    unknown keys, wrong types, and what a project's file may not say.
+    Lists extend. The default of a list stands only where no layer of the user's names it; what a
+    project's file says is added to it. An empty list of the user's stays empty whatever a project's
+    file adds (rule K7). Raises `Invalid` for unknown keys, wrong types, and what a project's file
+    may not say.
     """
     found: dict[str, Setting] = {}
     added: list[str] = []
@@ -114,22 +159,26 @@ def configured(layers: Iterable[Layer]) -> Configuration:
         for key, raw in layer.values.items():
             value = _checked(key, raw, layer)
             before = found.get(key)
+            if layer.scope == "project":
+                before = before or _default(key)
+                if KEYS[key].default and before.value == ():
+                    continue
+                added += [f"{key}: {item}" for item in cast("tuple[str, ...]", value)]
             if before is not None and isinstance(value, tuple):
                 earlier = cast("tuple[str, ...]", before.value)
                 found[key] = Setting(
                     key=key,
                     value=tuple(dict.fromkeys((*earlier, *value))),
-                    sources=(*before.sources, layer.source),
+                    sources=(*(before.sources if earlier else ()), layer.source),
                 )
             else:
                 found[key] = Setting(key=key, value=value, sources=(layer.source,))
-            if layer.scope == "project" and isinstance(value, tuple):
-                added += [f"{key}: {item}" for item in value]
-    origins = tuple(
-        found.get(key) or Setting(key=key, value=known.default, sources=("default",))
-        for key, known in KEYS.items()
-    )
+    origins = tuple(found.get(key) or _default(key) for key in KEYS)
     return Configuration(settings=_settings(origins), origins=origins, added_by_project=tuple(added))
+
+
+def _default(key: str) -> Setting:
+    return Setting(key=key, value=KEYS[key].default, sources=("default",))
 
 
 def _settings(origins: Sequence[Setting]) -> Settings:
@@ -141,7 +190,7 @@ def _settings(origins: Sequence[Setting]) -> Settings:
             built_in=tuple(one for one in BUILT_IN_EXCLUDES if one not in off),
             exclude=cast("tuple[str, ...]", value["capture.exclude"]),
             # Rule P2: named state files are captured even if ignored.
-            include=(*cast("tuple[str, ...]", value["capture.include"]), *state),
+            include=(*cast("tuple[str, ...]", value["capture.include"]), *(f"/{name}" for name in state)),
             global_excludes=cast("str | None", value["capture.global_excludes"]),
             state_files=state,
             max_file_size=cast("int", value["capture.max_file_size"]),
@@ -169,114 +218,76 @@ def _checked(key: str, raw: object, layer: Layer) -> object:
     known = KEYS.get(key)
     if layer.scope == "project" and key not in OPEN_TO_PROJECTS:
         if known is None and not key.startswith("store"):
-            raise _unknown(key, source=layer.source)
-        raise Invalid(
-            f"{layer.source}: '{printable(key)}' is not for a repository to decide (rule K7)",
+            raise _unknown(key, layer)
+        raise _refused(
+            layer,
+            key,
+            f"'{printable(key)}' is not for a repository to decide (rule K7)",
             hint="a repository may set "
             + ", ".join(sorted(OPEN_TO_PROJECTS))
             + "; put the rest into your own file",
         )
     if known is None:
-        raise _unknown(key, source=layer.source)
-    value = _typed(known, _from_text(raw, known) if layer.texts else raw)
+        raise _unknown(key, layer)
+    value = typed(known.form, from_text(raw, known.form) if layer.texts else raw, choices=known.choices)
     if value is None:
-        raise Invalid(
-            f"{layer.source}: {key} cannot be {printable(repr(raw))}", hint=f"{key} is {_wanted(known)}"
-        )
+        shown = printable(repr(raw))
+        shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "…"
+        hint = f"{key} is {wanted(known.form, known.choices)}"
+        raise _refused(layer, key, f"{key} cannot be {shown}", hint=hint)
     if key in {"capture.include", "capture.state_files"}:
-        _stay_inside(cast("tuple[str, ...]", value), key=key, source=layer.source)
+        _stay_inside(cast("tuple[str, ...]", value), key=key, layer=layer)
+    if key == "capture.exclude" and layer.scope == "project":
+        _leave_something(cast("tuple[str, ...]", value), key=key, layer=layer)
     return value
 
 
-def _stay_inside(patterns: Sequence[str], *, key: str, source: str) -> None:
+def _stay_inside(patterns: Sequence[str], *, key: str, layer: Layer) -> None:
     for pattern in patterns:
         if pattern.startswith(("/", "~", "!")) or ".." in pattern.split("/"):
-            raise Invalid(
-                f"{source}: {key} cannot have '{printable(pattern)}': that is outside the workspace",
+            raise _refused(
+                layer,
+                key,
+                f"{key} cannot have '{printable(pattern)}': that is outside the workspace",
                 hint="write it relative to the workspace, without a leading '/', '~' or '!' and without '..'",
             )
 
 
-def _from_text(raw: object, known: Key) -> object:
-    text = str(raw)
-    if known.form in {"texts", "choices"}:
-        return [item.strip() for item in text.split(",") if item.strip()]
-    if known.form == "count":
-        return int(text) if text.isascii() and text.isdigit() else text
-    if known.form == "flag":
-        return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}.get(
-            text.lower(), text
-        )
-    return text
+def _leave_something(patterns: Sequence[str], *, key: str, layer: Layer) -> None:
+    for pattern in patterns:
+        if not pattern.strip("*/? "):
+            raise _refused(
+                layer,
+                key,
+                f"{key} cannot have '{printable(pattern)}': a repository cannot switch capture off (rule K7)",
+                hint="name what is to be left out; to keep nothing at all, do not run lastgood there",
+            )
 
 
-def _typed(known: Key, raw: object) -> object | None:
-    """Return a value in its own type, None if it is of a wrong one."""
-    form = known.form
-    if form in {"texts", "choices"}:
-        return _texts(raw, known.choices)
-    if form in {"size", "duration"}:
-        return _quantity(raw, form=form)
-    if form == "count":
-        return raw if isinstance(raw, int) and not isinstance(raw, bool) and raw > 0 else None
-    if form == "flag":
-        return raw if isinstance(raw, bool) else None
-    if form == "rungs":
-        return _rungs(raw)
-    allowed = isinstance(raw, str) and raw and (not known.choices or raw in known.choices)
-    return raw if allowed else None
-
-
-def _texts(raw: object, choices: Sequence[str]) -> object | None:
-    if not isinstance(raw, list) or not all(isinstance(item, str) and item for item in raw):
-        return None
-    if choices and not set(raw) <= set(choices):
-        return None
-    return tuple(raw)
-
-
-def _quantity(raw: object, *, form: str) -> object | None:
-    if isinstance(raw, int) and not isinstance(raw, bool) and form == "size":
-        return raw if raw > 0 else None
-    if not isinstance(raw, str):
-        return None
-    try:
-        amount = parse_size(raw) if form == "size" else parse_duration(raw)
-    except Invalid:
-        return None
-    return amount if amount > 0 else None
-
-
-def _rungs(raw: object) -> object | None:
-    if not isinstance(raw, dict) or not set(raw) <= set(RUNGS):
-        return None
-    good = all(isinstance(item, int) and not isinstance(item, bool) and item >= 0 for item in raw.values())
-    return dict(raw) if good else None
-
-
-def _wanted(known: Key) -> str:
-    return {
-        "texts": "a list of texts",
-        "text": "a text",
-        "size": 'a size above 0, for example "32MiB"',
-        "duration": 'a duration above 0, for example "15m"',
-        "count": "a whole number above 0",
-        "flag": "true or false",
-        "choice": "one of: " + ", ".join(known.choices),
-        "choices": "a list of some of: " + ", ".join(known.choices),
-        "rungs": "a table of whole numbers: " + ", ".join(RUNGS),
-    }[known.form]
-
-
-def _unknown(key: str, *, source: str) -> Invalid:
+def _unknown(key: str, layer: Layer) -> Invalid:
     sections = {one.partition(".")[0] for one in KEYS if "." in one}
     section = nearest(key, sorted(sections)) if "." not in key else ()
+    message = f"there is no setting '{printable(key)}'"
     if section:
-        return Invalid(
-            f"{source}: there is no setting '{printable(key)}'", hint=f"did you mean [{section[0]}]?"
-        )
+        return _refused(layer, key, message, hint=f"did you mean [{section[0]}]?")
     close = nearest(key, KEYS) or nearest(key.rpartition(".")[2], [one.rpartition(".")[2] for one in KEYS])
     nearest_key = close[0] if close else ""
     whole = next((one for one in KEYS if one == nearest_key or one.endswith(f".{nearest_key}")), "")
-    hint = f"did you mean {whole}?" if close else "all keys: lastgood config"
-    return Invalid(f"{source}: there is no setting '{printable(key)}'", hint=hint)
+    return _refused(
+        layer, key, message, hint=f"did you mean {whole}?" if close else "all keys: lastgood config"
+    )
+
+
+def _refused(layer: Layer, key: str, message: str, *, hint: str) -> Invalid:
+    """Return the error that names file, line and key; a line only where there is no doubt about it."""
+    from lastgood.rules.configuration_lines import line_of  # lazily: only what is wrong needs it
+
+    line = line_of(layer.content, f"{layer.below}{key}") if layer.content else None
+    place = layer.source if line is None else f"{layer.source}:{line}"
+    details: dict[str, object] = {
+        "source": layer.source,
+        "key": printable(key),
+        "line": line,
+        "scope": layer.scope,
+    }
+    return Invalid(f"{place}: {message}", hint=hint, details=details)

@@ -23,6 +23,8 @@ _SIZE_UNITS = {
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0, "w": 604800.0}
 _DIGITS = frozenset("0123456789")
 _NUMERAL = frozenset("0123456789.")
+# More digits than that are no amount of anything, and longer than Python converts.
+_MOST_DIGITS = 18
 
 
 def parse_size(text: str) -> int:
@@ -64,5 +66,7 @@ def _split(text: str) -> tuple[str, str]:
 def _amount(number: str) -> float | None:
     whole, dot, fraction = number.partition(".")
     if not whole or (dot and not fraction) or "." in fraction or not _DIGITS.issuperset(whole + fraction):
+        return None
+    if len(number) > _MOST_DIGITS:
         return None
     return float(number) if dot else int(whole)

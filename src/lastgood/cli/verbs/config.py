@@ -1,4 +1,4 @@
-"""config: every setting, its value, and where it comes from (rules S6, K7)."""
+"""config: every setting, its value, and where it comes from (rules S6, K7); AIWF's brought over."""
 
 from __future__ import annotations
 
@@ -9,19 +9,75 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.wording import size, span, wrapped
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import folder_value, text_value
+from lastgood.errors import Usage
 from lastgood.names import printable
 from lastgood.rules.configuration import KEYS
-from lastgood.workspace.configuration import configuration, user_configuration_path
+from lastgood.workspace.configuration import configuration, import_configuration, user_configuration_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
     from lastgood.rules.configuration import Configuration, Setting
+    from lastgood.rules.configuration_import import Imported
 
 
 def carry_out(call: Call, console: Console) -> int:
-    """Show the configuration."""
+    """Show the configuration, or import one."""
+    if call.argument(0) == "import":
+        return _import(call, console)
+    if call.argument(1) is not None or call.has("print"):
+        raise Usage("a file and --print belong to `config import`", hint="see: lastgood help config")
+    return _show(call, console)
+
+
+def _import(call: Call, console: Console) -> int:
+    file = call.argument(1)
+    if file is None:
+        raise Usage("`config import` needs FILE", hint="see: lastgood help config")
+    planned = call.has("print")
+    imported = import_configuration(file, environment=os.environ, write=not planned)
+    if console.json:
+        console.document(document("config", _import_record(imported, planned=planned)))
+        return 0
+    if planned:
+        console.line(printable_lines(imported.content).rstrip("\n"))
+    word = "would write" if planned else "wrote"
+    for one in imported.written:
+        console.note(f"{word} {one.key} = {_shown_value(one.value)}  (from {printable(one.source)})")
+    for one in imported.kept:
+        console.note(f"kept your own {one.key}  (not taken: {printable(one.source)})")
+    for key, reason in imported.translation.left:
+        console.warn(f"not taken over: {key}: {reason}")
+    if imported.written and not planned:
+        console.note(f"into {printable(imported.path)}")
+    return 0
+
+
+def printable_lines(text: str) -> str:
+    """Return text of several lines with everything but its line breaks and tabs made visible."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.splitlines())
+
+
+def _shown_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) or "(none)" if isinstance(value, list) else str(value)
+
+
+def _import_record(imported: Imported, *, planned: bool) -> dict[str, object]:
+    return {
+        "file": folder_value(imported.path),
+        "dry_run": planned,
+        "written": [
+            {"key": one.key, "value": one.value, "from": text_value(one.source)} for one in imported.written
+        ],
+        "kept": [{"key": one.key, "from": text_value(one.source)} for one in imported.kept],
+        "left": [{"key": text_value(key), "reason": reason} for key, reason in imported.translation.left],
+    }
+
+
+def _show(call: Call, console: Console) -> int:
     with open_for(call) as workspace:
         path, store = workspace.path, workspace.store
     found = configuration(path, environment=os.environ)

@@ -10,7 +10,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import ago, called, changes, count, size
 from lastgood.names import printable, to_text
-from lastgood.workspace.configuration import configuration
+from lastgood.workspace.configuration import added_by_project
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ def carry_out(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
     with open_for(call) as workspace, Progress(console, "looking"):
         report = workspace.status()
-    added = configuration(report.workspace, environment=os.environ).added_by_project
+    added = added_by_project(report.workspace, environment=os.environ)
     if console.json:
         from lastgood.codec.report.documents import status_document
         from lastgood.codec.report.records import text_value

@@ -1,0 +1,120 @@
+"""Settings of another checkpoint system (AIWF's keys), translated into ours; what has no like is listed."""
+
+from __future__ import annotations
+
+from lastgood.errors import Invalid
+from lastgood.names import printable
+from lastgood.value import Value
+
+_SECTION = "checkpoint"
+_TRIGGERS = {
+    "session_start": "session-start",
+    "task_complete": "task",
+    "sprint_complete": "sprint",
+    "feature_complete": "feature",
+    "before_risky_operation": "risky",
+    "risky_operation": "risky",
+    "interval": "interval",
+    "auto": "interval",
+    "interruption": "interrupt",
+    "graceful_interruption": "interrupt",
+    "on_interruption": "interrupt",
+    "error": "error",
+    "error_recovery": "error",
+}
+_REASONS = {
+    "interval": "counts tasks; here every finished task makes a checkpoint (auto.on has 'task')",
+    "recovery_mode": "recovery is asked for by the verb: lastgood recover --continue, --fresh or --review",
+    "state_file": "the store keeps the progress; a file of the workspace belongs into capture.state_files",
+}
+
+
+class Taken(Value):
+    """One setting that was translated: the foreign key, ours, and the value as TOML has it."""
+
+    source: str
+    key: str
+    value: object
+
+
+class Translation(Value):
+    """What could be translated, and what not: the foreign key with the reason."""
+
+    taken: tuple[Taken, ...]
+    left: tuple[tuple[str, str], ...]
+
+
+class Imported(Value):
+    """What an import brings, or brought: ``kept`` are those that the user's file already decides.
+
+    ``content`` is the whole file as it is to be.
+    """
+
+    path: str
+    translation: Translation
+    written: tuple[Taken, ...]
+    kept: tuple[Taken, ...]
+    content: str
+
+
+def translated(tree: object, *, source: str) -> Translation:
+    """Translate a parsed file; `Invalid` names the file and the key whose value is wrong.
+
+    The keys may stand at the top or below ``checkpoint:``.
+    """
+    if not isinstance(tree, dict):
+        raise Invalid(
+            f"{source} holds no settings", hint="it has to have keys with values, such as checkpoint:"
+        )
+    section = tree.get(_SECTION, {})
+    if section is not None and not isinstance(section, dict):
+        raise _wrong(source, _SECTION, section, "a table of settings")
+    given = {str(key): value for key, value in tree.items() if key != _SECTION}
+    given |= {f"{_SECTION}.{key}": value for key, value in (section or {}).items()}
+    taken: list[Taken] = []
+    left: list[tuple[str, str]] = []
+    for key, value in given.items():
+        name = key.removeprefix(f"{_SECTION}.")
+        if name in {"auto_checkpoint", "enabled"} and (name != "enabled" or key != name):
+            taken.append(Taken(source=key, key="auto.enabled", value=_flag(key, value, source)))
+        elif name == "interval_minutes":
+            taken.append(Taken(source=key, key="auto.interval", value=f"{_number(key, value, source)}m"))
+        elif name == "max_checkpoints":
+            count = _number(key, value, source)
+            taken.append(Taken(source=key, key="retention.max_checkpoints", value=count))
+        elif name == "checkpoint_on":
+            known, unknown = _triggers(key, value, source)
+            taken.append(Taken(source=key, key="auto.on", value=known))
+            left += [(f"{key}: {one}", "there is no such moment here") for one in unknown]
+        else:
+            left.append((printable(key), _REASONS.get(name, "there is no such setting here")))
+    return Translation(taken=tuple(taken), left=tuple(left))
+
+
+def _triggers(key: str, value: object, source: str) -> tuple[list[str], list[str]]:
+    if not isinstance(value, list) or not all(isinstance(item, str) for item in value):
+        raise _wrong(source, key, value, "a list of moments, such as task_complete")
+    moments = [(item, _TRIGGERS.get(item.strip().lower().replace("-", "_"))) for item in value]
+    known = list(dict.fromkeys(moment for _, moment in moments if moment is not None))
+    return known, [printable(item) for item, moment in moments if moment is None]
+
+
+def _flag(key: str, value: object, source: str) -> bool:
+    if not isinstance(value, bool):
+        raise _wrong(source, key, value, "true or false")
+    return value
+
+
+def _number(key: str, value: object, source: str) -> int:
+    if not isinstance(value, int) or isinstance(value, bool) or not 0 < value < 10**9:
+        raise _wrong(source, key, value, "a whole number above 0")
+    return value
+
+
+def _wrong(source: str, key: str, value: object, wanted: str) -> Invalid:
+    shown = printable(repr(value))[:80]
+    return Invalid(
+        f"{source}: {printable(key)} cannot be {shown}",
+        hint=f"it has to be {wanted}",
+        details={"source": source, "key": printable(key)},
+    )

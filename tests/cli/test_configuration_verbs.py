@@ -1,0 +1,167 @@
+"""config: shown, imported; and what a wrong file of a project stops."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command import COMMAND, told
+
+if TYPE_CHECKING:
+    from command import Command
+
+GUIDE = """\
+# how often
+checkpoint:
+  auto_checkpoint: true
+  interval_minutes: 15
+  max_checkpoints: 50
+  checkpoint_on:
+    - task_complete
+    - before_risky_operation
+    - lunch
+  recovery_mode: auto
+"""
+
+
+def own_file() -> Path:
+    return Path(os.environ["HOME"], ".config", "lastgood", "config.toml")
+
+
+@pytest.fixture
+def yaml(lastgood: Command) -> str:
+    path = lastgood.project.parent / "yolo.yaml"
+    path.write_text(GUIDE)
+    return str(path)
+
+
+def test_an_import_writes_what_it_can_and_lists_the_rest(lastgood: Command, yaml: str) -> None:
+    done = lastgood("config", "import", yaml)
+    assert tomllib.loads(own_file().read_text()) == {
+        "auto": {"enabled": True, "interval": "15m", "on": ["task", "risky"]},
+        "retention": {"max_checkpoints": 50},
+    }
+    assert own_file().stat().st_mode & 0o777 == 0o600
+    assert "not taken over: checkpoint.checkpoint_on: lunch" in done.err
+    assert "not taken over: checkpoint.recovery_mode" in done.err
+    settings = {one["key"]: one for one in lastgood("config", "--json").json["settings"]}
+    assert settings["auto.on"]["value"] == ["task", "risky"]
+    assert settings["auto.on"]["from"] == [str(own_file())]
+
+
+def test_an_import_keeps_what_stands_there_with_its_comments(lastgood: Command, yaml: str) -> None:
+    own_file().parent.mkdir(parents=True)
+    kept = '# mine\n[auto]\ninterval = "5m" # often\n\n[capture]\nexclude = ["a"]  # why not\n'
+    own_file().write_text(kept)
+    own_file().chmod(0o640)
+    done = lastgood("config", "import", yaml)
+    written = own_file().read_text()
+    assert [line for line in kept.splitlines() if line not in written] == []
+    assert tomllib.loads(written)["auto"] == {"interval": "5m", "enabled": True, "on": ["task", "risky"]}
+    assert "kept your own auto.interval" in done.err
+    assert own_file().stat().st_mode & 0o777 == 0o640
+
+
+def test_an_import_writes_through_a_link(lastgood: Command, yaml: str, tmp_path: Path) -> None:
+    own_file().parent.mkdir(parents=True)
+    (tmp_path / "dotfile.toml").write_text("# mine\n")
+    own_file().symlink_to(tmp_path / "dotfile.toml")
+    lastgood("config", "import", yaml)
+    assert own_file().is_symlink()
+    assert "15m" in (tmp_path / "dotfile.toml").read_text()
+
+
+def test_a_printed_import_writes_nothing(lastgood: Command, yaml: str) -> None:
+    done = lastgood("config", "import", yaml, "--print")
+    assert tomllib.loads(done.out)["retention"] == {"max_checkpoints": 50}
+    assert not own_file().exists()
+    document = lastgood("config", "import", yaml, "--print", "--json").json
+    assert document["schema"] == "lastgood.config/1"
+    assert document["dry_run"]
+    assert [one["key"] for one in document["left"]] == [
+        "checkpoint.checkpoint_on: lunch",
+        "checkpoint.recovery_mode",
+    ]
+
+
+def test_a_second_import_changes_nothing(lastgood: Command, yaml: str) -> None:
+    lastgood("config", "import", yaml)
+    before = own_file().read_bytes()
+    assert lastgood("config", "import", yaml, "--json").json["written"] == []
+    assert own_file().read_bytes() == before
+
+
+@pytest.mark.parametrize(
+    ("content", "code"),
+    [
+        (b"checkpoint: [", 12),
+        (b"\xff\xfe\x00", 12),
+        (b"checkpoint:\n  max_checkpoints: many\n", 12),
+        (b"!!python/object/apply:os.system ['true']", 12),
+        (b"a: " + b"[" * 20_000, 12),
+        (b"- 1\n- 2\n", 12),
+        (b"", 12),
+        (b"x" * (2 << 20), 12),
+    ],
+)
+def test_what_is_no_settings_is_refused_and_nothing_is_written(
+    lastgood: Command, yaml: str, content: bytes, code: int
+) -> None:
+    Path(yaml).write_bytes(content)
+    told(lastgood("config", "import", yaml, expect=None), code)
+    assert not own_file().exists()
+
+
+def test_a_missing_file_a_folder_and_a_pipe_are_refused(lastgood: Command) -> None:
+    told(lastgood("config", "import", "nowhere.yaml", expect=None), 10)
+    told(lastgood("config", "import", str(lastgood.project), expect=None), 12)
+    os.mkfifo(lastgood.project / "pipe")
+    told(lastgood("config", "import", "pipe", expect=None), 12)
+    told(lastgood("config", "import", expect=None), 2)
+    told(lastgood("config", "show", "x", expect=None), 2)
+
+
+def test_a_wrong_file_of_the_users_is_not_written_over(lastgood: Command, yaml: str) -> None:
+    own_file().parent.mkdir(parents=True)
+    own_file().write_text("[auto\n")
+    told(lastgood("config", "import", yaml, expect=None), 12)
+    assert own_file().read_text() == "[auto\n"
+
+
+def test_without_the_libraries_it_says_what_to_install(lastgood: Command, yaml: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-S", COMMAND, "config", "import", yaml],
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 17
+    assert "pip install 'lastgood[yaml]'" in done.stderr
+
+
+def test_a_broken_file_of_the_project_stops_saving_but_not_the_way_back(kept: Command) -> None:
+    """Rule K7: an agent may have broken that very file."""
+    kept("save", "--name", "good-settings", "--allow-empty")
+    (kept.project / "a.txt").write_text("ruined\n")
+    (kept.project / ".lastgood.toml").write_text("[capture\n")
+    told(kept("save", expect=None), 12)
+    assert "nothing: " in kept("status").out
+    done = kept("restore", "two", "--yes")
+    assert "going on without that file" in done.err
+    assert (kept.project / "a.txt").read_text() == "second\n"
+    kept("undo")
+    assert (kept.project / "a.txt").read_text() == "ruined\n"
+
+
+def test_a_broken_file_of_the_users_stops_all(kept: Command) -> None:
+    own_file().parent.mkdir(parents=True)
+    own_file().write_text("[capture\n")
+    told(kept("list", expect=None), 12)
