@@ -76,6 +76,7 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
     desk: Desk, seed: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", large)
+    monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
     chance = random.Random(seed)
     plant(desk)
     for _ in range(12):
@@ -93,6 +94,7 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
 
 def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(twin, "_count", int)  # a worker of xdist has threads that do not scan
     plant(desk)
     first = desk.save()
@@ -110,9 +112,20 @@ def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: p
         os.waitpid(-1, os.WNOHANG)
 
 
+def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1)
+    monkeypatch.setattr(twin, "_count", int)  # as above
+    monkeypatch.setattr(os, "fork", None)
+    plant(desk)
+    first = desk.save()
+    assert desk.save().result == first.result
+
+
 @pytest.mark.parametrize("failing", ["dies", "hangs", "cannot be forked"])
 def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(twin, "_count", int)  # a worker of xdist has threads that do not scan
     plant(desk)
     desk.save()

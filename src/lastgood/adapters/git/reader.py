@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 _HINT = "run `lastgood verify --repair`"
 # Above this a blob is streamed when it can be.
 _WHOLE_BYTES = 1 << 20
+# So many directories are remembered: a plan, a guard and a report look at the same ones.
+_LISTINGS = 64
 
 
 class Contents(Value):
@@ -35,9 +37,10 @@ class Contents(Value):
 class GitReader:
     """The reading half of the engine."""
 
-    __slots__ = ("hasher", "stored")
+    __slots__ = ("_listings", "hasher", "stored")
 
     def __init__(self, packs: Packs, hasher: Hasher) -> None:
+        self._listings: dict[tuple[bytes, bytes], tuple[Entry, ...]] = {}
         self.stored = packs
         self.hasher = hasher
 
@@ -76,6 +79,15 @@ class GitReader:
 
     def directory(self, tree: TreeId) -> tuple[Entry, ...]:
         """Return the entries of one directory, sorted by name as bytes; `Damaged`."""
+        known = self._listings.get((tree.tree, tree.modes))
+        if known is None:
+            known = self._list(tree)
+            if len(self._listings) >= _LISTINGS:
+                self._listings.clear()
+            self._listings[tree.tree, tree.modes] = known
+        return known
+
+    def _list(self, tree: TreeId) -> tuple[Entry, ...]:
         rows = self.tree_rows(tree.tree)
         table = b""
         below: list[Row] = []

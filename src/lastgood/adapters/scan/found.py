@@ -46,6 +46,9 @@ if TYPE_CHECKING:
     from lastgood.ports.engine import ObjectReader
     from lastgood.rules.ignore import Text
 
+# So many directories are remembered: a plan, a guard and a report look at the same ones.
+_LISTINGS = 64
+
 
 class Texts:
     """The ignore files as they were captured, by directory.
@@ -114,11 +117,22 @@ class WorkspaceScan:
         self._fresh = texts
         self._tree_rules: TreeRules | None = None
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
+        self._listings: dict[bytes, Sequence[Entry]] = {}
         self.snapshot = snapshot
         self.worth_keeping = worth_keeping
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
+        if path in self._listings:
+            return self._listings[path]
+        listing = self._list(path)
+        if listing is not None:
+            if len(self._listings) >= _LISTINGS:
+                self._listings.clear()
+            self._listings[path] = listing
+        return listing
+
+    def _list(self, path: bytes) -> Sequence[Entry] | None:
         record = self.snapshot.records.get(path)
         if record is None or not self._captured(path, record):
             return None

@@ -25,8 +25,10 @@ if TYPE_CHECKING:
 
     Signer = Callable[[int], bytes]
 
-# Below this number of files a second process costs more than it saves.
-WORTHWHILE_FILES = 20_000
+# Below this number of files a second process costs more than it saves (measured: 29.6 ms against 21.8 at
+# 10,000 files). Forking copies page tables: it takes as long as what a file costs for each 16 KiB resident.
+WORTHWHILE_FILES = 4_000
+RESIDENT_BYTES_A_FILE = 16 << 10
 _PIECES = 32
 _LEAST_PATIENCE_MS = 500
 _PATIENCE = 3  # times as long as our own part took
@@ -39,7 +41,16 @@ def is_worthwhile(records: Mapping[bytes, Record]) -> bool:
     top = records.get(b"")
     if top is None or top[FILES] < WORTHWHILE_FILES or sys.platform != "linux" or _count():
         return False
-    return len(os.sched_getaffinity(0)) > 1
+    return len(os.sched_getaffinity(0)) > 1 and _resident_bytes() < top[FILES] * RESIDENT_BYTES_A_FILE
+
+
+def _resident_bytes() -> int:
+    """Return how much memory forking has to account for; proc(5)."""
+    try:
+        with open("/proc/self/statm", "rb") as file:
+            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
+    except (OSError, ValueError, IndexError):
+        return sys.maxsize
 
 
 def share(records: Mapping[bytes, Record]) -> list[bytes]:
