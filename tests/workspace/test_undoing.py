@@ -241,11 +241,11 @@ def test_an_undo_that_took_nothing_back_can_be_tried_again(workspace: Workspace,
     workspace.restore(first.id)
     (project / "thing").unlink()
     (project / "thing").mkdir()
-    (project / "thing" / "inside").write_text("precious")
+    (project / "thing" / ".git").mkdir()
 
     report = workspace.undo(force=True)
-    assert [one.result for one in report.outcomes] == ["failed"]
-    assert (project / "thing" / "inside").read_text() == "precious"
+    assert {one.result for one in report.outcomes} <= {"skipped", "kept"}
+    assert (project / "thing" / ".git").exists()
     (project / "thing").rename(project / "elsewhere")
     (project / "thing").write_text("one")
     workspace.undo()

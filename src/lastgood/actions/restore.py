@@ -84,14 +84,19 @@ def head_moved(context: Context, target: Checkpoint) -> HeadMoved | None:
     return HeadMoved(commits=commits, from_=then, to=now)
 
 
-def _plan(target: Files, wish: Wish, survey: Survey) -> RestorePlan:
-    context, manifest = survey.context, wish.target.manifest
-    evidence = Evidence(
-        ignored_then=TreeRules(manifest.ignore, _texts_of(target)).ignored,
-        look=context.applier.present,
-        gaps_then=manifest.gaps,
+def evidence_of(target: Checkpoint, files: Files, survey: Survey) -> Evidence:
+    """Return what decides between a checkpoint, whose files are given, and the workspace now."""
+    return Evidence(
+        ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
+        look=survey.context.applier.present,
+        gaps_then=target.manifest.gaps,
         gaps_now=survey.scan.result.gaps,
     )
+
+
+def _plan(target: Files, wish: Wish, survey: Survey) -> RestorePlan:
+    context = survey.context
+    evidence = evidence_of(wish.target, target, survey)
     steps = plan(target, survey.scan, evidence=evidence, paths=wish.paths, discard=wish.discard)
     return RestorePlan(
         id=identify(

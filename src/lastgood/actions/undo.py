@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.actions.carrying import carry_out, refuse_changed, refuse_unheld
 from lastgood.actions.delete import refuse_pinned
+from lastgood.actions.restore import evidence_of
 from lastgood.actions.survey import Survey
 from lastgood.errors import NotFound
 from lastgood.ids import short
@@ -11,9 +12,11 @@ from lastgood.model.plan import RestorePlan
 from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY
 from lastgood.rules.history import to_redo, to_undo
-from lastgood.rules.rebase import of_directories, rebase, unsettled
+from lastgood.rules.planner import Planner
+from lastgood.rules.rebase import around, obstacles, of_directories, rebase, unsettled
 from lastgood.rules.restore import identify, inverse
 from lastgood.transaction.restoring import Restoring
+from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -78,11 +81,14 @@ def _restore(
     restoring: Restoring, operation: Operation, steps: tuple[Step, ...], *, type: OperationType, force: bool
 ) -> UndoReport:
     context = restoring.context
-    _refuse_freed(context, steps, source=operation.guard if type == "undo" else operation.target)
-    touched = tuple(step.path for step in steps if not of_directories(step))
-    with Survey(context, forced=touched) as survey:
+    source = operation.guard if type == "undo" else operation.target
+    _refuse_freed(context, steps, source=source)
+    touched = {step.path for step in steps if not of_directories(step)}
+    if force:
+        touched |= _in_the_way(context, steps)
+    with Survey(context, forced=tuple(sorted(touched))) as survey:
         if force:  # what somebody changed since is in the guard; every touched path goes back
-            steps = rebase(steps, survey.actual)
+            steps = _forced(steps, survey, source=source)
         else:
             steps = unsettled(steps, survey.actual)
             refuse_changed(steps, survey, hint=_FORCE.format(type=type))
@@ -90,9 +96,27 @@ def _restore(
         what = "undoing" if type == "undo" else "redoing"
         guard = survey.guard(restoring, before=f"{what} the restore of {short(operation.target or '')}")
         plan = _plan(context, operation, steps)
-        id, outcomes = carry_out(restoring, plan, survey, guard=guard, type=type, of=operation.id)
+        id, changed = carry_out(restoring, plan, survey, guard=guard, type=type, of=operation.id)
     record = next(one for one in context.catalogue.operations(context.key) if one.id == id)
-    return UndoReport(operation=record, guard=guard, outcomes=outcomes)
+    return UndoReport(operation=record, guard=guard, outcomes=changed.outcomes, parts=changed.parts)
+
+
+def _in_the_way(context: Context, steps: tuple[Step, ...]) -> set[bytes]:
+    """Return what is where a directory has to be, for the guard to hold."""
+    present = context.applier.present
+    found = obstacles((step.path for step in steps if step.want is not None), present)
+    return {path for path in found if present(path) is not None}
+
+
+def _forced(steps: tuple[Step, ...], survey: Survey, *, source: str | None) -> tuple[Step, ...]:
+    """Return the steps from what is there now, whatever that is, to what an undo or redo wants."""
+    rebased = rebase(steps, survey.actual)
+    checkpoint = None if source is None else survey.context.catalogue.get(source)
+    if checkpoint is None:
+        return rebased
+    files = Files(tree_of(checkpoint), survey.context.engine)
+    planner = Planner(files, survey.scan, evidence=evidence_of(checkpoint, files, survey))
+    return around(rebased, survey.actual, planner=planner)
 
 
 def _refuse_freed(context: Context, steps: tuple[Step, ...], *, source: str | None) -> None:

@@ -54,10 +54,7 @@ class Planner:
         have, left_out = found[-1]
         want = wants[-1]
         if want is not None:
-            for place, above, (there, hidden) in zip(ancestors(path), wants, found, strict=False):
-                assert above is not None
-                if there is None or there.kind != DIRECTORY:
-                    self._make(place, above, (there, hidden))
+            self._lead_to(path, wants, found)
             self._wanted(path, want, (have, left_out))
             self._finish()
         elif have is None:
@@ -67,6 +64,28 @@ class Planner:
             self._add(path, "keep", reason=self._judge.reason_left_out(path, directory=directory))
         else:
             self._unwanted(path, have)
+
+    def alone(self, path: bytes, want: Entry) -> None:
+        """Plan for a path that is to hold something, and for nothing below it.
+
+        The directories above it are made if need be; one that the target has not stays as it is.
+        """
+        wants, found = self._wanted_along(path), self._found_along(path)
+        if not all(_is_directory(above) for above in wants[:-1]):
+            return
+        self._lead_to(path, wants, found)
+        if want.kind != DIRECTORY:
+            self._wanted(path, want, found[-1])
+        elif not _is_directory(found[-1][0]):
+            self._make(path, want, found[-1])
+        elif not alike(want, found[-1][0]):
+            self._add(path, "chmod", want=want, have=found[-1][0])
+
+    def _lead_to(self, path: bytes, wants: Sequence[Entry | None], found: Sequence[Found]) -> None:
+        for place, above, there in zip(ancestors(path), wants, found, strict=False):
+            assert above is not None
+            if not _is_directory(there[0]):
+                self._make(place, above, there)
 
     def _absent(self, path: bytes) -> str:
         reason = self._judge.gap_then(path)
@@ -143,7 +162,7 @@ class Planner:
         have, left_out = found
         if want.kind == DIRECTORY:
             self._wanted_directory(path, want, found)
-        elif have is not None and have.kind == DIRECTORY:
+        elif _is_directory(have):
             self._replace_directory(path, want, found)
         elif not alike(want, have):
             self._add(path, action_between(want, have), want=want, have=have, forced=left_out)
@@ -274,6 +293,10 @@ def action_between(want: Entry | None, have: Entry | None) -> Action:
     if have is None or have.kind != want.kind:
         return "mkdir" if want.kind == DIRECTORY else "write"
     return "chmod" if want.kind == DIRECTORY or want.oid == have.oid else "write"
+
+
+def _is_directory(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == DIRECTORY
 
 
 def _named(listing: Sequence[Entry], name: bytes) -> Entry | None:

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from lastgood.model.tree import DIRECTORY
+from lastgood.names import ancestors
 from lastgood.rules.evidence import alike
-from lastgood.rules.planner import action_between
+from lastgood.rules.hostile import refuse
+from lastgood.rules.planner import Planner, action_between
 from lastgood.rules.restore import in_order
 
 TYPE_CHECKING = False
@@ -34,6 +36,38 @@ def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tu
             forced = have is not None and have.kind != DIRECTORY
             anew.append(step.replace(action=action, have=have, reason=None, forced=forced))
     return in_order(anew)
+
+
+def around(
+    steps: Iterable[Step], actual: Callable[[bytes], Entry | None], *, planner: Planner
+) -> tuple[Step, ...]:
+    """Return rebased steps with those that clear the way where paths became another kind.
+
+    What is in the way goes only as far as a restore may take it away (rule T4). ``planner`` is a new
+    one, of the tree from which the steps come.
+    """
+    known = tuple(steps)
+    asides = obstacles((step.path for step in known if step.want is not None), actual)
+    for step in known:
+        if step.want is None:
+            continue
+        replaces = step.want.kind != DIRECTORY and step.have is not None and step.have.kind == DIRECTORY
+        if replaces or not asides.isdisjoint(ancestors(step.path)):
+            planner.alone(step.path, step.want)
+    refuse(planner.inspection.faults)
+    planned = {step.path for step in planner.steps}
+    return in_order((*(step for step in known if step.path not in planned), *planner.steps))
+
+
+def obstacles(paths: Iterable[bytes], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
+    """Return the paths above others that hold no directory, though they would have to."""
+    above = {way for path in paths for way in ancestors(path)}
+    return {way for way in above if (entry := actual(way)) is None or entry.kind != DIRECTORY}
+
+
+def is_barred(steps: Iterable[Step]) -> bool:
+    """Tell whether some of what steps want could not even be planned, because of what is in its way."""
+    return any(step.action == "skip" and step.want is not None for step in steps)
 
 
 def unsettled(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lastgood.errors import Unsafe
 from lastgood.model.tree import DIRECTORY
 from lastgood.rules.evidence import alike
+from lastgood.rules.rebase import is_barred
 from lastgood.transaction.saving import Saving
 from lastgood.value import Value
 
@@ -87,7 +88,7 @@ class Restoring(Saving):
                 session=journal.session,
             )
         # An undo of which nothing succeeded can be tried again.
-        if journal.of is not None and (done or changed or journal.plan.empty):
+        if journal.of is not None and (done or changed or _is_met(journal)):
             catalogue.set_undone(journal.of, undone=journal.type == "undo")
         self.context.journal.close()
 
@@ -135,6 +136,11 @@ class Restoring(Saving):
         if alike(self.context.applier.present(step.path), step.want):
             return outcome
         return outcome.replace(result="failed", reason="changed while it was being restored")
+
+
+def _is_met(journal: Journal) -> bool:
+    """Tell whether nothing was to be done, and nothing was in the way of it either."""
+    return journal.plan.empty and not is_barred(journal.plan.steps)
 
 
 class Recovering(Restoring):
