@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+from lastgood.actions.conversing import blobs, is_message, lines_of, parsed
 from lastgood.errors import NotFound
 from lastgood.model.report import ListedEntry
 from lastgood.model.tree import DIRECTORY
 from lastgood.names import printable, to_text
+from lastgood.rules.transcript import message_in
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.conversation import ConversationForm
     from lastgood.ports.context import Context
     from lastgood.view import View
 
@@ -40,3 +44,40 @@ def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes
                 hint=f"see what it holds: lastgood show {checkpoint.short_id} --files",
             )
         return context.engine.read_blob(entry.oid)
+
+
+def transcript(context: Context, checkpoint: Checkpoint) -> bytes:
+    """Return the exact bytes of a checkpoint's conversation; `NotFound` if it holds none."""
+    held = checkpoint.manifest.conversation
+    if held is None:
+        raise NotFound(
+            f"{checkpoint.short_id} holds no conversation",
+            hint="capture one: lastgood save --transcript FILE",
+        )
+    with context.locks.share_store(wait=context.wait):
+        return b"".join(context.engine.read_blob(oid) for oid in blobs(context.engine, held.tree))
+
+
+def messages(context: Context, checkpoint: Checkpoint, *, redacted: bool) -> tuple[dict[str, object], ...]:
+    """Return the messages of a checkpoint's conversation, as their form defines them (rules P5, S17).
+
+    A line of nobody's form comes as the JSON object that it is, else as ``{"line": TEXT}``.
+    """
+    held = checkpoint.manifest.conversation
+    content = transcript(context, checkpoint)
+    form = "lines" if held is None else held.form
+    found = tuple(_message(form, line) for line in lines_of(iter((content,))) if is_message(form, line))
+    if not redacted:
+        return found
+    from lastgood.rules.redact import redact_value
+
+    return tuple(cast("dict[str, object]", redact_value(message)) for message in found)
+
+
+def _message(form: ConversationForm, line: bytes) -> dict[str, object]:
+    record = parsed(line)
+    if record is None:
+        return {"line": to_text(line.rstrip(b"\r\n"))}
+    if form not in {"claude-code", "codex"}:
+        return record
+    return dict(message_in(form, record) or {})

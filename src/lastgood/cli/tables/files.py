@@ -28,6 +28,9 @@ FILES: tuple[Verb, ...] = (
             Option(name="pin", says="never let retention remove it"),
             Option(name="check", value="CMD", says="run this in a shell, and record whether it passed"),
             TIMEOUT,
+            Option(
+                name="transcript", value="FILE", says="keep the conversation too, out of the file of its host"
+            ),
             Option(name="task", value="ID", says="say which task it is for"),
             Option(name="tokens", value="N", form="number", says="record how many tokens were used so far"),
         ),
@@ -63,6 +66,7 @@ FILES: tuple[Verb, ...] = (
         arguments=(REF,),
         options=(
             Option(name="files", says="list every path"),
+            Option(name="conversation", says="print the conversation, known secrets left out"),
             Option(name="stat", says="what changed since the checkpoint before it"),
         ),
         examples=(("lastgood show @", "the latest"), ("lastgood show parser-works --files", "all its paths")),

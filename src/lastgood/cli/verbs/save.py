@@ -43,6 +43,7 @@ def carry_out(call: Call, console: Console) -> int:
                 pin=call.has("pin"),
                 task=call.text("task"),
                 tokens=values.count_option(call, "tokens"),
+                transcript=call.text("transcript"),
             )
         _tell(report, console)
         verdict = None if order is None else _judged(report, order, console, workspace=workspace)
@@ -89,6 +90,8 @@ def _tell(report: SaveReport, console: Console) -> None:
     if console.quiet:
         console.line(checkpoint.id)
         return
+    for note in report.notes:
+        console.warn(printable(note.message))
     if not report.created:
         console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
         return

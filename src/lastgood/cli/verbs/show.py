@@ -12,11 +12,12 @@ from lastgood.names import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint, GitState
+    from lastgood.model.conversation import Conversation
     from lastgood.model.report import DiffReport, ListedEntry
     from lastgood.workspace import Workspace
 
@@ -27,10 +28,11 @@ def carry_out(call: Call, console: Console) -> int:
         checkpoint = workspace.get(call.arguments[0])
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
+        spoken = workspace.conversation(checkpoint.id, redacted=True) if call.has("conversation") else None
     if console.json:
         from lastgood.codec.report.documents import diff_document, show_document
 
-        document = show_document(checkpoint, entries=entries)
+        document = show_document(checkpoint, entries=entries, messages=spoken)
         if changed is not None:
             document["stat"] = diff_document(changed)["files"]
         console.document(document)
@@ -41,7 +43,22 @@ def carry_out(call: Call, console: Console) -> int:
         _tell_all(stat_lines(changed.files), console)
     if entries is not None:
         _tell_all(_listing(entries), console)
+    if spoken is not None:
+        _tell_all(_conversation(spoken), console)
     return 0
+
+
+def _conversation(messages: Sequence[Mapping[str, object]]) -> list[str]:
+    """Return the lines of a conversation, every message under the name of who speaks."""
+    from lastgood.rules.redact import redact
+    from lastgood.rules.speech import speaker, spoken
+
+    lines: list[str] = []
+    for message in messages:
+        lines.append(f"{printable(speaker(message))}:")
+        # Once more, as the text that it has become: an escaped quote may have hidden something.
+        lines += ["  " + printable(line) for line in redact(spoken(message)).splitlines()]
+    return lines
 
 
 def _changed(workspace: Workspace, checkpoint: Checkpoint) -> DiffReport | None:
@@ -77,6 +94,8 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         facts.append(("partial", "yes: a time budget ended the save early"))
     if checkpoint.good is not None:
         facts.append(("good", "yes" if checkpoint.good else "no"))
+    if manifest.conversation is not None:
+        facts.append(("conversation", _spoken(manifest.conversation)))
     if manifest.git is not None:
         facts.append(("git", _git(manifest.git)))
     facts += [("note", f"{printable(key)} = {printable(value)}") for key, value in manifest.metadata.items()]
@@ -89,6 +108,13 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
 def _actor(checkpoint: Checkpoint) -> str:
     actor = checkpoint.manifest.actor
     return printable(" ".join(word for word in (actor.type, actor.name, actor.call) if word))
+
+
+def _spoken(conversation: Conversation) -> str:
+    words = [count(conversation.messages, "message"), size(conversation.size)]
+    if conversation.source is not None:
+        words.append(f"from {printable(to_text(conversation.source))}")
+    return ", ".join(words)
 
 
 def _git(git: GitState) -> str:

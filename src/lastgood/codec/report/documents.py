@@ -71,11 +71,21 @@ def list_document(checkpoints: Iterable[Checkpoint]) -> Document:
     return document("list", {"checkpoints": [checkpoint_record(one) for one in checkpoints]})
 
 
-def show_document(checkpoint: Checkpoint, *, entries: Sequence[ListedEntry] | None) -> Document:
-    """Return the document of one checkpoint, with its entries where they were asked for."""
+def show_document(
+    checkpoint: Checkpoint,
+    *,
+    entries: Sequence[ListedEntry] | None,
+    messages: Sequence[Document] | None = None,
+) -> Document:
+    """Return the document of one checkpoint, with its entries and messages where they were asked for.
+
+    Messages have to be redacted already (rule S17).
+    """
     fields: Document = {"checkpoint": checkpoint_record(checkpoint)}
     if entries is not None:
         fields["entries"] = [{**entry.as_dict(), "path": path_value(entry.path)} for entry in entries]
+    if messages is not None:
+        fields["messages"] = list(messages)
     return document("show", fields)
 
 

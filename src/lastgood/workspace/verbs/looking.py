@@ -70,6 +70,22 @@ class Looks(Door):
         wanted = inside(path, self._context.root)
         return content(self._context, self._view, self._view.resolve(ref), path=wanted)
 
+    def conversation(self, ref: str, *, redacted: bool = False) -> tuple[dict[str, object], ...]:
+        """Return the messages that a checkpoint holds, exactly, or without known secrets.
+
+        Of a host's transcript these are the messages to and from the model; `NotFound` if the
+        checkpoint holds no conversation.
+        """
+        from lastgood.actions.show import messages
+
+        return messages(self._context, self._view.resolve(ref), redacted=redacted)
+
+    def transcript(self, ref: str) -> bytes:
+        """Return a checkpoint's conversation byte for byte as it was captured."""
+        from lastgood.actions.show import transcript
+
+        return transcript(self._context, self._view.resolve(ref))
+
     def diff(
         self,
         a: str | None = None,
