@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Ambiguous, NotFound, Usage
+from lastgood.errors import Ambiguous, Invalid, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join, printable
@@ -12,23 +12,36 @@ from lastgood.rules.compare import StoredTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Entry
     from lastgood.ports.catalogue import CatalogueReader
     from lastgood.ports.engine import ObjectReader
     from lastgood.ports.host import Clock
+    from lastgood.ports.work import WorkReader
     from lastgood.ports.workspace import Scan
     from lastgood.rules.reference import Reference
 
 _LIST = "see what there is: lastgood list"
+_PAGE = 32
 
 
 class View:
     """The store as one workspace sees it."""
 
-    def __init__(self, *, catalogue: CatalogueReader, objects: ObjectReader, key: str, clock: Clock) -> None:
+    def __init__(
+        self,
+        *,
+        catalogue: CatalogueReader,
+        objects: ObjectReader,
+        key: str,
+        clock: Clock,
+        work: WorkReader,
+        session: Callable[[], str | None],
+    ) -> None:
+        self._work = work
+        self._session = session
         self._catalogue = catalogue
         self._objects = objects
         self._key = key
@@ -62,7 +75,7 @@ class View:
     def previous(self, checkpoint: Checkpoint) -> Checkpoint | None:
         """Return the newest complete checkpoint before another one, guards passed over."""
         older = Query(workspace_key=checkpoint.manifest.workspace_key, complete=True, guards=False)
-        return next((one for one in self._catalogue.find(older) if one.sequence < checkpoint.sequence), None)
+        return self._last_until(checkpoint.sequence - 1, older)
 
     def tree(self, checkpoint: Checkpoint) -> Files:
         """Return the files of a checkpoint."""
@@ -79,7 +92,47 @@ class View:
             return self._first(Query(workspace_key=self._key, good=True, limit=1))
         if wish.form in {"ago", "at"}:
             return self._at(self._clock.now() - wish.number if wish.form == "ago" else wish.number)
-        return None  # the other forms belong to sessions, of which this workspace has none
+        return self._of_work(wish)
+
+    def _of_work(self, wish: Reference) -> Checkpoint | None:
+        """Return what a REF means within the session at hand; outside any, in the whole workspace."""
+        session = self._session()
+        whole = Query(workspace_key=self._key, session=session, complete=True, guards=False)
+        if wish.form == "start":
+            return self._start(whole)
+        if wish.form == "step":
+            return self._first(whole.replace(step=_number(wish.text), limit=1))
+        if wish.form == "task":
+            return self._first(whole.replace(task=wish.text, moment="after", limit=1))
+        return self._before(wish.text, whole)
+
+    def _start(self, whole: Query) -> Checkpoint | None:
+        if whole.session is None:
+            raise NotFound("no session is under way, so @start means nothing", hint=_LIST)
+        found = self._catalogue.find(whole)
+        return found[-1] if found else None
+
+    def _before(self, task: str, whole: Query) -> Checkpoint | None:
+        """Return the newest checkpoint when a task was last started, whatever it was made for."""
+        starts = [
+            one
+            for one in self._work.effects(self._key, session=whole.session)
+            if one.task == one.name == task
+        ]
+        if not starts:  # its steps were recorded in another store
+            return self._first(whole.replace(task=task, moment="before", limit=1))
+        query = Query(workspace_key=self._key, complete=True, guards=False)
+        return self._last_until(starts[-1].after, query)
+
+    def _last_until(self, sequence: int, query: Query) -> Checkpoint | None:
+        """Return the newest checkpoint of a sequence up to some number, looking at a few at a time."""
+        offset = 0
+        while found := self._catalogue.find(query.replace(limit=_PAGE, offset=offset)):
+            fits = next((one for one in found if one.sequence <= sequence), None)
+            if fits is not None:
+                return fits
+            offset += _PAGE
+        return None
 
     def _by_id(self, checkpoint: str) -> Checkpoint | None:
         found = self._catalogue.get(checkpoint)
@@ -178,6 +231,12 @@ class ScannedFiles:
         above, _, name = path.rpartition(b"/")
         entries = self._scan.directory(above)
         return next((one for one in entries if one.name == name), None) if entries else None
+
+
+def _number(text: str) -> int:
+    if text.isascii() and text.isdigit() and len(text) <= 9:
+        return int(text)
+    raise Invalid(f"'{printable(text)}' is no number of a step", hint="write for example step:12")
 
 
 def tree_of(checkpoint: Checkpoint) -> TreeId:

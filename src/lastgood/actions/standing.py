@@ -31,6 +31,19 @@ def current_session(context: Context) -> Session | None:
     return None
 
 
+def session_at_hand(context: Context) -> str | None:
+    """Return the id of the session that REFs are about: the caller's, or the last one if it died."""
+    if context.session is not None:
+        named = context.work.session(context.session)
+        if named is not None and named.workspace_key == context.key:
+            return named.id
+    session = current_session(context)
+    if session is None:
+        newest = next(iter(context.work.sessions(context.key)), None)
+        session = newest if newest is not None and state_of(context, newest) == "incomplete" else None
+    return None if session is None else session.id
+
+
 def state_of(context: Context, session: Session) -> SessionState:
     """Return the state of a session as it counts now: an active one may have died."""
     alive = context.processes.alive(session.owner) if session.state == "active" else None

@@ -9,7 +9,17 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    EventType = Literal["saved", "restored", "undone", "deleted", "pruned", "failed"]
+    EventType = Literal[
+        "saved",
+        "restored",
+        "undone",
+        "deleted",
+        "pruned",
+        "session_started",
+        "session_ended",
+        "task_changed",
+        "failed",
+    ]
     Observer = Callable[["Event"], None]
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from typing import Protocol
 
     from lastgood.model.effect import Effect, EffectState
@@ -45,7 +45,8 @@ class Work(WorkReader, Protocol):
         """Add a session and record others anew, together.
 
         Raises `Conflict` if the session is exclusive and another exclusive one of the workspace is
-        recorded as active and not among those replaced: it opened in between.
+        recorded as active and not among those replaced: it opened in between; or if one that is to be
+        recorded as incomplete has beaten since.
         """
 
     def put_session(self, session: Session) -> None:
@@ -61,11 +62,17 @@ class Work(WorkReader, Protocol):
         """Record that a session's owner lives; `NotFound` if there is no such session."""
 
     def change_progress(
-        self, key: str, change: Callable[[Progress], Progress], *, workspace_key: str
+        self,
+        key: str,
+        change: Callable[[Progress], Progress],
+        *,
+        workspace_key: str,
+        steps: Callable[[Progress], Iterable[Effect]] | None = None,
     ) -> Progress:
         """Replace progress by what a function makes of it, and return that; others wait meanwhile.
 
-        What the function raises leaves everything as it was.
+        ``steps`` gives the steps of the work to be recorded with it, all or nothing. What either
+        raises leaves everything as it was; both may ask for facts.
         """
 
     def put_effect(self, effect: Effect) -> None:

@@ -7,9 +7,10 @@ from lastgood.workspace.verbs.looking import Looks
 from lastgood.workspace.verbs.neighbours import Neighbours
 from lastgood.workspace.verbs.restoring import Restores
 from lastgood.workspace.verbs.saving import Saves
+from lastgood.workspace.verbs.working import Works
 
 
-class Workspace(Saves, Looks, Restores, Keeps, Neighbours):
+class Workspace(Saves, Works, Looks, Restores, Keeps, Neighbours):
     """A folder whose states are kept, and can be had back.
 
     Made by `lastgood.open`; a context manager. One instance may be used by several threads. Failures

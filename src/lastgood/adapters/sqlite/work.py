@@ -17,7 +17,7 @@ from lastgood.model.progress import Progress
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lastgood.adapters.sqlite.database import Database
     from lastgood.adapters.sqlite.rows import Row
@@ -77,6 +77,7 @@ class SqliteWork:
                     details={"sessions": sorted(rivals - expected)},
                 )
             for one in replacing:
+                _demand_silence(connection, one)
                 _update_session(connection, one)
             connection.execute(
                 "INSERT INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
@@ -108,7 +109,12 @@ class SqliteWork:
         self.change_session(session, lambda found: found.replace(heartbeat_at=at))
 
     def change_progress(
-        self, key: str, change: Callable[[Progress], Progress], *, workspace_key: str
+        self,
+        key: str,
+        change: Callable[[Progress], Progress],
+        *,
+        workspace_key: str,
+        steps: Callable[[Progress], Iterable[Effect]] | None = None,
     ) -> Progress:
         """Replace progress by what a function makes of it, and return that; others wait meanwhile."""
 
@@ -120,22 +126,15 @@ class SqliteWork:
                 (key, workspace_key, encode_progress(made)),
             )
             reseal(connection, "progress", key)
+            for effect in () if steps is None else steps(made):
+                _put_effect(connection, effect)
             return made
 
         return self._database.write(replace)
 
     def put_effect(self, effect: Effect) -> None:
         """Record a step of the work, or record it anew."""
-
-        def replace(connection: sqlite3.Connection) -> None:
-            connection.execute(
-                "INSERT INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET state = excluded.state, payload = excluded.payload",
-                (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
-            )
-            reseal(connection, "step", effect.id)
-
-        self._database.write(replace)
+        self._database.write(lambda connection: _put_effect(connection, effect))
 
     def _all(self, statement: str, parameters: dict[str, object]) -> list[Row]:
         try:
@@ -172,6 +171,28 @@ def _demand(found: bool, session: str) -> None:  # noqa: FBT001 - the question i
             hint="see what there is: lastgood session list",
             details={"id": session},
         )
+
+
+def _demand_silence(connection: sqlite3.Connection, dead: Session) -> None:
+    """Refuse to record a session as dead whose owner gave a sign of life since that was decided."""
+    if dead.state != "incomplete":
+        return
+    row = connection.execute("SELECT heartbeat_at FROM session WHERE id = ?", (dead.id,)).fetchone()
+    if row is not None and row[0] != dead.heartbeat_at:
+        raise Conflict(
+            f"session {dead.id} seemed dead, and has just given a sign of life",
+            hint="see what it does: lastgood status",
+            details={"sessions": [dead.id]},
+        )
+
+
+def _put_effect(connection: sqlite3.Connection, effect: Effect) -> None:
+    connection.execute(
+        "INSERT INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, payload = excluded.payload",
+        (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
+    )
+    reseal(connection, "step", effect.id)
 
 
 def _progress(connection: sqlite3.Connection, key: str) -> Progress:

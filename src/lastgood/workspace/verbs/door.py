@@ -44,8 +44,18 @@ class Door:
     def _use(self, context: Context) -> None:
         self._context = context
         self._view = View(
-            catalogue=context.catalogue, objects=context.engine, key=context.key, clock=context.clock
+            catalogue=context.catalogue,
+            objects=context.engine,
+            key=context.key,
+            clock=context.clock,
+            work=context.work,
+            session=self._session_at_hand,
         )
+
+    def _session_at_hand(self) -> str | None:
+        from lastgood.actions.standing import session_at_hand
+
+        return session_at_hand(self._context)
 
     def __enter__(self) -> Self:
         return self

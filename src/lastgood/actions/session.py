@@ -1,0 +1,291 @@
+"""session: begin, end, list and renew the runs of a workspace (rule P1)."""
+
+from __future__ import annotations
+
+from lastgood.actions.effects import forsake
+from lastgood.actions.moments import mark
+from lastgood.actions.standing import current_session, report_on, state_of, uptime
+from lastgood.codec.moment import iso
+from lastgood.errors import Ambiguous, Busy, Conflict, LastgoodError, NotFound
+from lastgood.ids import session_id
+from lastgood.model.session import Session
+from lastgood.model.working import SessionEnded, SessionStarted
+from lastgood.names import printable
+from lastgood.rules import progress as rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.model.report import SaveReport
+    from lastgood.model.session import Owner, SessionReport
+    from lastgood.ports.context import Context
+
+_LEAST_DIGITS = 4
+_PREFIX = "sess_"
+
+
+def start(
+    context: Context,
+    *,
+    owner: Owner,
+    goal: str | None = None,
+    sprint: str | None = None,
+    transcript: str | None = None,
+    exclusive: bool = True,
+    force: bool = False,
+) -> SessionStarted:
+    """Open a session and make its first checkpoint.
+
+    Raises `Conflict` if another exclusive session lives, unless ``force``; then that one is recorded
+    as taken over. Those that died stay incomplete, to be continued or given up by `recover`.
+    """
+    if goal is not None:
+        goal = rules.check_text(goal, what="the goal") or None
+    if sprint is not None:
+        rules.check_id(sprint, what="a sprint")
+    _refuse_interrupted(context)
+    replacing, robbed = _rivals(context, owner, force=force) if exclusive else ((), None)
+    now = context.clock.now()
+    session = Session(
+        id=session_id(context.clock.random()),
+        workspace_key=context.key,
+        owner=owner,
+        started_at=now,
+        heartbeat_at=now,
+        goal=goal,
+        sprint=sprint,
+        exclusive=exclusive,
+        transcript=transcript,
+        took_over=None if robbed is None else robbed.id,
+        heartbeat_uptime=uptime(context),
+        heartbeat_boot=context.processes.boot(),
+    )
+    context.catalogue.add_workspace(context.row)
+    context.work.open_session(session, replacing=replacing)
+    if robbed is not None:
+        forsake(context, robbed.id)
+    inside = context.replace(session=session.id)
+    saved = _first(inside, session)
+    return SessionStarted(
+        session=report_on(inside, context.work.session(session.id) or session),
+        saved=saved,
+        took_over=robbed,
+        unfinished=tuple(one.id for one in unfinished(context)),
+    )
+
+
+def end(context: Context, name: str | None = None, *, finished: bool = True) -> SessionEnded:
+    """End a session after its last checkpoint; not ``finished``, it waits to be continued.
+
+    One that died is ended only by its name, and without a checkpoint: it is given up. Raises
+    `Conflict` if it has ended already, `NotFound` if there is none.
+    """
+    session = named(context, name) if name is not None else _at_hand(context)
+    state = state_of(context, session)
+    if session.state == "ended" or (state == "incomplete" and name is None):
+        raise _lost(session, state=state)
+    inside = context.replace(session=session.id)
+    saved = None
+    if state == "active":
+        saved = mark(inside, "session-end", message="session end" if finished else "session left")
+    ended = close(
+        context,
+        session,
+        finished=finished,
+        by="fresh" if state == "incomplete" else "finished" if finished else "interrupted",
+    )
+    return SessionEnded(session=report_on(context, ended), saved=saved, unknown=forsake(context, session.id))
+
+
+def break_off(context: Context, name: str, *, reason: str, interrupted: bool, save: bool) -> SessionEnded:
+    """Leave a session incomplete, whether or not its last checkpoint can be made."""
+    session = named(context, name)
+    inside = context.replace(session=session.id)
+    saved = None
+    try:
+        if save:
+            saved = mark(inside, "interrupt" if interrupted else "error", message=reason)
+    finally:
+        ended = close(inside, session, finished=False, by="interrupted" if interrupted else "error")
+        unknown = forsake(inside, session.id)
+    return SessionEnded(session=report_on(context, ended), saved=saved, unknown=unknown)
+
+
+def close(context: Context, session: Session, *, finished: bool, by: str) -> Session:
+    """Record the end of a session; `Conflict` if it lost its lease meanwhile."""
+    now = context.clock.now()
+
+    def ended(found: Session) -> Session:
+        if found.state != session.state:
+            raise _lost(found, state=found.state)
+        return found.replace(state="ended" if finished else "incomplete", ended_at=now, ended_by=by)
+
+    return context.work.change_session(session.id, ended)
+
+
+def listed(context: Context) -> tuple[SessionReport, ...]:
+    """Return every session of the workspace, newest first."""
+    return tuple(report_on(context, one) for one in context.work.sessions(context.key))
+
+
+def shown(context: Context, name: str | None = None) -> SessionReport:
+    """Return one session: that of a name, else the caller's, else the newest."""
+    if name is not None:
+        return report_on(context, named(context, name))
+    if context.session is not None:
+        return report_on(context, named(context, context.session))
+    session = current_session(context) or next(iter(context.work.sessions(context.key)), None)
+    if session is None:
+        raise _none()
+    return report_on(context, session)
+
+
+def heartbeat(context: Context, name: str | None = None) -> SessionReport:
+    """Record that a session lives; `Conflict` if it does not hold its lease any more."""
+    session = named(context, name) if name is not None else _at_hand(context)
+    now, up, boot = context.clock.now(), uptime(context), context.processes.boot()
+
+    def beaten(found: Session) -> Session:
+        if found.state != "active":
+            raise _lost(found, state=found.state)
+        return found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+
+    return report_on(context, context.work.change_session(session.id, beaten))
+
+
+def named(context: Context, name: str) -> Session:
+    """Return the session of an id, or of at least 4 of its hex digits; `NotFound`, `Ambiguous`."""
+    digits = name.removeprefix(_PREFIX)
+    found = []
+    if len(digits) >= _LEAST_DIGITS:
+        known = context.work.sessions(context.key)
+        found = [one for one in known if one.id.removeprefix(_PREFIX).startswith(digits)]
+    if len(found) > 1:
+        raise Ambiguous(
+            f"'{printable(name)}' fits {len(found)} sessions",
+            hint="give more digits of the id",
+            details={"candidates": [one.id for one in found]},
+        )
+    if not found:
+        raise NotFound(
+            f"no session '{printable(name)}' in this workspace",
+            hint="see what there is: lastgood session list",
+        )
+    return found[0]
+
+
+def working_session(context: Context) -> Session | None:
+    """Return the session that a change of progress belongs to, None outside any.
+
+    Raises `Conflict` if the caller names one that does not hold its lease any more, `NotFound` if it
+    names one that nobody knows.
+    """
+    if context.session is None:
+        return current_session(context)
+    session = context.work.session(context.session)
+    if session is None:
+        raise NotFound(
+            f"the store knows no session {printable(context.session)}, which LASTGOOD_SESSION names",
+            hint="unset LASTGOOD_SESSION    or see what there is: lastgood session list",
+        )
+    if session.workspace_key != context.key:
+        return current_session(context.replace(session=None))
+    if session.state != "active":
+        raise _lost(session, state=session.state)
+    return session
+
+
+def unfinished(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions that ended without finishing and wait to be dealt with (rule P8)."""
+    found = (one for one in context.work.sessions(context.key) if one.state != "ended")
+    return tuple(one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
+
+
+def _at_hand(context: Context) -> Session:
+    """Return the session that the caller means without naming it."""
+    if context.session is not None:
+        return named(context, context.session)
+    known = context.work.sessions(context.key)
+    found = next((one for one in known if one.exclusive and one.state == "active"), None)
+    if found is None:
+        raise _none()
+    return found
+
+
+def _none() -> NotFound:
+    return NotFound("no session is under way", hint="start one: lastgood session start")
+
+
+def _rivals(context: Context, owner: Owner, *, force: bool) -> tuple[Sequence[Session], Session | None]:
+    """Return what has to be recorded of the earlier exclusive sessions, and the living one among them."""
+    changed, robbed = [], None
+    for session in context.work.sessions(context.key):
+        if not session.exclusive or session.state != "active":
+            continue
+        if state_of(context, session) == "incomplete":
+            changed.append(session.replace(state="incomplete"))
+            continue
+        if not force:
+            raise _held(session, owner)
+        robbed = session.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
+        changed.append(robbed)
+    return changed, robbed
+
+
+def _held(session: Session, owner: Owner) -> Conflict:
+    who = session.owner
+    since = f"since {iso(session.started_at)}, last heartbeat {iso(session.heartbeat_at)}"
+    details: dict[str, object] = {"session": session.id, "pid": who.pid, "host": who.host}
+    if who.pid is not None and who == owner:
+        return Conflict(
+            f"this process ({who.pid}) has a session already: {session.id}, {since}",
+            hint=f"go on in it: export LASTGOOD_SESSION={session.id}    or end it: lastgood session end",
+            details=details,
+        )
+    whose = "no process named" if who.pid is None else f"process {who.pid} ({printable(who.command or '?')})"
+    return Conflict(
+        f"a session is already active: {session.id} of {whose} on {printable(who.host)}, {since}",
+        hint=f"join it: export LASTGOOD_SESSION={session.id}    or take over: lastgood session start --force",
+        details=details,
+    )
+
+
+def _lost(session: Session, *, state: str) -> Conflict:
+    details: dict[str, object] = {"session": session.id, "state": state, "ended_by": session.ended_by}
+    if session.state == "ended":
+        why = {"taken over": "another session took over", "fresh": "it was given up"}
+        return Conflict(
+            f"session {session.id} has ended: {why.get(session.ended_by or '', 'it was finished')}",
+            hint="start another: lastgood session start    (unset LASTGOOD_SESSION)",
+            details=details,
+        )
+    return Conflict(
+        f"session {session.id} is incomplete: it stopped without finishing",
+        hint=f"go on with it: lastgood recover    or give it up: lastgood session end {session.id}",
+        details=details,
+    )
+
+
+def _refuse_interrupted(context: Context) -> None:
+    if context.journal.read() is not None:
+        raise Busy(
+            "a restore of this workspace was interrupted and is not finished",
+            hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
+        )
+
+
+def _first(inside: Context, session: Session) -> SaveReport | None:
+    """Record what the session is for and make its first checkpoint; without that it has not begun."""
+
+    def begin(found: rules.Progress) -> rules.Progress:
+        begun = rules.move(found, goal=session.goal)
+        return begun if session.sprint is None else rules.start_sprint(begun, session.sprint)
+
+    try:
+        if session.goal is not None or session.sprint is not None:
+            inside.work.change_progress(session.id, begin, workspace_key=inside.key)
+        return mark(inside, "session-start", message=session.goal or "session start")
+    except LastgoodError:
+        close(inside, session, finished=True, by="failed")
+        raise

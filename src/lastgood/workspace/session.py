@@ -1,0 +1,242 @@
+"""A session as a ``with`` block: a lease, checkpoints by themselves, and an honest end."""
+
+from __future__ import annotations
+
+import signal
+from contextlib import contextmanager
+
+from lastgood.errors import LastgoodError, Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import FrameType, TracebackType
+    from typing import Self
+
+    from lastgood.model.effect import Effect
+    from lastgood.model.progress import Progress, Task
+    from lastgood.model.report import SaveReport
+    from lastgood.model.session import SessionReport
+    from lastgood.model.working import SessionEnded, SessionStarted
+    from lastgood.workspace.paths import PathLike
+    from lastgood.workspace.verbs.working import Works
+
+_SIGTERM_CODE = 128 + signal.SIGTERM
+_REASON_LIMIT = 500
+
+
+class Terminated(SystemExit):
+    """SIGTERM arrived within a session; goes on as the exit that the signal would have been."""
+
+
+class OpenSession:
+    """A session of this process; made by `Workspace.session`.
+
+    Within the block ``save`` and the other verbs of the workspace belong to it. Left by an interruption
+    (Ctrl-C, SIGTERM) or by an error, it makes a checkpoint of that kind and stays incomplete, to be
+    continued by `recover`; the exception goes on.
+    """
+
+    def __init__(self, door: Works, **terms: object) -> None:
+        self._door = door
+        self._terms = terms
+        self._inside: Works | None = None
+        self._started: SessionStarted | None = None
+        self._ended: SessionEnded | None = None
+        self._task: str | None = None
+        self._kept: BaseException | None = None
+        self._armed = False
+
+    def __enter__(self) -> Self:
+        if self._started is not None:
+            raise Usage("a session is entered once", hint="make another: workspace.session(...)")
+        self._started = self._door.session_start(**self._terms)  # type: ignore[arg-type]  # its own terms
+        self._inside = self._door.within(self._started.session.id)
+        self._arm()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._disarm()
+        plain = error is not None and _is_plain_exit(error) and not self.progress().count("running")
+        if error is None or plain:
+            self._ended = self._desk.session_end(self.id)
+        else:
+            self._beside(error, lambda: self._break_off(error))
+
+    @property
+    def _desk(self) -> Works:
+        if self._inside is None:
+            raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
+        return self._inside
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self.started.session.id
+
+    @property
+    def started(self) -> SessionStarted:
+        """How it began: its first checkpoint, whom it took over from, what died before."""
+        if self._started is None:
+            raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
+        return self._started
+
+    @property
+    def ended(self) -> SessionEnded | None:
+        """How it ended; None while it lasts."""
+        return self._ended
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a child process needs in its environment to work in this session."""
+        return {"LASTGOOD_SESSION": self.id}
+
+    @property
+    def workspace(self) -> Works:
+        """The workspace as the session sees it: every verb of it belongs to the session."""
+        return self._desk
+
+    def save(self, message: str = "", **options: object) -> SaveReport:
+        """Make a checkpoint within the session; takes what `Workspace.save` takes."""
+        if self._task is not None:
+            options.setdefault("task", self._task)
+        saving: Callable[..., SaveReport] = self._desk.save  # type: ignore[attr-defined]  # the whole workspace
+        return saving(message, **options)
+
+    checkpoint = save
+
+    def show(self) -> SessionReport:
+        """Return the session as it stands now."""
+        return self._desk.get_session(self.id)
+
+    def heartbeat(self) -> SessionReport:
+        """Tell that the session lives (saves and tasks do so too); `Conflict` if its lease is lost."""
+        return self._desk.session_heartbeat(self.id)
+
+    def progress(
+        self,
+        *,
+        goal: str | None = None,
+        phase: str | None = None,
+        iteration: int | None = None,
+        step: int | None = None,
+        steps: int | None = None,
+        artifacts: Sequence[PathLike] | None = None,
+        state: Mapping[str, object] | None = None,
+    ) -> Progress:
+        """Say where the work stands, and return how far it has come; without words only the latter."""
+        said = (goal, phase, iteration, step, steps, artifacts, state)
+        if all(one is None for one in said):
+            return self._desk.progress()
+        report = self._desk.progress_set(
+            goal=goal,
+            phase=phase,
+            iteration=iteration,
+            step=step,
+            steps=steps,
+            artifacts=artifacts,
+            state=state,
+        )
+        return report.progress
+
+    @contextmanager
+    def task(self, id: str, *, risky: bool = False, irreversible: bool = False) -> Iterator[Task]:
+        """Work on a task: started, then done; or failed, with a checkpoint of kind error.
+
+        After an interruption it is still running, and `recover` reports its effect as unknown.
+        """
+        started = self._desk.task_start(id, risky=risky, irreversible=irreversible)
+        assert started.task is not None
+        outer, self._task = self._task, id
+        try:
+            yield started.task
+        except Exception as error:
+            self._beside(error, lambda: self._fail(id, error))
+            raise
+        finally:
+            self._task = outer
+        self._desk.task_done(id)
+
+    @contextmanager
+    def feature(self, id: str) -> Iterator[None]:
+        """Build a feature: complete when the block ends without an exception."""
+        self._desk.feature_start(id)
+        yield
+        self._desk.feature_done(id)
+
+    @contextmanager
+    def sprint(self, id: str) -> Iterator[None]:
+        """Work through a sprint: over when the block ends without an exception."""
+        self._desk.sprint_start(id)
+        yield
+        self._desk.sprint_done(id)
+
+    @contextmanager
+    def step(self, name: str, *, irreversible: bool = False) -> Iterator[Effect]:
+        """Do something that must not be done twice unawares: recorded before and after (rule P6)."""
+        effect = self._desk.step_start(name, task=self._task, irreversible=irreversible)
+        try:
+            yield effect
+        except Exception as error:
+            self._beside(error, lambda: self._desk.step_end(effect, state="failed"))
+            raise
+        except BaseException as error:
+            self._beside(error, lambda: self._desk.step_end(effect, state="unknown"))
+            raise
+        self._desk.step_end(effect, state="done")
+
+    def _fail(self, id: str, error: Exception) -> None:
+        self._desk.task_fail(id, reason=_reason(error))
+        self._kept = error
+
+    def _break_off(self, error: BaseException) -> None:
+        """Make the checkpoint of an interruption or error, and leave the session to be continued."""
+        stopped = isinstance(error, KeyboardInterrupt | Terminated)
+        self._ended = self._desk.session_break_off(
+            self.id,
+            reason="interrupted" if stopped else _reason(error),
+            interrupted=stopped,
+            save=error is not self._kept,
+        )
+
+    def _beside(self, error: BaseException, work: Callable[[], object]) -> None:
+        """Record something while an exception goes on, which must not be hidden by a failure of ours."""
+        try:
+            work()
+        except LastgoodError as failure:
+            error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
+
+    def _arm(self) -> None:
+        """Have SIGTERM end the block as Ctrl-C does, unless the program has its own way with it."""
+        try:
+            if signal.getsignal(signal.SIGTERM) is signal.SIG_DFL:
+                signal.signal(signal.SIGTERM, _terminate)
+                self._armed = True
+        except ValueError:  # outside the main thread there are no signals to be had
+            self._armed = False
+
+    def _disarm(self) -> None:
+        """Let the next SIGTERM kill, as it did before."""
+        if self._armed and signal.getsignal(signal.SIGTERM) is _terminate:
+            signal.signal(signal.SIGTERM, signal.SIG_DFL)
+        self._armed = False
+
+
+def _terminate(_number: int, _frame: FrameType | None) -> None:
+    raise Terminated(_SIGTERM_CODE)
+
+
+def _is_plain_exit(error: BaseException) -> bool:
+    """Tell whether a program ended itself, saying that all is well."""
+    return isinstance(error, SystemExit) and error.code in {None, 0}
+
+
+def _reason(error: BaseException) -> str:
+    """Return what went wrong, as one short text that every record can hold."""
+    try:
+        text = f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - whatever a foreign exception does when it is asked for words
+        text = type(error).__name__
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:_REASON_LIMIT]
