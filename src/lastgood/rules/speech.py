@@ -11,7 +11,7 @@ _SHOWN = 2_000
 
 
 def speaker(message: Mapping[str, object]) -> str:
-    """Return who speaks: user, assistant, system, tool …"""
+    """Return who speaks: user, assistant, system, tool and so on."""
     role = message.get("role")
     if isinstance(role, str):
         return role
