@@ -21,6 +21,12 @@ def operation_id(random: bytes) -> str:
     return "op_" + random.hex()
 
 
+def is_operation_id(text: str) -> bool:
+    """Tell whether a text is a whole operation id."""
+    digits = text.removeprefix("op_")
+    return text.startswith("op_") and len(digits) == ID_DIGITS and _HEX.issuperset(digits)
+
+
 def session_id(random: bytes) -> str:
     """Return a session id from eight random bytes."""
     return "sess_" + random.hex()

@@ -227,6 +227,36 @@ def test_a_roll_back_leaves_what_somebody_put_into_a_restored_folder(
     assert (project / "folder" / "mine").read_text() == "mine"
 
 
+@pytest.mark.parametrize("event", ["os.rename", "os.remove"])
+def test_a_journal_set_aside_leaves_no_temporary_files(
+    workspace: Workspace, project: Path, killed: Kill, store: Path, event: str
+) -> None:
+    """T7: what its restore had set aside is back where it was, or in the guard."""
+    for name in ("becomes-file", "stays"):
+        (project / name).write_text("one")
+    saved = workspace.save("one").checkpoint
+    (project / "becomes-file").unlink()
+    (project / "becomes-file" / "deep").mkdir(parents=True)
+    (project / "becomes-file" / "deep" / "inside").write_text("two")
+    (project / "stays").write_text("two")
+    killed(
+        lambda: workspace.restore(saved.id), event=event, path="inside" if event == "os.remove" else "stays"
+    )
+    assert list(project.rglob(".lastgood-op_*"))
+    (project / ".lastgood-op_mine").write_text("somebody's own")
+    journal = next(store.glob("workspaces/*/restore.journal"))
+    journal.write_bytes(b"garbled")
+
+    report = workspace.verify(repair=True)
+
+    assert any("left" in text for text in report.repaired)
+    assert [path.name for path in project.rglob(".lastgood-*")] == [".lastgood-op_mine"]
+    guard = workspace.list(kind="guard")[0]
+    assert workspace.read(guard.id, "becomes-file/deep/inside") == b"two"
+    if (project / "becomes-file").is_dir():
+        assert (project / "becomes-file" / "deep" / "inside").read_text() == "two"
+
+
 def test_a_garbled_journal_is_named_and_set_aside(
     workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, store: Path
 ) -> None:

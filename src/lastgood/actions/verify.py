@@ -74,14 +74,26 @@ def repair(context: Context) -> tuple[str, ...]:
 
 
 def set_journal_aside(context: Context) -> tuple[str, ...]:
-    """Set a damaged journal aside: what its restore was going to overwrite is in the newest guard."""
+    """Set a damaged journal aside: what its restore was going to overwrite is in the newest guard.
+
+    First what it left under temporary names is settled, for the journal alone keeps a save from it.
+    """
     with context.locks.hold_workspace(context.key, wait=context.wait):
         try:
             context.journal.read()
         except Damaged:
+            cleared = _clear_left_over(context)
             where = context.journal.set_aside()
-            return (f"the damaged restore journal was set aside: {where}",)
+            return (*cleared, f"the damaged restore journal was set aside: {where}")
     return ()
+
+
+def _clear_left_over(context: Context) -> tuple[str, ...]:
+    left = context.applier.left_over()
+    for token, directories in left.items():
+        context.applier.clear_temporaries(token, directories)
+    places = {place for directories in left.values() for place in directories}
+    return (f"what a restore left behind was cleared in {len(places)} folder(s)",) if places else ()
 
 
 def readopt(context: Context) -> tuple[str, ...]:

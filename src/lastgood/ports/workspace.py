@@ -6,7 +6,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from typing import Protocol
 
     from lastgood.model.operation import Journal
@@ -96,6 +96,9 @@ class Applier(Protocol):
 
         What had been set aside and not yet deleted is put back if its path is free.
         """
+
+    def left_over(self) -> Mapping[str, Sequence[bytes]]:
+        """Return, by the token of each restore, the directories that hold temporary files of its."""
 
 
 class JournalFile(Protocol):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.apply.aside import clear
+from lastgood.adapters.apply.aside import clear, is_temporary, token_of
 from lastgood.adapters.apply.places import Directories, is_nowhere, open_parent, open_root
 from lastgood.adapters.apply.reading import content_at, entry_at
 from lastgood.adapters.apply.run import Run
@@ -19,7 +19,7 @@ from lastgood.rules.restore import in_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.model.plan import Action, Outcome
     from lastgood.model.tree import TreeId
@@ -102,6 +102,17 @@ class DescriptorApplier:
                 except OSError as error:
                     if not is_nowhere(error):
                         raise _trouble(path, error) from error
+
+    def left_over(self) -> Mapping[str, Sequence[bytes]]:
+        """Return, by the token of each restore, the directories that hold temporary files of its."""
+        found: dict[str, list[bytes]] = {}
+        for place, folders, files in os.walk(self._root):
+            names = (*folders, *files)
+            # What was set aside is settled as a whole, and a repository is none of ours.
+            folders[:] = [name for name in folders if name != b".git" and not is_temporary(name)]
+            for token in sorted({token_of(name) for name in names if is_temporary(name)}):
+                found.setdefault(token, []).append(place[len(self._root) :].lstrip(b"/"))
+        return found
 
     def _parent(self, path: bytes) -> int:
         """Open the directory that holds a path; the caller closes it."""

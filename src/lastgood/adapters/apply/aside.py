@@ -11,6 +11,7 @@ import os
 import stat
 
 from lastgood.adapters.apply.places import is_nowhere
+from lastgood.ids import is_operation_id
 from lastgood.names import join, parent
 
 TYPE_CHECKING = False
@@ -25,6 +26,17 @@ _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 def temporary_name(token: str, number: int) -> bytes:
     """Return the name of the file that is written beside the target of a step."""
     return b"%b%d" % (_prefix(token), number)
+
+
+def is_temporary(name: bytes) -> bool:
+    """Tell whether a name is one that an operation gives to something temporary."""
+    parts = name.removesuffix(_SUFFIX).decode("latin-1").split("-")
+    return len(parts) == 3 and parts[0] == ".lastgood" and is_operation_id(parts[1]) and parts[2].isdigit()
+
+
+def token_of(name: bytes) -> str:
+    """Return the operation in a temporary name."""
+    return name.split(b"-")[1].decode()
 
 
 def set_aside(directories: Directories, path: bytes, temporary: bytes) -> bytes:
