@@ -116,6 +116,10 @@ def _recover(workspace: Workspace, order: dict[str, Any], say: Callable[[str], N
     say(f"recovered {workspace.recover(roll_back=order.get('roll_back', False)).done}")
 
 
+def _prune(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"pruned {len(workspace.prune(**order['asked']).remove)}")
+
+
 VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] = {
     "save": _save,
     "restore": _restore,
@@ -125,6 +129,7 @@ VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] =
     "maintain": _maintain,
     "verify": _verify,
     "recover": _recover,
+    "prune": _prune,
 }
 
 
