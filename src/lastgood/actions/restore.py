@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+from lastgood.actions import parts
 from lastgood.actions.carrying import carry_out, refuse_changed, refuse_unheld
+from lastgood.actions.rivals import refuse_rivals
 from lastgood.actions.survey import Survey
+from lastgood.actions.telling import head_moved, shown, told
+from lastgood.codec.canonical import dumps
+from lastgood.codec.records import part_record
 from lastgood.errors import Invalid, Unsafe
+from lastgood.model.part import DEFAULT_SCOPES, PartOutcome
 from lastgood.model.plan import RestorePlan
-from lastgood.model.report import HeadMoved, RestoreReport
-from lastgood.model.tree import FILE
+from lastgood.model.report import RestoreReport, planned_outcomes
+from lastgood.model.tree import DIRECTORY, FILE
 from lastgood.names import join, printable, to_text
 from lastgood.rules.evidence import Evidence
-from lastgood.rules.ignore import GITIGNORE, LASTGOODIGNORE, TreeRules
+from lastgood.rules.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
 from lastgood.rules.restore import identify, plan
 from lastgood.transaction.restoring import Restoring
 from lastgood.transaction.saving import Saving
@@ -18,49 +24,79 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
 
+    from lastgood.actions.merging import Merge
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.plan import Outcome
+    from lastgood.model.part import Scope
+    from lastgood.model.plan import Merged, Step
+    from lastgood.model.tree import Entry
     from lastgood.ports.context import Context
     from lastgood.view import Files, View
 
+__all__ = [
+    "Wish",
+    "apply",
+    "evidence_of",
+    "head_moved",
+    "plan_restore",
+    "preview",
+    "restore",
+    "restore_aside",
+]
+
 
 class Wish(Value):
-    """What a restore is to bring back: a checkpoint, all of it or some paths."""
+    """What a restore is to bring back: a checkpoint, all of it, some paths, or some parts beside files.
+
+    ``merge`` keeps what changed since its base (rule T17).
+    """
 
     target: Checkpoint
     paths: tuple[bytes, ...] = ()
+    scopes: tuple[Scope, ...] = DEFAULT_SCOPES
+    merge: Merge | None = None
     discard: bool = False
     force: bool = False
 
 
 def plan_restore(context: Context, view: View, wish: Wish) -> RestorePlan:
     """Return what a restore would do; nothing is touched or stored."""
-    _own(context, wish.target)
+    _admit(context, wish)
     with Saving(context), Survey(context) as survey:
-        return _plan(view.tree(wish.target), wish, survey)
+        return _plan(view, wish, survey)
 
 
 def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
     """Carry out a plan; refuses if one of its own paths has changed since (rule T1)."""
-    if plan.workspace_key != context.key:
-        raise Invalid("the plan was made for another workspace", hint="make the plan anew")
-    target = view.resolve(plan.target)
-    _own(context, target)
+    target = _target_of(context, view, plan)
+    if not plan.force:
+        refuse_rivals(context)
     with Restoring(context) as restoring:
         return _surveyed(restoring, plan, target)
 
 
 def restore(context: Context, view: View, wish: Wish) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
-    _own(context, wish.target)
+    _admit(context, wish)
     with Restoring(context) as restoring:
         with Survey(context) as survey:
-            made = _plan(view.tree(wish.target), wish, survey)
+            made = _plan(view, wish, survey)
             if not any(step.forced for step in made.steps):
                 return _guarded(restoring, made, survey, target=wish.target)
         return _surveyed(restoring, made, wish.target)
+
+
+def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
+    """Return the report of a plan that is not carried out."""
+    target = _target_of(context, view, plan)
+    awaited = tuple(
+        PartOutcome(scope=part.scope, result="planned", details=shown(part.after)) for part in plan.parts
+    )
+    report = RestoreReport(
+        planned=plan, target=target.id, outcomes=planned_outcomes(plan), parts=awaited, dry_run=True
+    )
+    return told(context, report, target)
 
 
 def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tree: Files) -> RestoreReport:
@@ -73,17 +109,6 @@ def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tre
     )
 
 
-def head_moved(context: Context, target: Checkpoint) -> HeadMoved | None:
-    """Tell whether the project's HEAD is not where it was at a checkpoint (rule T9)."""
-    if target.manifest.git is None:
-        return None
-    then, now = target.manifest.git.head, context.project.head(context.root)
-    if then == now:
-        return None
-    commits = context.project.commits_between(context.root, then, now) if then and now else None
-    return HeadMoved(commits=commits, from_=then, to=now)
-
-
 def evidence_of(target: Checkpoint, files: Files, survey: Survey) -> Evidence:
     """Return what decides between a checkpoint, whose files are given, and the workspace now."""
     return Evidence(
@@ -94,13 +119,25 @@ def evidence_of(target: Checkpoint, files: Files, survey: Survey) -> Evidence:
     )
 
 
-def _plan(target: Files, wish: Wish, survey: Survey) -> RestorePlan:
-    context = survey.context
-    evidence = evidence_of(wish.target, target, survey)
-    steps = plan(target, survey.scan, evidence=evidence, paths=wish.paths, discard=wish.discard)
+def _plan(view: View, wish: Wish, survey: Survey) -> RestorePlan:
+    context, merge = survey.context, wish.merge
+    files = view.tree(wish.target)
+    paths = _limits(wish, files, survey)
+    steps, merged = ((), ()) if paths is None else _steps(view, wish, survey, files=files, paths=paths)
+    made = parts.planned(context, wish.target, scopes=wish.scopes)
+    favour = "" if merge is None else f"{merge.base.id} {merge.favour}"
     return RestorePlan(
         id=identify(
-            steps, target=wish.target.id, workspace_key=context.key, paths=wish.paths, discard=wish.discard
+            steps,
+            target=wish.target.id,
+            workspace_key=context.key,
+            paths=wish.paths,
+            discard=wish.discard,
+            beside=(
+                " ".join(wish.scopes).encode(),
+                favour.encode(),
+                *(dumps(part_record(one)) for one in made),
+            ),
         ),
         target=wish.target.id,
         workspace_key=context.key,
@@ -108,7 +145,60 @@ def _plan(target: Files, wish: Wish, survey: Survey) -> RestorePlan:
         steps=steps,
         discard=wish.discard,
         force=wish.force,
+        scopes=wish.scopes,
+        parts=made,
+        base=None if merge is None else merge.base.id,
+        favour=None if merge is None else merge.favour,
+        merged=merged,
     )
+
+
+def _steps(
+    view: View, wish: Wish, survey: Survey, *, files: Files, paths: tuple[bytes, ...]
+) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
+    evidence = evidence_of(wish.target, files, survey)
+    if wish.merge is None:
+        return plan(files, survey.scan, evidence=evidence, paths=paths, discard=wish.discard), ()
+    from lastgood.actions.merging import merged_steps
+
+    return merged_steps(
+        survey,
+        wish.merge,
+        files=(view.tree(wish.merge.base), files),
+        target=wish.target,
+        evidence=evidence,
+        paths=paths,
+        discard=wish.discard,
+    )
+
+
+def _limits(wish: Wish, files: Files, survey: Survey) -> tuple[bytes, ...] | None:
+    """Return the paths that the files are limited to, none for all of them; None where no file is meant.
+
+    State files come back with the progress although no other file does (rule P2).
+    """
+    if "files" in wish.scopes:
+        return wish.paths
+    patterns = survey.context.settings.capture.state_files
+    if "progress" not in wish.scopes or not patterns:
+        return None
+    includes = Includes(patterns)
+    both = (*files.walk(), *_scanned(survey))
+    found = {
+        path for path, entry in both if entry.kind != DIRECTORY and includes.matches(path, directory=False)
+    }
+    return tuple(sorted(found)) or None
+
+
+def _scanned(survey: Survey) -> Iterator[tuple[bytes, Entry]]:
+    waiting = [b""]
+    while waiting:
+        place = waiting.pop()
+        for entry in survey.scan.directory(place) or ():
+            path = join(place, entry.name)
+            yield path, entry
+            if entry.kind == DIRECTORY:
+                waiting.append(path)
 
 
 def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
@@ -122,19 +212,36 @@ def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> Re
 
 
 def _guarded(restoring: Restoring, plan: RestorePlan, survey: Survey, *, target: Checkpoint) -> RestoreReport:
-    guard = operation = None
-    outcomes: tuple[Outcome, ...] = ()
+    context = restoring.context
+    report = RestoreReport(planned=plan, target=target.id, outcomes=planned_outcomes(plan))
     if not plan.empty:
+        parts.refuse(context, plan.parts)
+        if plan.merged:
+            from lastgood.actions.merging import hold
+
+            hold(survey, plan)
         guard = survey.guard(restoring, before=f"restoring {target.short_id}")
-        operation, outcomes = carry_out(restoring, plan, survey, guard=guard, type="restore")
-    return RestoreReport(
-        planned=plan,
-        target=target.id,
-        outcomes=outcomes,
-        guard=guard,
-        operation=operation,
-        head_moved=head_moved(restoring.context, target),
-    )
+        operation, changed = carry_out(restoring, plan, survey, guard=guard, type="restore")
+        report = report.replace(
+            guard=guard, operation=operation, outcomes=changed.outcomes, parts=changed.parts
+        )
+    return told(context, report, target)
+
+
+def _admit(context: Context, wish: Wish) -> None:
+    _own(context, wish.target)
+    if wish.merge is not None:
+        _own(context, wish.merge.base)
+    if not wish.force:
+        refuse_rivals(context)
+
+
+def _target_of(context: Context, view: View, plan: RestorePlan) -> Checkpoint:
+    if plan.workspace_key != context.key:
+        raise Invalid("the plan was made for another workspace", hint="make the plan anew")
+    target = view.resolve(plan.target)
+    _own(context, target)
+    return target
 
 
 def _own(context: Context, target: Checkpoint) -> None:

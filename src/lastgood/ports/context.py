@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lastgood.ports.engine import Engine
     from lastgood.ports.host import Clock, Locks, Processes, ProjectGit
     from lastgood.ports.transcripts import Transcripts
+    from lastgood.ports.text import TextMerger
     from lastgood.ports.work import Work
     from lastgood.ports.workspace import Applier, JournalFile, Scanner
 
@@ -24,7 +25,7 @@ class Context(Value):
     the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
     is how long to wait for a lock, in seconds. ``session`` is the session that the caller says it
     belongs to, if any. ``applier_of`` makes an applier for a folder: this
-    one, or another (``restore --to``).
+    one, or another (``restore --to``). ``merger`` finds what merges texts.
     """
 
     key: str
@@ -42,6 +43,7 @@ class Context(Value):
     project: ProjectGit
     work: Work
     processes: Processes
+    merger: Callable[[], TextMerger]
     transcripts_of: Callable[[], Transcripts]
     session: str | None = None
     wait: float = 30.0

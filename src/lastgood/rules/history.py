@@ -12,21 +12,31 @@ if TYPE_CHECKING:
 _ASKED_FOR = ("restore", "delete", "prune")
 
 
-def to_undo(operations: Iterable[Operation]) -> Operation | None:
+def to_undo(operations: Iterable[Operation], *, session: str | None = None) -> Operation | None:
     """Return the operation that `undo` takes back: the newest that still stands.
 
-    ``operations`` are newest first.
+    ``operations`` are newest first. Within a session its own count alone (rule T14).
     """
-    return next((one for one in operations if one.type in _ASKED_FOR and not one.undone), None)
+    return next(
+        (
+            one
+            for one in operations
+            if one.type in _ASKED_FOR and not one.undone and session in {None, one.session}
+        ),
+        None,
+    )
 
 
-def to_redo(operations: Sequence[Operation]) -> Operation | None:
+def to_redo(operations: Sequence[Operation], *, session: str | None = None) -> Operation | None:
     """Return the operation that `redo` brings again: the last one undone.
 
-    A new operation ends the line of those undone before it.
+    A new operation ends the line of those undone before it. Within a session its own count alone.
     """
     line: list[str] = []
+    own = {one.id for one in operations if session in {None, one.session}}
     for one in reversed(operations):
+        if (one.of or one.id) not in own:
+            continue
         if one.type in _ASKED_FOR:
             line.clear()
         elif one.type == "undo" and one.of is not None:

@@ -41,7 +41,8 @@ class Restoring(Saving):
     ) -> Changed:
         """Carry out a plan under its journal, prove the outcome and record it (invariant 3).
 
-        The parts come when the files are proven. If it stops half-way (disk full, killed) the journal stays, for `recover`.
+        The parts come when the files are proven. If it stops half-way (disk full, killed) the
+        journal stays, for `recover`.
         """
         self.context.journal.open(journal)
         steps = journal.plan.steps

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Conflict
-from lastgood.model.part import SCOPES, PartOutcome
+from lastgood.model.part import PartOutcome
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -31,41 +31,36 @@ if TYPE_CHECKING:
 ORDER: tuple[PartScope, ...] = ("progress", "conversation", "git")
 
 
-def for_scope(scope: PartScope) -> PartModule | None:
+def for_scope(scope: PartScope) -> PartModule:
     """Return the module of a scope."""
-    from importlib import import_module
-    from importlib.util import find_spec
+    if scope == "progress":
+        from lastgood.actions.parts import progress
 
-    name = f"lastgood.actions.parts.{scope}"
-    if find_spec(name) is None:
-        return None
-    module: PartModule = import_module(name)
-    return module
+        return progress
+    if scope == "conversation":
+        from lastgood.actions.parts import conversation
+
+        return conversation
+    from lastgood.actions.parts import git
+
+    return git
 
 
 def planned(context: Context, target: Checkpoint, *, scopes: Sequence[Scope]) -> tuple[Part, ...]:
     """Return what a restore to a checkpoint would change of some scopes, in the order of settling."""
-    modules = (for_scope(scope) for scope in ORDER if scope in scopes)
-    parts = (module.plan(context, target) for module in modules if module is not None)
-    return tuple(part for part in parts if part is not None)
+    made = (for_scope(scope).plan(context, target) for scope in ORDER if scope in scopes)
+    return tuple(part for part in made if part is not None)
 
 
 def refuse(context: Context, parts: Iterable[Part]) -> None:
     """Raise, before the first write, if a part cannot be brought about from what is there now."""
     for part in parts:
-        module = for_scope(part.scope)
-        if module is not None:
-            module.refuse(context, part)
+        for_scope(part.scope).refuse(context, part)
 
 
 def settled(context: Context, parts: Iterable[Part]) -> tuple[PartOutcome, ...]:
     """Bring parts about and say what became of each; can be repeated after a kill."""
-    outcomes = []
-    for part in parts:
-        module = for_scope(part.scope)
-        if module is not None:
-            outcomes.append(module.settle(context, part))
-    return tuple(outcomes)
+    return tuple(for_scope(part.scope).settle(context, part) for part in parts)
 
 
 def turned(parts: Sequence[Part]) -> tuple[Part, ...]:
@@ -73,28 +68,24 @@ def turned(parts: Sequence[Part]) -> tuple[Part, ...]:
     return tuple(part.turned() for part in parts)
 
 
-def renewed(context: Context, parts: Iterable[Part]) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
+def able(
+    context: Context, parts: Iterable[Part], *, forced: bool
+) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
     """Return the parts that can be brought about although things changed since, and say what stays.
 
-    Only progress is put back over what came since: a guard holds it. A conversation that went on,
-    or a HEAD that moved, is left as it is.
+    Forced, progress is put back over what came since: a guard holds it. A conversation that went on,
+    or a HEAD that moved, is left as it is all the same.
     """
     from lastgood.actions.parts import progress
 
-    able: list[Part] = []
+    found: list[Part] = []
     kept: list[PartOutcome] = []
     for part in parts:
-        fresh = progress.renewed(context, part) if part.scope == "progress" else part
+        fresh = progress.renewed(context, part) if forced and part.scope == "progress" else part
         try:
             refuse(context, (fresh,))
         except Conflict as error:
             kept.append(PartOutcome(scope=part.scope, result="kept", reason=error.message))
         else:
-            able.append(fresh)
-    return tuple(able), tuple(kept)
-
-
-def in_scopes(names: Iterable[str]) -> tuple[Scope, ...]:
-    """Return scopes in their own order, each once."""
-    given = set(names)
-    return tuple(scope for scope in SCOPES if scope in given)
+            found.append(fresh)
+    return tuple(found), tuple(kept)

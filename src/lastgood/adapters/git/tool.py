@@ -58,6 +58,22 @@ class Git:
 
         `Storage` or `Damaged` when it fails, with its own words.
         """
+        status, printed, complaint = self.attempt(
+            arguments, feed=feed, output=output, environment=environment
+        )
+        if status != 0:
+            raise _refused(arguments[0], status, complaint)
+        return printed
+
+    def attempt(
+        self,
+        arguments: Sequence[bytes],
+        *,
+        feed: Iterable[bytes] = (),
+        output: int | None = None,
+        environment: dict[bytes, bytes] | None = None,
+    ) -> tuple[int, bytes, bytes]:
+        """Run a git command in our repository; return its status, what it printed, and its complaints."""
         files: list[TemporaryFile] = []
         try:
             files.extend(self._scratch() for _ in range(3))
@@ -68,9 +84,8 @@ class Git:
             status = self._spawn(
                 arguments, (given, printed if output is None else output, complaint), environment or {}
             )
-            if status != 0:
-                raise _refused(arguments[0], status, os.pread(complaint, _ERROR_BYTES, 0))
-            return os.pread(printed, os.fstat(printed).st_size, 0)
+            words = os.pread(complaint, _ERROR_BYTES, 0)
+            return status, os.pread(printed, os.fstat(printed).st_size, 0), words
         except OSError as error:
             raise storage(error, doing="running git") from error
         finally:

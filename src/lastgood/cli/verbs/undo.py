@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lastgood.model.report import UndoReport
 
 _OMISSIONS = 3
-_OMITTED = frozenset({"skipped", "failed"})
 _STACKED = frozenset({"restore", "delete", "prune"})
 
 
@@ -32,14 +31,14 @@ def carry_out(call: Call, console: Console) -> int:
             return _list(call, console, workspace.operations())
         with Progress(console, verb):
             act = workspace.undo if verb == "undo" else workspace.redo
-            report = act(force=call.has("force"))
+            report = act(force=call.has("force"), merge=call.has("merge"))
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
     if console.json:
         console.document(undo_document(verb, report))
     else:
         _tell(report, original, call, console)
-    return _OMISSIONS if any(one.result in _OMITTED for one in report.outcomes) else 0
+    return 0 if report.complete else _OMISSIONS
 
 
 def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:

@@ -1,0 +1,84 @@
+"""Steps taken back, what changed since being kept: a merge path by path (rules T8, T17)."""
+
+from __future__ import annotations
+
+from lastgood.model.plan import Step
+from lastgood.model.tree import DIRECTORY
+from lastgood.names import join, parent
+from lastgood.rules.evidence import alike
+from lastgood.rules.merge import KEPT, Sides, beside_name, decide
+from lastgood.rules.planner import action_between
+from lastgood.rules.rebase import UNTOUCHED
+from lastgood.rules.restore import in_order
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    from lastgood.model.plan import Merged
+    from lastgood.model.tree import Entry
+    from lastgood.rules.merge import Blend, Verdict
+
+    Look = Callable[[bytes], Entry | None]
+
+_TRIES = 1000
+
+
+def take_back(
+    steps: Iterable[Step], actual: Look, *, blend: Blend, suffix: bytes
+) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
+    """Return the steps that lead to what some steps want, changes since what they have being kept.
+
+    ``actual`` answers for every path. What is put beside a conflict has ``suffix`` at its name.
+    """
+    made: list[Step] = []
+    merged: list[Merged] = []
+    for step in steps:
+        if step.action in UNTOUCHED:
+            made.append(step)
+            continue
+        sides = Sides(
+            path=step.path,
+            base=_alone(step.have),
+            target=_alone(step.want),
+            present=_alone(actual(step.path)),
+        )
+        verdict = decide(sides, blend=blend, favour=None)
+        made += _steps(sides, verdict, actual, suffix=suffix)
+        if verdict.merged is not None:
+            merged.append(verdict.merged)
+    return in_order(made), tuple(merged)
+
+
+def _steps(sides: Sides, verdict: Verdict, actual: Look, *, suffix: bytes) -> Iterator[Step]:
+    path, present, want = sides.path, sides.present, verdict.want
+    if not alike(want, present):
+        forced = present is not None and present.kind != DIRECTORY
+        action = action_between(want, present)
+        yield Step(path=path, action=action, want=want, have=present, reason=verdict.conflict, forced=forced)
+    elif verdict.conflict is not None:
+        action = "keep" if verdict.conflict == KEPT else "skip"
+        yield Step(path=path, action=action, reason=verdict.conflict)
+    if verdict.beside is not None and verdict.beside.kind != DIRECTORY:
+        yield from _beside(path, verdict.beside, actual, suffix=suffix)
+
+
+def _beside(path: bytes, entry: Entry, actual: Look, *, suffix: bytes) -> Iterator[Step]:
+    above = parent(path)
+    there = actual(above) if above else None
+    if above and (there is None or there.kind != DIRECTORY):
+        return  # its folder is gone: the guard that is being taken back to has it
+    for number in range(1, _TRIES):
+        place = join(above, beside_name(path.rpartition(b"/")[2], suffix, number=number))
+        found = actual(place)
+        if found is None:
+            yield Step(path=place, action="write", want=entry.replace(name=place.rpartition(b"/")[2]))
+        if found is None or alike(found, entry):
+            return
+
+
+def _alone(entry: Entry | None) -> Entry | None:
+    """Return a directory without what is in it: every path has a step of its own."""
+    if entry is None or entry.kind != DIRECTORY:
+        return entry
+    return entry.replace(oid=b"", modes=b"")
