@@ -1,0 +1,129 @@
+"""A stand-in for a model on the loopback: answers every request with the same words, and remembers what it was asked."""
+
+from __future__ import annotations
+
+import json
+import threading
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+ANSWER = "understood, said the scripted model"
+
+
+class ScriptedModel:
+    """Speaks as much of two vendors' protocols as their programs need for a turn of plain text."""
+
+    def __init__(self) -> None:
+        self.asked: list[str] = []
+        asked = self.asked
+
+        class Answering(BaseHTTPRequestHandler):
+            def do_POST(self) -> None:  # noqa: N802 - the name that http.server looks for
+                body = self.rfile.read(int(self.headers.get("content-length", 0)))
+                asked.append(body.decode("utf-8", "replace"))
+                asks_for_stream = b'"stream":true' in body.replace(b" ", b"")
+                if "count_tokens" in self.path:
+                    self.reply(json.dumps({"input_tokens": 10}), "application/json")
+                elif "responses" in self.path:
+                    self.reply(_events(_response()), "text/event-stream")
+                elif asks_for_stream:
+                    self.reply(_events(_message_events()), "text/event-stream")
+                else:
+                    self.reply(json.dumps(_message(ANSWER, "end_turn")), "application/json")
+
+            def do_GET(self) -> None:  # noqa: N802 - the same
+                self.reply(json.dumps({"data": [], "models": []}), "application/json")
+
+            def do_HEAD(self) -> None:  # noqa: N802 - the same
+                self.reply("", "application/json")
+
+            def reply(self, text: str, kind: str) -> None:
+                content = text.encode()
+                self.send_response(200)
+                self.send_header("content-type", kind)
+                self.send_header("content-length", str(len(content)))
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, format: str, *arguments: object) -> None:
+                """Stay silent."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
+        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+
+    @property
+    def url(self) -> str:
+        """Where it answers."""
+        return f"http://127.0.0.1:{self._server.server_port}"
+
+    def __enter__(self) -> Self:
+        self._thread.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._server.shutdown()
+        self._thread.join()
+        self._server.server_close()
+
+
+def _events(events: list[dict[str, Any]]) -> str:
+    return "".join(f"event: {one['type']}\ndata: {json.dumps(one)}\n\n" for one in events)
+
+
+def _message(text: str | None, stop: str | None) -> dict[str, Any]:
+    return {
+        "id": "msg_scripted",
+        "type": "message",
+        "role": "assistant",
+        "model": "scripted",
+        "content": [] if text is None else [{"type": "text", "text": text}],
+        "stop_reason": stop,
+        "stop_sequence": None,
+        "usage": {"input_tokens": 10, "output_tokens": 5},
+    }
+
+
+def _message_events() -> list[dict[str, Any]]:
+    return [
+        {"type": "message_start", "message": _message(None, None)},
+        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
+        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ANSWER}},
+        {"type": "content_block_stop", "index": 0},
+        {
+            "type": "message_delta",
+            "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+            "usage": {"output_tokens": 5},
+        },
+        {"type": "message_stop"},
+    ]
+
+
+def _response() -> list[dict[str, Any]]:
+    item = {
+        "id": "item_1",
+        "type": "message",
+        "role": "assistant",
+        "status": "completed",
+        "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
+    }
+    usage = {
+        "input_tokens": 10,
+        "input_tokens_details": {"cached_tokens": 0},
+        "output_tokens": 5,
+        "output_tokens_details": {"reasoning_tokens": 0},
+        "total_tokens": 15,
+    }
+    return [
+        {"type": "response.created", "response": {"id": "resp_1", "status": "in_progress"}},
+        {"type": "response.output_item.done", "output_index": 0, "item": item},
+        {
+            "type": "response.completed",
+            "response": {"id": "resp_1", "status": "completed", "output": [item], "usage": usage},
+        },
+    ]
