@@ -66,10 +66,17 @@ class Place:
             beat(context, self.session)
         return before[0], after
 
-    def report(self, progress: Progress, *, task: str | None = None, **more: object) -> ProgressReport:
+    def report(
+        self,
+        progress: Progress,
+        *,
+        task: str | None = None,
+        saved: SaveReport | None = None,
+        unknown: tuple[Effect, ...] = (),
+    ) -> ProgressReport:
         """Return what became of the progress."""
         found = None if task is None else rules.task(progress, task)
-        return ProgressReport(progress=progress, session=self.id, task=found, **more)
+        return ProgressReport(progress=progress, session=self.id, task=found, saved=saved, unknown=unknown)
 
     def _advised(self, error: Conflict) -> Conflict:
         """Point to a session that died: what is asked about probably belongs to it."""

@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lastgood.model.progress import Progress
     from lastgood.model.report import SaveReport
     from lastgood.model.session import Owner, SessionReport
     from lastgood.ports.context import Context
@@ -196,6 +197,12 @@ def working_session(context: Context) -> Session | None:
     return session
 
 
+def alive(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions under way, newest first."""
+    found = (report_on(context, one) for one in context.work.sessions(context.key) if one.state == "active")
+    return tuple(one for one in found if one.state == "active")
+
+
 def unfinished(context: Context) -> tuple[SessionReport, ...]:
     """Return the sessions that ended without finishing and wait to be dealt with (rule P8)."""
     found = (one for one in context.work.sessions(context.key) if one.state != "ended")
@@ -208,9 +215,10 @@ def _at_hand(context: Context) -> Session:
         return named(context, context.session)
     known = context.work.sessions(context.key)
     found = next((one for one in known if one.exclusive and one.state == "active"), None)
-    if found is None:
-        raise _none()
-    return found
+    if found is not None:
+        return found
+    dead = unfinished(context)
+    raise _lost(dead[0].session, state="incomplete") if dead else _none()
 
 
 def _none() -> NotFound:
@@ -278,7 +286,7 @@ def _refuse_interrupted(context: Context) -> None:
 def _first(inside: Context, session: Session) -> SaveReport | None:
     """Record what the session is for and make its first checkpoint; without that it has not begun."""
 
-    def begin(found: rules.Progress) -> rules.Progress:
+    def begin(found: Progress) -> Progress:
         begun = rules.move(found, goal=session.goal)
         return begun if session.sprint is None else rules.start_sprint(begun, session.sprint)
 

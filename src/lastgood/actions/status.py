@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from lastgood.actions.session import alive, unfinished
+from lastgood.actions.standing import current_session
 from lastgood.actions.survey import Survey
 from lastgood.errors import Damaged
 from lastgood.model.report import HealthNote, StatusReport
@@ -12,6 +14,7 @@ from lastgood.transaction.saving import Saving
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import State
     from lastgood.model.tree import Counts
     from lastgood.ports.context import Context
     from lastgood.view import View
@@ -25,10 +28,17 @@ def status(context: Context, view: View) -> StatusReport:
     latest = view.latest()
     notes = _interruption(context)
     drift = None if latest is None or notes else drift_since(context, view, latest)
+    incomplete = unfinished(context)
+    living = alive(context)
+    own = current_session(context)
+    at_hand = next((one for one in living if own is not None and one.id == own.id), None)
+    about = at_hand or next(iter(incomplete), None)
+    progress = context.work.progress(context.key) if about is None else about.progress
+    state: State = "active" if at_hand or living else "incomplete" if incomplete else "idle"
     return StatusReport(
         workspace=context.root.decode("utf-8", "surrogateescape"),
         store=context.store.decode("utf-8", "surrogateescape"),
-        state="interrupted" if notes else "idle",
+        state="interrupted" if notes else state,
         latest=latest,
         drift=drift,
         gaps=() if latest is None else latest.gaps,
@@ -36,6 +46,10 @@ def status(context: Context, view: View) -> StatusReport:
         checkpoints=context.catalogue.count(context.key),
         store_bytes=context.engine.stored_bytes(),
         health=(*notes, *_health(context)),
+        session=about,
+        position=None if progress.position.empty else progress.position,
+        sessions=living,
+        incomplete=incomplete,
     )
 
 

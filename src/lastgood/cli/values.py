@@ -33,6 +33,18 @@ def count_option(call: Call, option: str) -> int | None:
     raise Usage(f"--{option} is a whole number, not '{printable(text)}'", hint=f"for example --{option} 1200")
 
 
+_EVERYWHERE = frozenset({"directory", "store", "allow-root", "json", "quiet", "help"})
+
+
+def only(call: Call, *, takes: frozenset[str]) -> None:
+    """Refuse the options of a verb that do not fit its action."""
+    for option in call.options:
+        if option not in takes and option not in _EVERYWHERE:
+            words = f"{call.verb.name} {call.argument(0) or ''}".rstrip()
+            fitting = ", ".join(f"--{one}" for one in sorted(takes)) or "none of its own"
+            raise Usage(f"`{words}` does not take --{option}", hint=f"its options: {fitting}")
+
+
 def seconds_option(call: Call, option: str) -> float | None:
     """Return the duration given for an option, in seconds."""
     text = call.text(option)

@@ -14,7 +14,8 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation
     from lastgood.model.part import PartOutcome
     from lastgood.model.plan import Outcome, RestorePlan, Result
-    from lastgood.model.progress import Progress
+    from lastgood.model.progress import Position, Progress
+    from lastgood.model.session import SessionReport
     from lastgood.model.tree import Counts, Gap
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
@@ -216,7 +217,12 @@ class HealthNote(Value):
 
 
 class StatusReport(Value):
-    """Where a workspace stands; sizes in bytes. ``drift`` is None if the workspace was not scanned."""
+    """Where a workspace stands; sizes in bytes. ``drift`` is None if the workspace was not scanned.
+
+    ``session`` is the one under way, else the newest that did not finish; ``sessions`` are all those
+    that live, ``incomplete`` all that ended without finishing and wait to be dealt with (rule P8).
+    ``position`` is that of the session, outside any that of the workspace.
+    """
 
     workspace: str
     store: str
@@ -229,6 +235,10 @@ class StatusReport(Value):
     store_bytes: int
     health: tuple[HealthNote, ...]
     resident: bool = False
+    session: SessionReport | None = None
+    position: Position | None = None
+    sessions: tuple[SessionReport, ...] = ()
+    incomplete: tuple[SessionReport, ...] = ()
 
 
 class DamagedCheckpoint(Value):

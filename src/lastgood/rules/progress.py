@@ -192,9 +192,7 @@ def _instead(what: str, current: str | None) -> str:
 
 def _check_number(number: int, *, what: str) -> None:
     if not 0 <= number <= _NUMBER_LIMIT:
-        raise Invalid(
-            f"the {what} cannot be {number}", hint=f"give a whole number from 0 to {_NUMBER_LIMIT}"
-        )
+        raise Invalid(f"the {what} cannot be {number}", hint=f"give a whole number from 0 to {_NUMBER_LIMIT}")
 
 
 def _artifacts(paths: Iterable[bytes]) -> tuple[bytes, ...]:

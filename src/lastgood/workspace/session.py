@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import signal
 from contextlib import contextmanager
+from functools import partial
 
 from lastgood.errors import LastgoodError, Usage
 
@@ -63,7 +64,7 @@ class OpenSession:
         if error is None or plain:
             self._ended = self._desk.session_end(self.id)
         else:
-            self._beside(error, lambda: self._break_off(error))
+            self._beside(error, partial(self._break_off, error))
 
     @property
     def _desk(self) -> Works:
@@ -153,7 +154,7 @@ class OpenSession:
         try:
             yield started.task
         except Exception as error:
-            self._beside(error, lambda: self._fail(id, error))
+            self._beside(error, partial(self._fail, id, error))
             raise
         finally:
             self._task = outer
@@ -180,10 +181,10 @@ class OpenSession:
         try:
             yield effect
         except Exception as error:
-            self._beside(error, lambda: self._desk.step_end(effect, state="failed"))
+            self._beside(error, partial(self._desk.step_end, effect, state="failed"))
             raise
         except BaseException as error:
-            self._beside(error, lambda: self._desk.step_end(effect, state="unknown"))
+            self._beside(error, partial(self._desk.step_end, effect, state="unknown"))
             raise
         self._desk.step_end(effect, state="done")
 

@@ -8,7 +8,8 @@ import time
 from lastgood.cli.columns import pairs
 from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
-from lastgood.cli.wording import ago, called, changes, count, size
+from lastgood.cli.verbs.session import owner, standing
+from lastgood.cli.wording import ago, called, changes, count, place, size
 from lastgood.names import printable, to_text
 from lastgood.workspace.configuration import added_by_project
 
@@ -48,6 +49,7 @@ def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
             f"{printable(report.store)} ({size(report.store_bytes)})",
         ),
         ("state", report.state),
+        *_sessions(report, call),
         ("checkpoints", f"{report.checkpoints:,}"),
         ("latest", _latest(report.latest, call)),
     ]
@@ -59,6 +61,22 @@ def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
         facts.append(("health", "good"))
     for note in report.health:
         facts += [("health", printable(note.message)), ("", f"  {printable(note.hint)}")]
+    return facts
+
+
+def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
+    """Tell of the sessions under way, and of every incomplete one (rule P8)."""
+    facts = []
+    for one in report.sessions:
+        beaten = ago(one.session.heartbeat_at, now=time.time_ns())
+        facts.append(("session", f"{one.id} is active: {owner(one.session)}, heartbeat {beaten}"))
+        facts += [("", f"  {line}") for line in standing(one)]
+    for one in report.incomplete:
+        facts.append(("session", f"{one.id} is incomplete: it stopped without finishing"))
+        facts += [("", f"  {line}") for line in standing(one)]
+        facts.append(("", f"  go on, or end it: {call.command('recover')}"))
+    if not report.sessions and not report.incomplete and report.position is not None:
+        facts.append(("position", place(report.position) or "-"))
     return facts
 
 

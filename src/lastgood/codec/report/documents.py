@@ -27,6 +27,7 @@ if TYPE_CHECKING:
         StatusReport,
         VerifyReport,
     )
+    from lastgood.model.session import SessionReport
 
     Document = dict[str, object]
 

@@ -136,7 +136,7 @@ class Works(Door):
         """Return this workspace as those see it who work in a session; it shares everything else."""
         twin = object.__new__(type(self))
         twin.__dict__.update(self.__dict__)
-        twin._use(self._context.replace(session=session))  # noqa: SLF001 - of the same class
+        twin._use(self._context.replace(session=session))
         return twin
 
     def progress(self) -> Progress:
