@@ -12,6 +12,7 @@ from lastgood.cli.wording import ago, artifacts, called, count, moment, place, p
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import checkpoint_record, effect_record, session_record
 from lastgood.errors import Usage
+from lastgood.model.progress import TASK_STATES
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -90,7 +91,7 @@ def _end(call: Call, console: Console) -> int:
     with open_for(call) as workspace, Progress(console, "saving"):
         report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
     if console.json:
-        fields = {
+        fields: dict[str, object] = {
             "session": _record(report.session),
             "checkpoint": _saved(report.saved),
             "unknown_effects": [effect_record(one) for one in report.unknown],
@@ -200,9 +201,8 @@ def standing(report: SessionReport) -> list[str]:
     if progress.position.artifacts:
         lines.append(f"in-progress artifacts: {artifacts(progress.position)}")
     if progress.tasks:
-        states = ("done", "running", "failed", "skipped")
-        counted = [f"{progress.count(state)} {state}" for state in states if progress.count(state)]
-        lines.append(f"{count(len(progress.tasks), 'task')}: {', '.join(counted) or 'none started'}")
+        counted = [f"{progress.count(state)} {state}" for state in TASK_STATES if progress.count(state)]
+        lines.append(f"{count(len(progress.tasks), 'task')}: {', '.join(counted)}")
     return lines
 
 

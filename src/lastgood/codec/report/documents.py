@@ -5,11 +5,13 @@ from __future__ import annotations
 from lastgood.codec.canonical import path_value
 from lastgood.codec.manifest import gap_record
 from lastgood.codec.moment import iso
+from lastgood.codec.progress import position_record
 from lastgood.codec.report.records import (
     checkpoint_record,
     file_diff_record,
     folder_value,
     operation_record,
+    session_record,
     text_value,
 )
 
@@ -110,8 +112,10 @@ def status_document(report: StatusReport) -> Document:
             "workspace": folder_value(report.workspace),
             "store": folder_value(report.store),
             "state": report.state,
-            "session": None,
-            "position": None,
+            "session": None if report.session is None else _session(report.session),
+            "position": None if report.position is None else position_record(report.position),
+            "sessions": [_session(one) for one in report.sessions],
+            "incomplete": [_session(one) for one in report.incomplete],
             "latest": None if report.latest is None else checkpoint_record(report.latest),
             "drift": None if report.drift is None else report.drift.as_dict(),
             "gaps": [gap_record(gap) for gap in report.gaps],
@@ -122,6 +126,10 @@ def status_document(report: StatusReport) -> Document:
             "health": [note.as_dict() for note in report.health],
         },
     )
+
+
+def _session(report: SessionReport) -> Document:
+    return session_record(report.session, report.progress, state=report.state)
 
 
 def verify_document(report: VerifyReport) -> Document:
