@@ -30,9 +30,10 @@ EXIT_CODES = {
 }
 _GROUPS = (
     ("Make and look", ("save", "list", "show", "diff", "status")),
+    ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
     ("Keep and check", ("name", "pin", "unpin", "check", "delete", "verify", "workspace")),
-    ("About lastgood itself", ("config", "doctor", "completion", "help")),
+    ("About lastgood itself", ("report", "config", "doctor", "completion", "help")),
 )
 _REFS = """\
 How to name a checkpoint (REF)
@@ -42,6 +43,9 @@ How to name a checkpoint (REF)
   ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_
   before-refactor      its name; of several the newest counts
   @good                the newest whose check passed
+  @start               the first of the session at hand
+  task:T01             after that task; before:task:T01 the newest before it started
+  step:12              the newest at that step of the work
   @{2h}, @{3d}         the newest that is at least so old (s, m, h, d, w)
   @{2026-11-21T10:00}  the newest at or before this moment (local time)
 
@@ -52,6 +56,7 @@ Environment variables
 
   LASTGOOD_WORKSPACE   the workspace, where -C is not given
   LASTGOOD_STORE       the store, where --store is not given
+  LASTGOOD_SESSION     the session that this process works in
   LASTGOOD_CAPTURE_EXCLUDE and so on
                        every setting of `lastgood config`: section and key in capitals
   LASTGOOD_TRACE=1     on an internal fault, show the whole trace
