@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from lastgood.actions.conversing import blobs
 from lastgood.codec.manifest import decode
 from lastgood.errors import Damaged, LastgoodError
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.names import join
+from lastgood.names import join, to_text
 from lastgood.ports.catalogue import WorkspaceRow
 from lastgood.rules.evidence import alike
 from lastgood.view import Files, tree_of
@@ -17,10 +18,14 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint, Manifest
     from lastgood.ports.context import Context
-    from lastgood.ports.engine import Fault
+    from lastgood.ports.engine import CheckpointContents, Fault
 
     # Makes an empty folder for a trial restore, and takes it away again.
     Aside = Callable[[Callable[[bytes], None]], None]
+
+# What damage to them is called; in the checkpoint's commit they bear the same names.
+CONVERSATION = b"conversation"
+STATE = b"state"
 
 
 def verify(
@@ -154,9 +159,28 @@ class _Proof:
         if manifest.id != checkpoint.id or tree != contents.workspace:
             return DamagedCheckpoint(id=checkpoint.id, files=(), reason="its record is another checkpoint's")
         files = self._lost(tree)
-        if not files:
+        beside = self._lost_beside(contents, manifest)
+        if not files and not beside:
             return None
-        return DamagedCheckpoint(id=checkpoint.id, files=files, reason=f"{len(files)} file(s) cannot be read")
+        words = [f"{len(files)} file(s)"] if files else []
+        words += [to_text(name) for name in beside]
+        reason = f"{' and '.join(words)} cannot be read"
+        return DamagedCheckpoint(id=checkpoint.id, files=files + beside, reason=reason)
+
+    def _lost_beside(self, contents: CheckpointContents, manifest: Manifest) -> tuple[bytes, ...]:
+        """Return what is lost beside the workspace's files: ``conversation``, ``state/NAME``."""
+        lost: list[bytes] = []
+        held, spoken = contents.conversation, manifest.conversation
+        if (None if held is None else held.tree.hex()) != (None if spoken is None else spoken.tree) or (
+            held is not None and self._lost(held)
+        ):
+            lost.append(CONVERSATION)
+        wanted = {name: bytes.fromhex(oid) for name, oid in manifest.state.items()}
+        gone = self._engine.missing(wanted.values()) | self._bad
+        for name, oid in sorted(wanted.items()):
+            if oid in gone or contents.state.get(name) != oid:
+                lost.append(STATE + b"/" + name.encode("utf-8", "surrogateescape"))
+        return tuple(lost)
 
     def _lost(self, tree: TreeId) -> tuple[bytes, ...]:
         found = self._known.get(tree)
@@ -187,6 +211,7 @@ class _Proof:
 def _trials(context: Context, checkpoints: Sequence[Checkpoint], aside: Aside) -> list[DamagedCheckpoint]:
     failed: list[DamagedCheckpoint] = []
     tried: dict[TreeId, tuple[bytes, ...]] = {}
+    read: dict[bytes, int] = {}
     for checkpoint in checkpoints:
         tree = tree_of(checkpoint)
         if tree not in tried:
@@ -197,7 +222,37 @@ def _trials(context: Context, checkpoints: Sequence[Checkpoint], aside: Aside) -
                     id=checkpoint.id, files=tried[tree], reason="a trial restore came out wrong"
                 )
             )
+        elif beside := _trial_beside(context, checkpoint, read=read):
+            reason = f"{' and '.join(map(to_text, beside))} could not be read back"
+            failed.append(DamagedCheckpoint(id=checkpoint.id, files=beside, reason=reason))
     return failed
+
+
+def _trial_beside(context: Context, checkpoint: Checkpoint, *, read: dict[bytes, int]) -> tuple[bytes, ...]:
+    """Read the conversation and what else is kept, and return the names of what does not come back whole.
+
+    ``read`` are the sizes of the blobs that were read: a growing conversation has most in common.
+    """
+    manifest = checkpoint.manifest
+
+    def size_of(oid: bytes) -> int:
+        if oid not in read:
+            read[oid] = len(context.engine.read_blob(oid))
+        return read[oid]
+
+    wrong = []
+    spoken = manifest.conversation
+    try:
+        if spoken is not None and sum(map(size_of, blobs(context.engine, spoken.tree))) != spoken.size:
+            wrong.append(CONVERSATION)
+    except Damaged:
+        wrong.append(CONVERSATION)
+    for name, oid in sorted(manifest.state.items()):
+        try:
+            size_of(bytes.fromhex(oid))
+        except Damaged:
+            wrong.append(STATE + b"/" + name.encode("utf-8", "surrogateescape"))
+    return tuple(wrong)
 
 
 def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[bytes, ...]:
