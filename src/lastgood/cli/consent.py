@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.plans import plan_counts, shortened_plan
+from lastgood.cli.plans import beside_lines, plan_counts, shortened_plan
 from lastgood.cli.wording import changes, count
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.names import printable, to_text
@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.plan import RestorePlan
+    from lastgood.model.report import RestoreReport
     from lastgood.model.tree import Counts
     from lastgood.workspace import Workspace
 
@@ -31,9 +32,10 @@ def demand_means(call: Call, console: Console) -> None:
 
 
 def consented(
-    plan: RestorePlan, call: Call, console: Console, *, workspace: Workspace, target: Checkpoint
+    preview: RestoreReport, call: Call, console: Console, *, workspace: Workspace, target: Checkpoint
 ) -> bool:
     """Tell whether to carry out a plan; raises where the answer cannot be had."""
+    plan = preview.planned
     wanted = call.text("plan")
     if wanted is not None:
         if wanted != plan.id:
@@ -52,7 +54,7 @@ def consented(
             hint=f"if that is what you want, say so with: --plan {plan.id}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
-    _show(plan, target, console, workspace=workspace)
+    _show(preview, target, console, workspace=workspace)
     if large:
         console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
     return agreed("Go ahead?", console)
@@ -72,8 +74,10 @@ def files_before(plan: RestorePlan, target: Checkpoint) -> int:
     return max(0, target.manifest.files - fresh) + plan.deletions
 
 
-def _show(plan: RestorePlan, target: Checkpoint, console: Console, *, workspace: Workspace) -> None:
-    for line in drift_lines(workspace):
+def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Workspace) -> None:
+    """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
+    plan = preview.planned
+    for line in (*drift_lines(workspace), *beside_lines(preview)):
         console.warn(line)
     console.warn(f"Restoring {target.short_id}: {plan_counts(plan)}.")
     for line in shortened_plan(plan):

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from lastgood.cli.wording import count
-from lastgood.model.report import counts_of, planned_outcomes
+from lastgood.codec.canonical import Fields
+from lastgood.model.report import MARKED, counts_of, planned_outcomes
 from lastgood.names import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lastgood.model.effect import Effect
+    from lastgood.model.part import PartOutcome
     from lastgood.model.plan import Outcome, RestorePlan, Step
+    from lastgood.model.progress import Progress
     from lastgood.model.report import RestoreReport
 
 _PHRASES = (
@@ -29,6 +33,8 @@ _DONE = {
     "to remove": "removed",
     "to set": "set",
 }
+_REMARKED = ("failed", "skipped", "kept")
+_PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
 _SHOWN = 20
 
 
@@ -49,7 +55,7 @@ def _phrase(counts: Mapping[str, int], *, done: bool) -> str:
             words.append(f"{count(counts[action], noun)} {_DONE.get(phrase, phrase) if done else phrase}")
     if counts["fail"]:
         words.append(f"{count(counts['fail'], 'path')} FAILED")
-    return ", ".join(words) if words else "nothing to do"
+    return ", ".join(words) if words else "no files"
 
 
 def plan_lines(plan: RestorePlan) -> list[str]:
@@ -76,9 +82,9 @@ def shortened_plan(plan: RestorePlan) -> list[str]:
 
 
 def remarks(outcomes: Sequence[Outcome]) -> list[str]:
-    """Return the lines for what was kept, skipped or failed, and why (rule T10)."""
-    said = [one for one in outcomes if one.result in {"kept", "skipped", "failed"}]
-    said.sort(key=lambda one: ("failed", "skipped", "kept").index(one.result))
+    """Return the lines for what was kept, skipped, failed or marked, and why (rule T10)."""
+    said = [one for one in outcomes if one.result in _REMARKED or one.reason == MARKED]
+    said.sort(key=lambda one: _REMARKED.index(one.result) if one.result in _REMARKED else 1)
     lines = []
     for one in said[:_SHOWN]:
         reason = f" ({printable(one.reason)})" if one.reason else ""
@@ -88,10 +94,63 @@ def remarks(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def head_line(report: RestoreReport) -> str | None:
+def beside_lines(report: RestoreReport) -> list[str]:
+    """Return what to say of a restore beside its files: parts, steps it does not take back, HEAD."""
+    lines = [line for part in report.parts for line in part_lines(part, report.progress)]
+    said = None if report.conversation is None else report.conversation.get("note")
+    if said and not any(part.scope == "conversation" for part in report.parts):
+        lines.append(f"conversation: {printable(str(said))}")
+    lines += [_irreversible(effect) for effect in report.irreversible]
+    moved = _head_line(report)
+    return lines if moved is None else [*lines, moved]
+
+
+def part_lines(part: PartOutcome, progress: Progress | None = None) -> list[str]:
+    """Return what becomes, or became, of one part beside files."""
+    words = {"planned": "will be put back", "restored": "put back", "kept": "left as it is"}
+    lines = [f"{_PARTS[part.scope]}: {words.get(part.result, 'FAILED')}"]
+    details = part.details
+    if part.scope == "conversation" and "transcript" in details:
+        where = printable(to_text(Fields(dict(details), what="a report").path("transcript")))
+        said = {"planned": "will be written to", "restored": "written to"}.get(part.result, "in")
+        lines = [f"conversation: {words[part.result] if part.result == 'kept' else said} {where}"]
+        if "resume_command" in details:
+            lines.append(f"  go on with it: {printable(str(details['resume_command']))}")
+    if part.scope == "progress" and part.result == "restored" and progress is not None:
+        lines = [f"progress: put back ({progress_words(progress)})"]
+    if part.scope == "git" and isinstance(details.get("kept"), str):
+        lines.append(f"  the HEAD before is kept as {printable(str(details['kept']))}")
+    if part.reason is not None:
+        lines.append(f"  {printable(part.reason)}")
+    elif isinstance(details.get("note"), str):
+        lines.append(f"  {printable(str(details['note']))}")
+    return lines
+
+
+def progress_words(progress: Progress) -> str:
+    """Return how far the work has come."""
+    position = progress.position
+    words = (
+        [f"{progress.count('done')} of {count(len(progress.tasks), 'task')} done"] if progress.tasks else []
+    )
+    if position.phase:
+        words.append(f"phase {printable(position.phase)}")
+    if position.step is not None:
+        words.append(f"step {position.step}" + (f"/{position.steps}" if position.steps else ""))
+    return ", ".join(words) or "nothing done yet"
+
+
+def _irreversible(effect: Effect) -> str:
+    what = printable(effect.name)
+    if effect.state == "done":
+        return f"not taken back: {what} was done since, and cannot be undone"
+    return f"not taken back: {what} was begun since; whether it had its effect is not known"
+
+
+def _head_line(report: RestoreReport) -> str | None:
     """Return what to say about a HEAD that is not where it was (rule T9)."""
     moved = report.head_moved
-    if moved is None or moved.from_ == moved.to:
+    if moved is None or moved.from_ == moved.to or any(part.scope == "git" for part in report.parts):
         return None
     way = "" if moved.commits is None else f" by {count(moved.commits, 'commit')}"
     return f"HEAD has moved{way} since that checkpoint and stays where it is"

@@ -6,21 +6,24 @@ import os
 
 from lastgood.cli.consent import consented, demand_means
 from lastgood.cli.opening import paths_of
-from lastgood.cli.plans import head_line, plan_counts, plan_lines, remarks, report_counts
+from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import called
 from lastgood.codec.report.restoring import restore_document
 from lastgood.errors import Usage
-from lastgood.model.report import RestoreReport, planned_outcomes
 from lastgood.names import printable
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.plan import RestorePlan
+    from lastgood.model.part import Scope
+    from lastgood.model.plan import Favour
+    from lastgood.model.report import RestoreReport
     from lastgood.workspace import Workspace
+    from lastgood.workspace.wishes import Options
 
 _OMISSIONS = 3
 DECLINED = 130
@@ -29,11 +32,11 @@ DECLINED = 130
 def check_options(call: Call, console: Console) -> None:
     """Refuse combinations that contradict each other, and restores that nobody could consent to."""
     if call.has("to"):
-        for option in ("dry-run", "plan"):
+        for option in ("dry-run", "plan", "merge", "git"):
             if call.has(option):
                 raise Usage(
                     f"--to and --{option} do not go together",
-                    hint="--to touches nothing but its new folder, so there is nothing to plan",
+                    hint="--to writes files into its new folder, and touches nothing else",
                 )
     elif not call.has("dry-run"):
         demand_means(call, console)
@@ -44,15 +47,11 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
     if call.has("to"):
         return _aside(target, call, console, workspace=workspace)
     with Progress(console, "planning"):
-        plan = workspace.plan_restore(
-            target.id,
-            paths=paths_of(call, workspace),
-            discard=call.has("discard"),
-            force=call.has("force"),
-        )
+        plan = workspace.plan_restore(target.id, **_options(call, workspace))
+        preview = workspace.preview(plan)
     if call.has("dry-run") or plan.empty:
-        return _planned(plan, target, call, console)
-    if not consented(plan, call, console, workspace=workspace, target=target):
+        return _planned(preview.replace(dry_run=call.has("dry-run")), target, call, console)
+    if not consented(preview, call, console, workspace=workspace, target=target):
         return DECLINED
     with Progress(console, "restoring"):
         report = workspace.apply(plan)
@@ -60,23 +59,36 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
         console.document(restore_document(call.verb.name, report))
     else:
         _tell(report, target, call, console)
-    return _OMISSIONS if report.omissions else 0
+    return 0 if report.complete else _OMISSIONS
 
 
-def _planned(plan: RestorePlan, target: Checkpoint, call: Call, console: Console) -> int:
+def _options(call: Call, workspace: Workspace) -> Options:
+    return {
+        "paths": paths_of(call, workspace),
+        "only": cast("tuple[Scope, ...]", call.texts("only")) or None,
+        "git": call.has("git"),
+        "merge": call.has("merge"),
+        "base": call.text("base"),
+        "conflict": cast("Favour | None", call.text("conflict")),
+        "discard": call.has("discard"),
+        "force": call.has("force"),
+    }
+
+
+def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> int:
+    plan = report.planned
+    code = 0 if report.dry_run or report.complete else _OMISSIONS
     if console.json:
-        report = RestoreReport(
-            planned=plan, target=plan.target, outcomes=planned_outcomes(plan), dry_run=call.has("dry-run")
-        )
         console.document(restore_document(call.verb.name, report))
-        return 0
+        return code
     if plan.empty:
-        console.line(f"nothing to restore: the workspace already is as in {called(target)}")
+        same = "nothing is left to take back" if plan.base else "what was asked for already is"
+        console.line(f"nothing to restore: {same} as in {called(target)}")
         for line in plan_lines(plan):
             console.line(line)
-        return 0
+        return code
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
-    for line in plan_lines(plan):
+    for line in (*plan_lines(plan), *beside_lines(report)):
         console.line(line)
     console.line(f"plan {plan.id}")
     console.note(f"nothing was changed; carry it out with the same command and --plan {plan.id}")
@@ -90,8 +102,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
             target.id,
             paths=paths_of(call, workspace),
             to=folder,
-            discard=call.has("discard"),
-            force=call.has("force"),
+            only=cast("tuple[Scope, ...]", call.texts("only")) or None,
         )
     if console.json:
         console.document(restore_document(call.verb.name, report))
@@ -99,15 +110,12 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
         console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
         for line in remarks(report.outcomes):
             console.warn(line)
-    return _OMISSIONS if report.omissions else 0
+    return 0 if report.complete else _OMISSIONS
 
 
 def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:
     console.line(f"restored {called(target)}: {report_counts(report.outcomes)}")
-    for line in remarks(report.outcomes):
+    for line in (*remarks(report.outcomes), *beside_lines(report)):
         console.warn(line)
-    moved = head_line(report)
-    if moved is not None:
-        console.note(moved)
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")

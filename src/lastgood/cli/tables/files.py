@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import Argument, Option, Verb
-from lastgood.cli.tables.options import FORCE_UNDO, REF, RESTORING, TIMEOUT
+from lastgood.cli.tables.options import FORCE_UNDO, MERGE_UNDO, REF, RESTORING, TIMEOUT
 from lastgood.model.checkpoint import KINDS
 
 FILES: tuple[Verb, ...] = (
@@ -106,9 +106,11 @@ FILES: tuple[Verb, ...] = (
         name="restore",
         says="bring back a checkpoint, whole or some paths",
         about=(
+            "Files, conversation and progress come back together; paths mean files only.\n"
             "First keeps the present state in a guard checkpoint, so that `lastgood undo`\n"
             "takes the restore back. Ignored files and files that no checkpoint holds are\n"
-            "left alone. HEAD, branches and the index of a git repository stay as they are.\n"
+            "left alone. HEAD and the index of a git repository stay as they are unless --git\n"
+            "is given; branches always do.\n"
             "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID."
         ),
         spellings=("rollback",),
@@ -120,6 +122,8 @@ FILES: tuple[Verb, ...] = (
             ("lastgood restore before-refactor", "the whole workspace"),
             ("lastgood restore @ -- src/app.py", "one file from the latest"),
             ("lastgood restore @~3 --to /tmp/older", "a copy aside"),
+            ("lastgood restore @~3 --merge", "take back what came since, but for unsaved changes"),
+            ("lastgood restore @ --only progress", "no files, only how far the work had come"),
         ),
         codes=(0, 2, 3, 10, 11, 13, 14, 15),
     ),
@@ -139,14 +143,14 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="undo",
         says="take back the last restore or delete",
-        options=(Option(name="list", says="list what can be taken back"), FORCE_UNDO),
+        options=(Option(name="list", says="list what can be taken back"), FORCE_UNDO, MERGE_UNDO),
         examples=(("lastgood undo", "take back the last one"), ("lastgood undo --list", "what there is")),
         codes=(0, 3, 10, 13, 14),
     ),
     Verb(
         name="redo",
         says="do again what the last undo took back",
-        options=(Option(name="list", says="list what can be done again"), FORCE_UNDO),
+        options=(Option(name="list", says="list what can be done again"), FORCE_UNDO, MERGE_UNDO),
         examples=(("lastgood redo", "do it again"),),
         codes=(0, 3, 10, 13, 14),
         module="undo",
@@ -171,15 +175,39 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="recover",
-        says="finish or roll back an interrupted restore, and say where work stands",
+        says="finish what was interrupted, and go on where the work stood",
+        about=(
+            "First finishes an interrupted restore. Then finds the run that died, says where it\n"
+            "stood, and goes on with it: its session is active again, finished tasks stay done, a\n"
+            "task that was running waits to be done again, and steps of which nobody saw the end\n"
+            "are named. REF is a checkpoint or a session. On a terminal it asks; elsewhere a REF,\n"
+            "or the only run that died, goes on. With nothing dead it tells the position of REF or\n"
+            "of the latest checkpoint, and brings back artifacts that are missing."
+        ),
         spellings=("resume",),
         arguments=(Argument(name="REF", form="ref", required=False),),
-        options=(Option(name="rollback", says="put back what was there before the interrupted restore"),),
+        options=(
+            Option(name="continue", says="go on with the run that died, files as they are"),
+            Option(name="fresh", says="end the run that died, and start anew from the present files"),
+            Option(name="review", says="only say where it stood"),
+            Option(
+                name="rollback",
+                says="take back: an interrupted restore; else the run's files and progress to its"
+                " last checkpoint, or REF",
+            ),
+            Option(
+                name="owner-pid",
+                value="PID",
+                form="number",
+                says="the session lives as long as this process (default: by heartbeat)",
+            ),
+        ),
         examples=(
             ("lastgood recover", "after a crash"),
-            ("lastgood recover --rollback", "the way back instead"),
+            ("lastgood recover --continue --rollback", "go on from the run's last checkpoint"),
+            ("lastgood recover --review", "only look"),
         ),
-        codes=(0, 3, 10, 14),
+        codes=(0, 2, 3, 10, 11, 13, 14),
     ),
     Verb(
         name="status",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import Argument, Option
+from lastgood.model.part import SCOPES
 
 GLOBAL_OPTIONS: tuple[Option, ...] = (
     Option(
@@ -26,8 +27,16 @@ TIMEOUT = Option(
     name="timeout", value="T", form="duration", says="stop the check after this time (default: 10m)"
 )
 FORCE_UNDO = Option(name="force", says="also where files have changed since (a guard is kept)")
+MERGE_UNDO = Option(name="merge", says="keep what has changed since, file by file")
 RESTORING = (
-    Option(name="only", value="SCOPE", choices=("files",), repeated=True, says="bring back only this"),
+    Option(
+        name="only",
+        value="SCOPE",
+        choices=SCOPES,
+        repeated=True,
+        says="bring back only this (without it: files, conversation and progress)",
+    ),
+    Option(name="git", says="put HEAD and the index back too; no branch is moved"),
     Option(
         name="to",
         value="DIR",
@@ -37,6 +46,14 @@ RESTORING = (
     DRY_RUN,
     YES,
     Option(name="plan", value="ID", form="plan", says="carry out exactly the plan that a dry run showed"),
+    Option(name="merge", says="keep what has changed since the base, file by file"),
+    Option(name="base", value="REF", form="ref", says="what --merge goes by (default: @)"),
+    Option(
+        name="conflict",
+        value="C",
+        choices=("ours", "theirs", "markers"),
+        says="where both changed: keep it as it is now, take it as it was, or mark it",
+    ),
     Option(name="discard", says="go on although something that would be lost cannot be kept"),
-    Option(name="force", says="go on although a rule advises against it"),
+    Option(name="force", says="go on although another session is at work"),
 )

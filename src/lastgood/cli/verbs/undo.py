@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.columns import table
 from lastgood.cli.opening import open_for
-from lastgood.cli.plans import remarks, report_counts
+from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import count, moment
 from lastgood.codec.report.restoring import undo_document
@@ -49,7 +49,7 @@ def _tell(report: UndoReport, operation: Operation, call: Call, console: Console
     else:
         result = report_counts(report.outcomes)
     console.line(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
-    for line in remarks(report.outcomes):
+    for line in (*remarks(report.outcomes), *(line for part in report.parts for line in part_lines(part))):
         console.warn(line)
     other = "redo" if call.verb.name == "undo" else "undo"
     console.line(f"the other way: {call.command(other)}")
