@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 SESSION_VARIABLE = "LASTGOOD_SESSION"
 _COMMAND_LIMIT = 200
 # Fields of /proc/PID/stat after the name in parentheses, from 0: state, parent, …
-_STATE, _PARENT, _USER_TIME, _SYSTEM_TIME, _STARTED, _RESIDENT = 0, 1, 11, 12, 19, 21
+_STATE, _PARENT, _STARTED, _RESIDENT = 0, 1, 19, 21
+# Processor time of its own, and of its children that ended: in user mode and in the kernel.
+_TIMES = (11, 12, 13, 14)
 
 
 class ProcFiles:
@@ -96,21 +98,54 @@ class ProcFiles:
         """Return what an owner and the processes below it use; None where that cannot be told."""
         if owner.pid is None or not self.alive(owner):
             return None
-        stats = {pid: stat for pid in _pids() if (stat := _stat(pid)) is not None}
-        ours = {owner.pid}
-        waiting = [owner.pid]
-        while waiting:
-            above = waiting.pop()
-            below = [pid for pid, stat in stats.items() if int(stat[_PARENT]) == above and pid not in ours]
-            ours.update(below)
-            waiting += below
-        counted = [stats[pid] for pid in ours if pid in stats]
-        ticks = sum(int(stat[_USER_TIME]) + int(stat[_SYSTEM_TIME]) for stat in counted)
+        counted = _family(owner.pid)
+        # With what the kernel added to a parent when a child of it ended.
+        ticks = sum(int(stat[time]) for stat in counted for time in _TIMES)
         pages = sum(int(stat[_RESIDENT]) for stat in counted)
         return Usage(
             memory_bytes=pages * os.sysconf("SC_PAGE_SIZE"),
             cpu_seconds=ticks / os.sysconf("SC_CLK_TCK"),
         )
+
+
+def _family(pid: int) -> list[list[bytes]]:
+    """Return the facts of a process and of all below it."""
+    found: dict[int, list[bytes]] = {}
+    waiting = [pid]
+    whole = None
+    while waiting:
+        one = waiting.pop()
+        stat = None if one in found else _stat(one)
+        if stat is None:
+            continue
+        found[one] = stat
+        below = _children(one) if whole is None else whole.get(one, [])
+        if below is None:  # a kernel that lists no children: look at every process, once
+            whole = _all_children()
+            below = whole.get(one, [])
+        waiting += below
+    return list(found.values())
+
+
+def _children(pid: int) -> list[int] | None:
+    """Return the children of a process as the kernel lists them; None if it does not."""
+    found: list[int] = []
+    try:
+        for thread in os.listdir(f"/proc/{pid}/task"):
+            with open(f"/proc/{pid}/task/{thread}/children", "rb") as file:
+                found += map(int, file.read().split())
+    except OSError:
+        return found if os.path.exists(f"/proc/self/task/{os.getpid()}/children") else None
+    return found
+
+
+def _all_children() -> dict[int, list[int]]:
+    found: dict[int, list[int]] = {}
+    for pid in _pids():
+        stat = _stat(pid)
+        if stat is not None:
+            found.setdefault(int(stat[_PARENT]), []).append(pid)
+    return found
 
 
 def _lives(pid: int, started: str | None) -> bool | None:
