@@ -1,4 +1,4 @@
-"""A stand-in for a model on the loopback: answers every request with the same words, and remembers what it was asked."""
+"""A stand-in for a model on the loopback: the same answer to everything, and a memory of what was asked."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class ScriptedModel:
         asked = self.asked
 
         class Answering(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:  # noqa: N802 - the name that http.server looks for
+            def do_POST(self) -> None:
                 body = self.rfile.read(int(self.headers.get("content-length", 0)))
                 asked.append(body.decode("utf-8", "replace"))
                 asks_for_stream = b'"stream":true' in body.replace(b" ", b"")
@@ -35,10 +35,10 @@ class ScriptedModel:
                 else:
                     self.reply(json.dumps(_message(ANSWER, "end_turn")), "application/json")
 
-            def do_GET(self) -> None:  # noqa: N802 - the same
+            def do_GET(self) -> None:
                 self.reply(json.dumps({"data": [], "models": []}), "application/json")
 
-            def do_HEAD(self) -> None:  # noqa: N802 - the same
+            def do_HEAD(self) -> None:
                 self.reply("", "application/json")
 
             def reply(self, text: str, kind: str) -> None:
