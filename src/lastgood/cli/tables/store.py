@@ -101,6 +101,31 @@ STORE: tuple[Verb, ...] = (
         codes=(0, 2, 10),
     ),
     Verb(
+        name="report",
+        says="sessions, tasks, success, times, sizes and tokens of a period",
+        about=(
+            "As text, as JSON, or as one HTML page with plots that needs no network and has no\n"
+            "script in it (the plots need: pip install 'lastgood[report]'). Known shapes of\n"
+            "secrets are left out of all of them."
+        ),
+        options=(
+            Option(
+                name="period",
+                value="P",
+                choices=("day", "week", "month", "all"),
+                says="the last day, week, month (30 days), or all time (the default)",
+            ),
+            Option(name="detailed", says="also each session, task, and what fell into each stretch of time"),
+            Option(name="html", value="FILE", says="write a page with plots"),
+            Option(name="session", value="S", says="only this session"),
+        ),
+        examples=(
+            ("lastgood report --period week", "the last seven days"),
+            ("lastgood report --html report.html", "a page to look at, or to send"),
+        ),
+        codes=(0, 10, 11, 13, 17),
+    ),
+    Verb(
         name="config",
         says="show every setting, its value and where it comes from",
         about=(

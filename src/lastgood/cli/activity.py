@@ -1,0 +1,202 @@
+"""A report in words and columns."""
+
+from __future__ import annotations
+
+from lastgood.cli.columns import pairs, table
+from lastgood.cli.wording import count, moment, shortened, size
+from lastgood.names import printable
+from lastgood.rules.redact import redact
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lastgood.cli.console import Console
+    from lastgood.model.activity import Activity, SessionActivity, TaskCounts, WorkedTask
+
+    Facts = list[tuple[str, str]]
+
+_SPANS = {"day": "the last day", "week": "the last 7 days", "month": "the last 30 days", "all": "all time"}
+_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
+_SESSIONS_SHOWN = 20
+_TEXT = 60
+
+
+def sections(activity: Activity, console: Console, *, detailed: bool) -> Iterator[str]:
+    """Yield the lines of a report."""
+    room = console.columns()
+    since = "" if activity.since is None else f", since {moment(activity.since)}"
+    yield console.styled(f"Report on {printable(activity.workspace)}", "bold")
+    yield f"{_SPANS[activity.period]}{since}{'' if activity.session is None else f', {activity.session}'}"
+    for heading, facts in (
+        ("Sessions", _session_facts(activity)),
+        ("Tasks", _task_facts(activity)),
+        ("Checkpoints", _checkpoint_facts(activity)),
+        ("Sizes", _size_facts(activity)),
+    ):
+        yield ""
+        yield console.styled(heading, "bold")
+        yield from pairs([(f"  {name}", value) for name, value in facts], limit=room)
+    if activity.notes:
+        yield ""
+        yield console.styled("To look at", "bold")
+        for note in activity.notes:
+            yield f"  {_safe(note.message)}"
+            yield f"    {printable(note.hint)}"
+    if detailed:
+        yield from _details(activity, console, room)
+
+
+def _session_facts(activity: Activity) -> Facts:
+    if not activity.sessions:
+        return [("total", "none")]
+    states = ("active", "ended", "incomplete")
+    counts = {state: sum(one.report.state == state for one in activity.sessions) for state in states}
+    said = ", ".join(f"{amount} {state}" for state, amount in counts.items() if amount)
+    facts = [("total", f"{len(activity.sessions)} ({said})"), ("time", duration(activity.seconds))]
+    if activity.tokens is not None:
+        facts.append(("tokens", f"{activity.tokens:,}"))
+    return facts
+
+
+def _task_facts(activity: Activity) -> Facts:
+    tasks = activity.tasks
+    if not tasks.total:
+        return [("total", "none")]
+    states = ("done", "failed", "skipped", "running", "pending")
+    said = ", ".join(f"{getattr(tasks, state)} {state}" for state in states if getattr(tasks, state))
+    facts = [("total", f"{tasks.total} ({said})"), ("success", ratio(tasks))]
+    ended = [one.seconds for one in activity.worked if one.seconds is not None]
+    if ended:
+        mean = sum(ended) / len(ended)
+        facts.append(("time", f"{duration(mean)} on average, {duration(max(ended))} at most"))
+    if activity.features:
+        facts.append(("features", f"{len(activity.features)} complete"))
+    return facts
+
+
+def _checkpoint_facts(activity: Activity) -> Facts:
+    counts = activity.checkpoints
+    facts = [("total", f"{counts.total:,}")]
+    if counts.by_kind:
+        facts.append(("by kind", ", ".join(f"{amount:,} {kind}" for kind, amount in counts.by_kind.items())))
+    words = {
+        "named": counts.named,
+        "pinned": counts.pinned,
+        "good": counts.good,
+        "failed a check": counts.bad,
+    }
+    if any(words.values()):
+        facts.append(
+            ("of these", ", ".join(f"{amount:,} {word}" for word, amount in words.items() if amount))
+        )
+    if counts.total:
+        saves = activity.saves
+        facts.append(
+            ("save time", f"{saves.median_ms:.0f} ms in the middle, {saves.slowest_ms:.0f} ms at most")
+        )
+    if activity.operations:
+        facts.append(
+            ("changes", ", ".join(count(amount, type) for type, amount in activity.operations.items()))
+        )
+    return facts
+
+
+def _size_facts(activity: Activity) -> Facts:
+    sizes = activity.sizes
+    facts = [
+        ("stored then", size(activity.saves.stored_bytes)),
+        ("workspace", size(sizes.workspace)),
+        ("store", size(sizes.store)),
+    ]
+    if sizes.deleted:
+        facts.append(("deleted", f"{size(sizes.deleted)}, kept for undo for a day"))
+    if sizes.prunable is not None:
+        facts.append(("prune frees", size(sizes.prunable)))
+    return facts
+
+
+def _details(activity: Activity, console: Console, room: int | None) -> Iterator[str]:
+    if activity.sessions:
+        rows: list[tuple[str, ...]] = [
+            ("Session", "State", "Started", "Time", "Tasks", "Success", "Tokens", "Stored", "Goal")
+        ]
+        rows += [_session_row(one) for one in activity.sessions[:_SESSIONS_SHOWN]]
+        yield from _titled("Sessions in detail", rows, console, room)
+        if len(activity.sessions) > _SESSIONS_SHOWN:
+            yield f"  and {len(activity.sessions) - _SESSIONS_SHOWN:,} more: lastgood session list"
+    if activity.worked:
+        tasks = [("Task", "State", "Attempts", "Time", "Ended"), *map(_task_row, activity.worked)]
+        yield from _titled("Tasks in detail", tasks, console, room)
+    if activity.buckets:
+        buckets = [("From", "Checkpoints", "Done", "Failed", "Tokens", "Stored")]
+        buckets += [
+            (
+                moment(one.start),
+                str(one.checkpoints),
+                str(one.tasks_done),
+                str(one.tasks_failed),
+                f"{one.tokens:,}",
+                size(one.stored_bytes),
+            )
+            for one in activity.buckets
+            if one.checkpoints or one.tasks_done or one.tasks_failed
+        ]
+        yield from _titled("Over time", buckets, console, room)
+
+
+def _titled(title: str, rows: Sequence[tuple[str, ...]], console: Console, room: int | None) -> Iterator[str]:
+    yield ""
+    yield console.styled(title, "bold")
+    for line in table(rows, flexible=len(rows[0]) - 1, limit=room and room - 2):
+        yield f"  {line}"
+
+
+def _session_row(one: SessionActivity) -> tuple[str, ...]:
+    session = one.report.session
+    return (
+        session.id,
+        one.report.state,
+        moment(session.started_at),
+        duration(one.seconds),
+        f"{one.tasks.done}/{one.tasks.total}",
+        ratio(one.tasks),
+        "-" if one.tokens is None else f"{one.tokens:,}",
+        size(one.stored_bytes),
+        shortened(_safe(session.goal or "-"), _TEXT),
+    )
+
+
+def _task_row(one: WorkedTask) -> tuple[str, ...]:
+    ended = one.task.ended_at
+    return (
+        shortened(_safe(one.task.id), _TEXT),
+        one.task.state,
+        str(one.task.attempts),
+        "-" if one.seconds is None else duration(one.seconds),
+        "-" if ended is None else moment(ended),
+    )
+
+
+def _safe(text: str) -> str:
+    """Return a text that may be shown to others (rule S17) and on a terminal."""
+    return printable(redact(text))
+
+
+def ratio(tasks: TaskCounts) -> str:
+    """Return the success ratio in per cent, a dash where nothing has ended."""
+    return "-" if tasks.success_ratio is None else f"{tasks.success_ratio:.0%}"
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units."""
+    if seconds < 60:
+        return f"{seconds:.0f}s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}s"
+    words: list[str] = []
+    rest = int(seconds)
+    for unit, letter in _UNITS:
+        if rest >= unit or words:
+            words.append(f"{rest // unit}{letter}")
+            rest %= unit
+    words.append(f"{rest}s")
+    return " ".join(words[:2])

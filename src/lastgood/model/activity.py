@@ -1,0 +1,180 @@
+"""What was done in a period: sessions, tasks, checkpoints, sizes, tokens (rule K5)."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from typing import Literal
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.effect import Effect
+    from lastgood.model.operation import Operation
+    from lastgood.model.progress import Task
+    from lastgood.model.report import HealthNote
+    from lastgood.model.session import SessionReport
+
+    Period = Literal["day", "week", "month", "all"]
+
+PERIODS: tuple[Period, ...] = ("day", "week", "month", "all")
+
+
+class TaskCounts(Value):
+    """How many tasks are in which state; ``seconds`` are those that the ended ones took."""
+
+    done: int = 0
+    failed: int = 0
+    skipped: int = 0
+    running: int = 0
+    pending: int = 0
+    attempts: int = 0
+    seconds: float = 0.0
+
+    @property
+    def total(self) -> int:
+        """How many there are."""
+        return self.done + self.failed + self.skipped + self.running + self.pending
+
+    @property
+    def success_ratio(self) -> float | None:
+        """The share of those done among those done and failed; None if there are neither."""
+        ended = self.done + self.failed
+        return self.done / ended if ended else None
+
+
+class WorkedTask(Value):
+    """A task with the session that it belongs to (None outside any); ``seconds`` is None until it ends."""
+
+    task: Task
+    session: str | None
+    seconds: float | None
+
+
+class SessionActivity(Value):
+    """What one session did. ``seconds`` run to its last sign of life, ``stored_bytes`` are its saves'."""
+
+    report: SessionReport
+    seconds: float
+    tasks: TaskCounts
+    checkpoints: int = 0
+    stored_bytes: int = 0
+    tokens: int | None = None
+    memory_bytes: int | None = None
+    cpu_seconds: float | None = None
+
+
+class CheckpointCounts(Value):
+    """How many checkpoints there are, and of which sort; ``by_kind`` has the kinds that occur.
+
+    ``good`` and ``bad`` carry the verdict of a check, ``gaps`` are checkpoints that lack something.
+    """
+
+    total: int = 0
+    by_kind: Mapping[str, int] = {}
+    named: int = 0
+    pinned: int = 0
+    good: int = 0
+    bad: int = 0
+    partial: int = 0
+    gaps: int = 0
+    damaged: int = 0
+
+
+class Saves(Value):
+    """How long saves took, in milliseconds, and what they stored; zeros if there were none."""
+
+    mean_ms: float = 0.0
+    median_ms: float = 0.0
+    slowest_ms: float = 0.0
+    stored_bytes: int = 0
+
+
+class Sizes(Value):
+    """What takes room, in bytes, whatever the period.
+
+    ``workspace`` is what the saves of this workspace stored, ``deleted`` the part of it whose
+    checkpoints are deleted and not yet freed, ``prunable`` what a prune by the policy would free (None
+    if that was not asked), ``store`` all of the store.
+    """
+
+    workspace: int = 0
+    deleted: int = 0
+    store: int = 0
+    prunable: int | None = None
+
+
+class Mark(Value):
+    """One checkpoint on the time line; ``at`` is its time as shown, in order whatever the clocks said."""
+
+    id: str
+    at: int
+    kind: str
+    title: str
+
+
+class Bucket(Value):
+    """A stretch of time and what fell into it; ``tokens`` and ``stored_bytes`` are those added in it."""
+
+    start: int
+    end: int
+    kinds: Mapping[str, int] = {}
+    tasks_done: int = 0
+    tasks_failed: int = 0
+    tokens: int = 0
+    stored_bytes: int = 0
+    save_ms: float | None = None
+
+    @property
+    def checkpoints(self) -> int:
+        """How many checkpoints fell into it."""
+        return sum(self.kinds.values())
+
+
+class Activity(Value):
+    """A report on one workspace. Times are in nanoseconds; ``since`` is None for all time.
+
+    ``tokens`` is None if nobody told any. ``operations`` counts restores, undos and so on by type.
+    ``marks`` are all checkpoints in order. ``notes`` say what a person should look at.
+    """
+
+    workspace: str
+    store: str
+    period: Period
+    since: int | None
+    until: int
+    session: str | None
+    sessions: tuple[SessionActivity, ...]
+    tasks: TaskCounts
+    worked: tuple[WorkedTask, ...]
+    features: tuple[str, ...]
+    checkpoints: CheckpointCounts
+    operations: Mapping[str, int]
+    effects: tuple[Effect, ...]
+    saves: Saves
+    sizes: Sizes
+    tokens: int | None
+    buckets: tuple[Bucket, ...]
+    marks: tuple[Mark, ...]
+    notes: tuple[HealthNote, ...]
+
+    @property
+    def seconds(self) -> float:
+        """How long all sessions together were at work."""
+        return sum(one.seconds for one in self.sessions)
+
+
+class Records(Value):
+    """What a report is made from: the facts of one workspace as the catalogue has them.
+
+    ``checkpoints`` are newest first, deleted ones among them. ``outside`` is the progress that was
+    recorded outside any session.
+    """
+
+    checkpoints: tuple[Checkpoint, ...]
+    sessions: tuple[SessionReport, ...]
+    outside: tuple[Task, ...] = ()
+    outside_features: tuple[str, ...] = ()
+    operations: tuple[Operation, ...] = ()
+    effects: tuple[Effect, ...] = ()
