@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.codec.report import documents, records, restoring
+from lastgood.codec.report import documents, records, recovery, restoring
 
 if TYPE_CHECKING:
     from lastgood.workspace import Workspace
@@ -76,7 +76,7 @@ def test_reports_answer_every_field_of_their_documents(saved: Workspace) -> None
     save = saved.save("second")
     _answers(documents.save_document(save), save)
     recovered = saved.recover()
-    _answers(restoring.recover_document(recovered), recovered)
+    _answers(recovery.recover_document(recovered), recovered)
     verified = saved.verify()
     _answers(documents.verify_document(verified), verified)
     deleted = saved.delete("one")

@@ -235,10 +235,11 @@ def test_the_next_command_keeps_the_workspace_that_was_named(kept: Command) -> N
 
 def test_recover_with_nothing_interrupted_says_ready_to_continue(kept: Command) -> None:
     """Rule P7."""
-    shown = kept("checkpoint", "recover").out
-    assert "nothing was interrupted" in shown
-    assert "ready to continue" in shown
-    assert "(one)" in kept("resume", "one").out
+    done = kept("checkpoint", "recover")
+    assert "nothing was interrupted" in done.err
+    assert done.out.startswith("Recovering from most recent checkpoint two (ckpt_")
+    assert done.out.endswith("\nReady to continue.\n")
+    assert "(one, " in kept("resume", "one").out
 
 
 def test_status_names_the_latest_and_the_drift(kept: Command) -> None:

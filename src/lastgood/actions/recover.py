@@ -1,100 +1,246 @@
-"""recover: an interrupted restore is finished, or taken back (rules T7, P7)."""
+"""recover: finish what was interrupted, and go on where work stood (rules T7, P6, P7)."""
 
 from __future__ import annotations
 
-from lastgood.actions import parts
-from lastgood.actions.restore import head_moved
-from lastgood.actions.survey import Survey
-from lastgood.model.plan import Outcome
-from lastgood.model.report import RecoverReport
-from lastgood.model.tree import DIRECTORY
-from lastgood.names import parent
-from lastgood.rules.rebase import foreign, of_directories, rebase, turned
-from lastgood.transaction.restoring import EFFECTIVE, Changed, Recovering
+from lastgood.actions import finishing
+from lastgood.actions.dead import choose
+from lastgood.actions.restore import Wish, restore
+from lastgood.actions.session import unfinished
+from lastgood.actions.standing import current_session, report_on, state_of, uptime
+from lastgood.actions.status import drift_since
+from lastgood.actions.telling import head_moved, irreversible
+from lastgood.errors import Conflict, Damaged, NotFound
+from lastgood.model.progress import Progress
+from lastgood.model.recovery import Artifact, RecoverReport
+from lastgood.rules import recovery as rules
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Journal
-    from lastgood.model.plan import Step
-    from lastgood.model.report import Recovered
-    from lastgood.model.tree import Entry
+    from collections.abc import Callable, Sequence
+
+    from lastgood.actions.dead import Found
+    from lastgood.model.effect import Effect
+    from lastgood.model.recovery import Choice, Settled
+    from lastgood.model.report import RestoreReport, State
+    from lastgood.model.session import Owner, Session, SessionReport
     from lastgood.ports.context import Context
+    from lastgood.transaction.restoring import Changed
     from lastgood.view import View
 
 
-def recover(context: Context, view: View, *, roll_back: bool = False) -> RecoverReport:
-    """Finish an interrupted restore, or take it back; report the position if there is none.
-
-    Paths that hold neither what the restore found nor what it wanted were changed by somebody
-    since: they are kept and named.
-    """
-    journal = context.journal.read()
-    if journal is None:
-        return _report(context, view.latest())
-    with Recovering(context) as recovering:
-        journal = context.journal.read()
-        if journal is None:
-            return _report(context, view.latest())
-        changed = _settle(recovering, journal, roll_back=roll_back)
-    done: Recovered = "rolled-back-restore" if roll_back else "finished-restore"
-    return _report(context, view.latest(), changed=changed, done=done)
-
-
-def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
-    context = recovering.context
-    steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
-    context.applier.clear_temporaries(journal.operation, _directories(steps))
-    touched = tuple(step.path for step in steps if not of_directories(step))
-    with Survey(context, forced=touched) as survey:
-        changed = {step.path for step in steps if foreign(step, survey.actual(step.path))}
-        ours = tuple(step for step in steps if step.path not in changed)
-        goal = tuple(turned(step) for step in ours) if roll_back else ours
-        survey.guard(recovering, before=f"recovering {journal.operation}")
-        remaining = rebase(goal, survey.actual)
-        outcomes = recovering.carry_on(journal, remaining, scan=survey.scan)
-    goals = journal.plan.parts
-    settled = parts.settled(context, parts.turned(goals) if roll_back else goals)
-    if roll_back:
-        missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
-        left = (step for step in ours if step.path in missed and recovering.took_effect(step))
-        recovering.withdraw(journal, tuple(left))
-    else:
-        done = (recovering.effect(step) for step in ours)
-        recovering.settle(journal, tuple(step for step in done if step is not None), parts=settled)
-    kept = tuple(_kept(step) for step in steps if step.path in changed)
-    return Changed(outcomes=(*outcomes, *kept), parts=settled)
-
-
-def _directories(steps: tuple[Step, ...]) -> list[bytes]:
-    """Return every directory in which the restore may have left something temporary."""
-    made = {step.path for step in steps if DIRECTORY in {_kind(step.have), _kind(step.want)}}
-    return sorted({parent(step.path) for step in steps} | made)
-
-
-def _kind(entry: Entry | None) -> str | None:
-    return None if entry is None else entry.kind
-
-
-def _kept(step: Step) -> Outcome:
-    return Outcome(
-        path=step.path, action="skip", result="skipped", reason="changed by somebody since the interruption"
-    )
-
-
-def _report(
+def recover(
     context: Context,
-    latest: Checkpoint | None,
+    view: View,
     *,
-    changed: Changed | None = None,
-    done: Recovered | None = None,
+    ref: str | None = None,
+    choice: Choice | None = None,
+    roll_back: bool = False,
+    owner_pid: int | None = None,
 ) -> RecoverReport:
-    moved = None if latest is None else head_moved(context, latest)
-    return RecoverReport(
-        state="idle",
-        done=done,
-        checkpoint=latest,
-        git_matches=None if latest is None or latest.manifest.git is None else moved is None,
-        outcomes=() if changed is None else changed.outcomes,
-        parts=() if changed is None else changed.parts,
+    """Finish an interrupted restore; then continue the run that died, give it up, or only look.
+
+    ``ref`` names a checkpoint or a session. Without a choice it, or the one run that died, goes on;
+    with nothing dead the position is reported, and artifacts that are missing are brought back.
+    ``roll_back`` takes an interrupted restore back; else it takes the files and the progress of the run
+    that goes on back to the checkpoint (asked for together with ``continue``, it does both).
+
+    Raises `Ambiguous` if several runs died and none is named, `Conflict` if the one that is named is
+    not dead, or was settled by somebody else meanwhile.
+    """
+    if choice == "review":
+        return _told(context, view, choose(context, view, ref, choice=choice)).replace(done="review")
+    owner = context.processes.owner(owner_pid)
+    if ref is not None:  # what cannot be meant is refused before anything is done
+        choose(context, view, ref, choice=choice)
+    changed = finishing.finish(context, roll_back=roll_back)
+    settled: Settled | None = None
+    if changed is not None:
+        settled = "rolled-back-restore" if roll_back else "finished-restore"
+        roll_back = roll_back and choice == "continue"
+    found = choose(context, view, ref, choice=choice, strict=changed is None)
+    if found.run is None:
+        report = _reloaded(context, view, found).replace(done=settled)
+    elif choice == "fresh":
+        report = _given_up(context, view, found)
+    else:
+        report = _continued(context, view, found, owner=owner, roll_back=roll_back)
+    return _with_restore(report, changed, settled=settled)
+
+
+def _with_restore(
+    report: RecoverReport, changed: Changed | None, *, settled: Settled | None
+) -> RecoverReport:
+    if changed is None:
+        return report
+    return report.replace(
+        interrupted_restore=settled, outcomes=(*changed.outcomes, *report.outcomes), parts=changed.parts
     )
+
+
+def _continued(context: Context, view: View, found: Found, *, owner: Owner, roll_back: bool) -> RecoverReport:
+    """Make the session active again under another owner, its running tasks waiting to be done again."""
+    assert found.run is not None
+    with context.locks.recovery(context.key, wait=context.wait):
+        was = _still_dead(context, found.run)
+        replacing = _rivals(context, was)
+        back = _taken_back(context, view, found) if roll_back else None
+        anew = rules.revived(
+            was,
+            owner=owner,
+            now=context.clock.now(),
+            uptime=uptime(context),
+            boot=context.processes.boot(),
+        )
+        change = rules.released if back is None else back.change
+        _settle(context, anew, was=was, change=change, replacing=replacing)
+    report = _told(context, view, found.replace(run=report_on(context, anew))).replace(done="continue")
+    if back is None:
+        return report
+    return report.replace(restored=back.report, irreversible=back.irreversible, outcomes=back.report.outcomes)
+
+
+class _Back(Value):
+    """Files that were taken back to a checkpoint, and what else that means."""
+
+    report: RestoreReport
+    irreversible: tuple[Effect, ...]
+    change: Callable[[Progress], Progress]
+
+
+def _taken_back(context: Context, view: View, found: Found) -> _Back:
+    target = found.checkpoint
+    if target is None:
+        raise NotFound(
+            "the run has no checkpoint to go back to",
+            hint="go on with the files as they are: lastgood recover --continue",
+        )
+    then = target.manifest.progress
+    gone = irreversible(context, target)
+    report = restore(context, view, Wish(target=target, scopes=("files",)))
+    return _Back(report=report, irreversible=gone, change=lambda present: rules.back_to(present, then))
+
+
+def _given_up(context: Context, view: View, found: Found) -> RecoverReport:
+    """End the session; its files and its checkpoints stay as they are."""
+    assert found.run is not None
+    with context.locks.recovery(context.key, wait=context.wait):
+        was = _still_dead(context, found.run)
+        ended = rules.given_up(was, now=context.clock.now())
+        _settle(context, ended, was=was, change=rules.released)
+    told = _told(context, view, found.replace(run=report_on(context, ended)))
+    return told.replace(done="fresh")
+
+
+def _settle(
+    context: Context,
+    session: Session,
+    *,
+    was: Session,
+    change: Callable[[Progress], Progress],
+    replacing: Sequence[Session] = (),
+) -> None:
+    under_way = context.work.effects(context.key, session=was.id, state="running")
+    context.work.settle_session(
+        session, was=was, replacing=replacing, progress=change, steps=rules.unseen(under_way)
+    )
+
+
+def _still_dead(context: Context, run: SessionReport) -> Session:
+    """Return the session as it is recorded now, under the lock of recoveries."""
+    session = context.work.session(run.id)
+    if session is None or session.state == "ended" or state_of(context, session) != "incomplete":
+        raise Conflict(
+            f"session {run.id} was settled by somebody else a moment ago",
+            hint=f"see where it stands: lastgood session show {run.id}",
+            details={"sessions": [run.id]},
+        )
+    return session
+
+
+def _rivals(context: Context, session: Session) -> list[Session]:
+    """Return the other exclusive sessions that died unnoticed, as incomplete; refuse a living one."""
+    known = context.work.sessions(context.key) if session.exclusive else ()
+    others = [one for one in known if one.exclusive and one.state == "active" and one.id != session.id]
+    for one in others:
+        if state_of(context, one) == "active":
+            raise Conflict(
+                f"session {one.id} is active: {session.id} cannot go on beside it",
+                hint=f"end it first: lastgood session end {one.id}",
+                details={"sessions": [one.id]},
+            )
+    return [one.replace(state="incomplete") for one in others]
+
+
+def _told(context: Context, view: View, found: Found) -> RecoverReport:
+    """Say where a run stands, or without one the checkpoint; nothing is changed."""
+    run, checkpoint = found.run, found.checkpoint
+    progress = Progress()
+    if run is not None:
+        progress = run.progress
+    elif checkpoint is not None:
+        progress = checkpoint.manifest.progress
+    interrupted = context.journal.read() is not None
+    moved = None if checkpoint is None else head_moved(context, checkpoint)
+    waiting = tuple(one for one in unfinished(context) if run is None or one.id != run.id)
+    return RecoverReport(
+        state="interrupted" if interrupted else _state(context),
+        checkpoint=checkpoint,
+        session=run,
+        progress=progress,
+        unknown_effects=_unknown(context, run),
+        live_processes=() if run is None else tuple(context.processes.marked(run.id)),
+        git_matches=None if checkpoint is None or checkpoint.git is None else moved is None,
+        head_moved=moved,
+        drift=None if checkpoint is None or interrupted else drift_since(context, view, checkpoint),
+        artifacts=tuple(_artifact(context, path) for path in progress.position.artifacts),
+        waiting=waiting,
+    )
+
+
+def _unknown(context: Context, run: SessionReport | None) -> tuple[Effect, ...]:
+    return () if run is None else rules.unknown_effects(context.work.effects(context.key, session=run.id))
+
+
+def _state(context: Context) -> State:
+    if current_session(context) is not None:
+        return "active"
+    return "incomplete" if unfinished(context) else "idle"
+
+
+def _artifact(context: Context, path: bytes) -> Artifact:
+    missing = context.applier.present(path) is None
+    return Artifact(path=path, state="missing" if missing else "present")
+
+
+def _reloaded(context: Context, view: View, found: Found) -> RecoverReport:
+    """Bring back the artifacts of the checkpoint that are missing, unless another session is at work."""
+    report = _told(context, view, found)
+    checkpoint, current = found.checkpoint, current_session(context)
+    if checkpoint is None or checkpoint.manifest.workspace_key != context.key:
+        return report
+    if current is not None and current.id != context.session:
+        return report
+    held = _held(view, report, found)
+    if not held:
+        return report
+    restored = restore(context, view, Wish(target=checkpoint, paths=held, scopes=("files",)))
+    anew = [
+        one.replace(state="reloaded")
+        if one.path in held and context.applier.present(one.path) is not None
+        else one
+        for one in report.artifacts
+    ]
+    return report.replace(artifacts=tuple(anew), restored=restored, outcomes=restored.outcomes)
+
+
+def _held(view: View, report: RecoverReport, found: Found) -> tuple[bytes, ...]:
+    """Return the missing artifacts that the checkpoint holds."""
+    missing = [one.path for one in report.artifacts if one.state == "missing"]
+    if not missing or found.checkpoint is None:
+        return ()
+    tree = view.tree(found.checkpoint)
+    try:
+        return tuple(path for path in missing if tree.entry(path) is not None)
+    except Damaged:
+        return ()

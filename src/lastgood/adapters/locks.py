@@ -49,6 +49,11 @@ class FlockLocks:
         """Keep everyone out while bytes are freed."""
         return ExclusiveLock(self._file(b"store.lock"), what="the store", wait=wait, command=self._command)
 
+    def recovery(self, key: str, *, wait: float) -> ExclusiveLock:
+        """Let one process at a time settle what became of a workspace's runs."""
+        path = self._workspace(key) + b".recovery"
+        return ExclusiveLock(path, what="the recovery of this workspace", wait=wait, command=self._command)
+
     def maintenance(self, *, wait: float) -> ExclusiveLock:
         """Let one process at a time consolidate, back up and tag."""
         return ExclusiveLock(

@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
-    Recovered = Literal["finished-restore", "rolled-back-restore"]
 
 
 # The reason of a path that was written with the marks of its conflicts in it.
@@ -262,22 +261,6 @@ class VerifyReport(Value):
     def ok(self) -> bool:
         """Whether nothing is wrong (any more)."""
         return not self.damaged and not self.faults
-
-
-class RecoverReport(Value):
-    """What was found to recover, and what was done about it."""
-
-    state: State
-    done: Recovered | None
-    checkpoint: Checkpoint | None
-    git_matches: bool | None
-    outcomes: tuple[Outcome, ...] = ()
-    parts: tuple[PartOutcome, ...] = ()
-
-    @property
-    def files(self) -> tuple[Outcome, ...]:
-        """What became of each path."""
-        return self.outcomes
 
 
 class WorkspaceSummary(Value):

@@ -1,6 +1,8 @@
-"""The machine: clocks, randomness, locks, and the project's own git, which is only read."""
+"""The machine: clocks, randomness, locks, and the project's own git, which is changed only when asked for."""
 
 from __future__ import annotations
+
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -59,6 +61,9 @@ class Locks(Protocol):
     def hold_store(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Keep everyone out while bytes are freed."""
 
+    def recovery(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one process at a time settle what became of a workspace's runs."""
+
     def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time consolidate, back up and tag."""
 
@@ -91,6 +96,33 @@ class Processes(Protocol):
         """Return what an owner and the processes below it use; None where that cannot be told."""
 
 
+class Stance(Value):
+    """Where the project's HEAD stands and what its index holds.
+
+    ``branch`` is a whole ref name, None when detached; ``commit`` is None before the first one.
+    ``index`` is the id of the blob, in hex, that a checkpoint would keep the index as.
+    """
+
+    branch: str | None
+    commit: str | None
+    index: str
+
+
+class Posture(Value):
+    """A stance as it was found; ``conflicts`` are the paths that the index holds in several stages."""
+
+    stance: Stance
+    conflicts: tuple[bytes, ...]
+
+
+class Realigned(Value):
+    """What came of realigning: what HEAD says now, and the ref under which the old commit is kept."""
+
+    head: str
+    kept: str | None
+    conflicts: tuple[bytes, ...]
+
+
 class Alignment(Protocol):
     """How the project's HEAD, index and files stand to one another at one moment."""
 
@@ -107,7 +139,7 @@ class Alignment(Protocol):
 
 
 class ProjectGit(Protocol):
-    """Questions to the project's own repository; nothing in it is run or changed."""
+    """The project's own repository: nothing in it is run, and only `realign` changes anything."""
 
     def head(self, root: bytes) -> str | None:
         """Return the commit that HEAD stands for, None without a repository or commit."""
@@ -122,4 +154,29 @@ class ProjectGit(Protocol):
 
         ``changes`` are those of the files since the checkpoint ``since``, None before the first.
         The index is added to the writer unless it is stored already.
+        """
+
+    def posture(self, root: bytes) -> Posture | None:
+        """Return how HEAD and index stand; None without a repository.
+
+        Raises `Unsafe` or `Unsupported` where they could not be put back either: a repository of
+        another folder, one of which the workspace is only a part, one of another format.
+        """
+
+    def attachable(self, root: bytes, stance: Stance) -> bool:
+        """Tell whether HEAD could stand on the stance's branch without that being moved."""
+
+    def refuse_realigning(self, root: bytes, wanted: Stance, content: bytes) -> None:
+        """Raise what speaks against it: `Unsafe`, `Unsupported`, `Conflict` (a lock), `Damaged`.
+
+        ``content`` is that of the wanted index.
+        """
+
+    def realign(
+        self, root: bytes, *, known: Stance, wanted: Stance, content: bytes, words: str, at: int
+    ) -> Realigned:
+        """Bring a stance about from the known one, or from half-way; can be repeated after a kill.
+
+        ``words`` go into HEAD's log, ``at`` is in seconds. Raises `Conflict` if anything else is
+        found, or a lock is held; `Unsafe`, `Unsupported`, `Storage`.
         """

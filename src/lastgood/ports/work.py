@@ -49,6 +49,21 @@ class Work(WorkReader, Protocol):
         recorded as incomplete has beaten since.
         """
 
+    def settle_session(
+        self,
+        session: Session,
+        *,
+        was: Session,
+        replacing: Sequence[Session] = (),
+        progress: Callable[[Progress], Progress],
+        steps: Sequence[Effect],
+    ) -> Progress:
+        """Record a session that died anew, others, its progress and its steps, all or nothing.
+
+        Raises `Conflict` if it is not recorded as it ``was`` any more, or if it would be active and
+        exclusive beside another one that is not among those replaced.
+        """
+
     def put_session(self, session: Session) -> None:
         """Record a session anew; `NotFound` if there is none of its id."""
 

@@ -66,19 +66,9 @@ class SqliteWork:
 
     def open_session(self, session: Session, *, replacing: Sequence[Session] = ()) -> None:
         """Add a session and record others anew, together; `Conflict` if a rival opened in between."""
-        expected = {one.id for one in replacing}
 
         def insert(connection: sqlite3.Connection) -> None:
-            rivals = {str(row[0]) for row in connection.execute(_RIVALS, (session.workspace_key,))}
-            if session.exclusive and rivals - expected:
-                raise Conflict(
-                    "another session of this workspace was started a moment ago",
-                    hint="see whose it is: lastgood status",
-                    details={"sessions": sorted(rivals - expected)},
-                )
-            for one in replacing:
-                _demand_silence(connection, one)
-                _update_session(connection, one)
+            _replace_rivals(connection, session, replacing)
             connection.execute(
                 "INSERT INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
                 " VALUES (?, ?, ?, ?, ?, ?)",
@@ -87,6 +77,37 @@ class SqliteWork:
             reseal(connection, "session", session.id)
 
         self._database.write(insert)
+
+    def settle_session(
+        self,
+        session: Session,
+        *,
+        was: Session,
+        replacing: Sequence[Session] = (),
+        progress: Callable[[Progress], Progress],
+        steps: Sequence[Effect],
+    ) -> Progress:
+        """Record a session that died anew, others, its progress and its steps, all or nothing."""
+
+        def settle(connection: sqlite3.Connection) -> Progress:
+            row = connection.execute(f"{_SESSIONS} AND id = ?", (session.id,)).fetchone()
+            _demand(row is not None, session.id)
+            if _session(row) != was:
+                raise Conflict(
+                    f"session {session.id} was settled by somebody else a moment ago",
+                    hint="see where it stands: lastgood session show " + session.id,
+                    details={"sessions": [session.id]},
+                )
+            if session.state == "active":
+                _replace_rivals(connection, session, replacing)
+            _update_session(connection, session)
+            for effect in steps:
+                _put_effect(connection, effect)
+            made = progress(_progress(connection, session.id))
+            _put_progress(connection, session.id, made, workspace_key=session.workspace_key)
+            return made
+
+        return self._database.write(settle)
 
     def put_session(self, session: Session) -> None:
         """Record a session anew; `NotFound` if there is none of its id."""
@@ -120,12 +141,7 @@ class SqliteWork:
 
         def replace(connection: sqlite3.Connection) -> Progress:
             made = change(_progress(connection, key))
-            connection.execute(
-                "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
-                " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
-                (key, workspace_key, encode_progress(made)),
-            )
-            reseal(connection, "progress", key)
+            _put_progress(connection, key, made, workspace_key=workspace_key)
             for effect in () if steps is None else steps(made):
                 _put_effect(connection, effect)
             return made
@@ -173,6 +189,21 @@ def _demand(found: bool, session: str) -> None:  # noqa: FBT001 - the question i
         )
 
 
+def _replace_rivals(connection: sqlite3.Connection, session: Session, replacing: Sequence[Session]) -> None:
+    """Record others anew; refuse if an exclusive session would be active beside one not among them."""
+    rivals = {str(row[0]) for row in connection.execute(_RIVALS, (session.workspace_key,))}
+    others = rivals - {session.id} - {one.id for one in replacing}
+    if session.exclusive and others:
+        raise Conflict(
+            "another session of this workspace was started a moment ago",
+            hint="see whose it is: lastgood status",
+            details={"sessions": sorted(others)},
+        )
+    for one in replacing:
+        _demand_silence(connection, one)
+        _update_session(connection, one)
+
+
 def _demand_silence(connection: sqlite3.Connection, dead: Session) -> None:
     """Refuse to record a session as dead whose owner gave a sign of life since that was decided."""
     if dead.state != "incomplete":
@@ -184,6 +215,17 @@ def _demand_silence(connection: sqlite3.Connection, dead: Session) -> None:
             hint="see what it does: lastgood status",
             details={"sessions": [dead.id]},
         )
+
+
+def _put_progress(
+    connection: sqlite3.Connection, key: str, progress: Progress, *, workspace_key: str
+) -> None:
+    connection.execute(
+        "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
+        (key, workspace_key, encode_progress(progress)),
+    )
+    reseal(connection, "progress", key)
 
 
 def _put_effect(connection: sqlite3.Connection, effect: Effect) -> None:

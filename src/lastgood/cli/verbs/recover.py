@@ -1,59 +1,187 @@
-"""recover: finish or roll back an interrupted restore, and say where work stands (rules T7, P7)."""
+"""recover: finish what was interrupted, and go on where work stood (rules T7, P7)."""
 
 from __future__ import annotations
 
+import time
+
+from lastgood.cli import values
 from lastgood.cli.opening import open_for
-from lastgood.cli.plans import remarks, report_counts
+from lastgood.cli.plans import remarks
 from lastgood.cli.progress import Progress
-from lastgood.cli.wording import called, moment
-from lastgood.codec.report.restoring import recover_document
+from lastgood.cli.recovering import (
+    recovering_line,
+    restored_line,
+    resuming_lines,
+    run_lines,
+    settled_line,
+    standing_lines,
+)
+from lastgood.cli.restoring import DECLINED
+from lastgood.codec.report.recovery import recover_document
+from lastgood.errors import Usage
 from lastgood.names import printable
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
-    from lastgood.model.report import RecoverReport
+    from lastgood.model.recovery import Choice, RecoverReport
+    from lastgood.workspace import Workspace
 
 _OMISSIONS = 3
-_DONE = {
-    "finished-restore": "finished the interrupted restore",
-    "rolled-back-restore": "rolled the interrupted restore back",
-}
+_CHOICES = ("continue", "fresh", "review")
+_ANSWERS: dict[str, Choice] = {"c": "continue", "continue": "continue", "f": "fresh", "fresh": "fresh"}
 
 
 def carry_out(call: Call, console: Console) -> int:
-    """Recover, and report the position of REF or of the latest checkpoint."""
-    ref = call.argument(0)
+    """Recover; on a terminal a person is asked what to do about a run that died."""
+    ref, choice = call.argument(0), _choice(call)
+    owner = values.number_option(call, "owner-pid")
     with open_for(call) as workspace:
-        named = None if ref is None else workspace.get(ref)
+        if choice is None and console.can_ask:
+            ref, choice, declined = _asked(ref, call, console, workspace=workspace)
+            if declined:
+                return DECLINED
         with Progress(console, "recovering"):
-            report = workspace.recover(roll_back=call.has("rollback"))
-    if named is not None:
-        report = report.replace(checkpoint=named)
+            report = workspace.recover(ref, choice=choice, roll_back=call.has("rollback"), owner_pid=owner)
     if console.json:
         console.document(recover_document(report))
     else:
         _tell(report, call, console)
-    return _OMISSIONS if any(one.result in {"skipped", "failed"} for one in report.outcomes) else 0
+    return _OMISSIONS if report.omissions else 0
+
+
+def _choice(call: Call) -> Choice | None:
+    given = [name for name in _CHOICES if call.has(name)]
+    if len(given) > 1:
+        raise Usage(f"--{given[0]} and --{given[1]} do not go together", hint="give one of them")
+    if call.has("rollback") and given and given[0] != "continue":
+        raise Usage(f"--{given[0]} changes no file: --rollback does not go with it", hint="leave one out")
+    return cast("Choice", given[0]) if given else None
+
+
+def _asked(
+    ref: str | None, call: Call, console: Console, *, workspace: Workspace
+) -> tuple[str | None, Choice | None, bool]:
+    """Return what to recover and how, as a person answers; and whether they would rather not."""
+    report = workspace.recover(ref, choice="review")
+    if report.session is None:
+        return ref, None, False
+    if ref is None and report.waiting:
+        picked = _picked(report, console)
+        if picked is None:
+            return ref, None, True
+        ref = picked
+        report = workspace.recover(ref, choice="review")
+    _review(report, call, console)
+    answer = console.ask("c to continue, f to end it and start fresh, nothing to leave: ").lower()
+    choice = _ANSWERS.get(answer)
+    if choice is None:
+        console.warn("nothing was changed")
+    return ref, choice, choice is None
+
+
+def _picked(report: RecoverReport, console: Console) -> str | None:
+    assert report.session is not None
+    runs = (report.session, *report.waiting)
+    for number, run in enumerate(runs, 1):
+        for line in run_lines(run, now=time.time_ns()):
+            console.warn(f"{number:3}  {line}")
+    answer = console.ask("Which one? A number, nothing to leave: ")
+    if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(runs):
+        return runs[int(answer) - 1].id
+    console.warn("nothing was changed")
+    return None
 
 
 def _tell(report: RecoverReport, call: Call, console: Console) -> None:
-    if report.done is None:
-        console.line("nothing was interrupted")
+    settled = settled_line(report)
+    if settled is not None:
+        console.line(settled)
+    for line in remarks(report.outcomes):
+        console.warn(line)
+    if report.done == "review":
+        _review(report, call, console)
+    elif report.session is None:
+        _tell_position(report, call, console)
+    elif report.done == "fresh":
+        _tell_fresh(report, call, console)
     else:
-        console.line(f"{_DONE[report.done]}: {report_counts(report.outcomes)}")
-        for line in remarks(report.outcomes):
-            console.warn(line)
-    checkpoint = report.checkpoint
-    if checkpoint is None:
+        _tell_continued(report, call, console)
+
+
+def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
+    """Say where the work stood: nothing died, or nothing that is meant."""
+    if report.interrupted_restore is None and not report.waiting:
+        console.note("nothing was interrupted")
+    line = recovering_line(report, asked=call.argument(0) is not None)
+    if line is None:
         console.line(f"no checkpoint yet; make the first: {call.command('save')}")
         return
-    console.line(
-        f"checkpoint {called(checkpoint)}, {checkpoint.kind}, {moment(checkpoint.manifest.created_at)}"
-    )
-    if report.git_matches is False:
-        head = "another commit" if checkpoint.manifest.git is None else checkpoint.manifest.git.head or "none"
-        console.line(f"git HEAD is not where it was then ({printable(head[:12])})")
-    console.line("ready to continue")
-    console.note(f"what has changed since then: {call.command(f'diff {checkpoint.short_id} --stat')}")
+    console.line(line)
+    for line in (*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())):
+        console.line(line)
+    if report.restored is not None and report.restored.operation is not None:
+        console.note(f"take the reloading back with: {call.command('undo')}")
+    _tell_waiting(report, call, console)
+    console.line("Ready to continue.")
+
+
+def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
+    run = report.session
+    assert run is not None
+    console.line(f"Session {run.id} was ended; its checkpoints stay, and no file was touched.")
+    for line in standing_lines(report, now=time.time_ns()):
+        console.line(line)
+    goal = "" if run.session.goal is None else f" --goal '{printable(run.session.goal)}'"
+    console.line(f"Start anew from the present files: {call.command(f'session start{goal}')}")
+
+
+def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None:
+    run = report.session
+    assert run is not None
+    line = recovering_line(report, asked=_names_checkpoint(call))
+    if line is not None:
+        console.line(line)
+    back = restored_line(report)
+    if back is not None:
+        console.line(back)
+    for line in (*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())):
+        console.line(line)
+    console.line(f"Session {run.id} is active again: export LASTGOOD_SESSION={run.id}")
+    if report.restored is not None and report.restored.operation is not None:
+        console.note(f"take the files back with: {call.command('undo')}")
+    _tell_waiting(report, call, console)
+    console.line("Ready to continue.")
+
+
+def _review(report: RecoverReport, call: Call, console: Console) -> None:
+    """Say where a run stood, and what can be done."""
+    now = time.time_ns()
+    if report.state == "interrupted":
+        console.line(f"A restore was interrupted; finish it: {call.command('recover')}")
+    if report.session is None:
+        console.line("No run died.")
+    else:
+        for line in run_lines(report.session, now=now):
+            console.line(line)
+    if report.checkpoint is not None:
+        console.line(f"Checkpoint {report.checkpoint.short_id}, {report.checkpoint.kind}.")
+    for line in (*resuming_lines(report, verb="It stood at"), *standing_lines(report, now=now)):
+        console.line(line)
+    if report.session is not None:
+        id = report.session.id
+        console.note(f"go on: {call.command(f'recover {id} --continue')}")
+        console.note(f"give it up: {call.command(f'recover {id} --fresh')}")
+    _tell_waiting(report, call, console)
+
+
+def _tell_waiting(report: RecoverReport, call: Call, console: Console) -> None:
+    for run in report.waiting:
+        console.note(f"session {run.id} is incomplete too: {call.command(f'recover {run.id}')}")
+
+
+def _names_checkpoint(call: Call) -> bool:
+    ref = call.argument(0)
+    return ref is not None and not ref.startswith("sess_")

@@ -6,7 +6,6 @@ from lastgood.codec.canonical import path_value
 from lastgood.codec.progress import shown_progress
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import (
-    checkpoint_record,
     effect_record,
     folder_value,
     operation_record,
@@ -21,7 +20,6 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation
     from lastgood.model.part import PartOutcome
     from lastgood.model.report import (
-        RecoverReport,
         RestoreReport,
         UndoReport,
     )
@@ -79,23 +77,3 @@ def undo_document(
     if operations is not None:
         fields["operations"] = [operation_record(one) for one in operations]
     return document(verb, fields)
-
-
-def recover_document(report: RecoverReport) -> Document:
-    """Return the document of a recovery."""
-    return document(
-        "recover",
-        {
-            "state": report.state,
-            "session": None,
-            "checkpoint": None if report.checkpoint is None else checkpoint_record(report.checkpoint),
-            "position": None,
-            "tasks": [],
-            "unknown_effects": [],
-            "live_processes": [],
-            "git_matches": report.git_matches,
-            "done": report.done,
-            "files": [outcome_record(one) for one in report.outcomes],
-            "parts": [part_outcome_record(one) for one in report.parts],
-        },
-    )

@@ -18,7 +18,6 @@ if TYPE_CHECKING:
     from lastgood.model.part import Scope
     from lastgood.model.plan import Favour, RestorePlan
     from lastgood.model.report import (
-        RecoverReport,
         RestoreReport,
         UndoReport,
     )
@@ -124,12 +123,6 @@ class Restores(Door):
 
         way = way_of(force=force, merge=merge)
         return self._told("undone", lambda: redo(self._context, way=way))
-
-    def recover(self, *, roll_back: bool = False) -> RecoverReport:
-        """Finish an interrupted restore, or take it back; with none, report the position."""
-        from lastgood.actions.recover import recover
-
-        return recover(self._context, self._view, roll_back=roll_back)
 
     def _before(self, turns: int) -> Checkpoint:
         from lastgood.rules.history import before_turn
