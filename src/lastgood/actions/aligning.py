@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from lastgood.errors import Unsafe, Unsupported
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lastgood.model.checkpoint import GitState
+    from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.model.tree import Change
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectWriter
@@ -46,3 +48,19 @@ def held(aligned: Alignment | None) -> Mapping[str, bytes]:
 def git_state(git: GitState | None, aligned: Alignment | None) -> GitState | None:
     """Return the whole state of the project's git."""
     return git if git is None or aligned is None else git.replace(dirty=aligned.dirty)
+
+
+def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:
+    """Tell whether a checkpoint holds HEAD and index as they are now, where they can be put back at all."""
+    git = checkpoint.manifest.git
+    if git is None:
+        return True
+    try:
+        posture = context.project.posture(context.root)
+    except (Unsafe, Unsupported):
+        return True
+    if posture is None:
+        return True
+    now = posture.stance
+    named = None if git.branch is None else f"refs/heads/{git.branch}"
+    return (git.head, named, checkpoint.manifest.state.get(INDEX)) == (now.commit, now.branch, now.index)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.actions.aligning import alignment, git_state, held
+from lastgood.actions.aligning import alignment, git_state, held, is_aligned
 from lastgood.actions.standing import standing
 from lastgood.codec.manifest import decode_gaps, encode_gaps
 from lastgood.errors import Damaged
@@ -72,6 +72,10 @@ class Survey:
         """Return what a path holds, those that the scan left out looked at anew."""
         return self.files.entry(path) or self.context.applier.present(path)
 
+    def hold(self, content: bytes) -> bytes:
+        """Store a content that a merge made, together with the guard, and return its blob id."""
+        return self._writer.blob(content)
+
     def unchanged(self) -> Checkpoint | None:
         """Return the newest complete checkpoint if it holds exactly what was scanned.
 
@@ -140,7 +144,7 @@ class Survey:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
         facts = self._facts
         equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.complete)
-        if equal is not None:
+        if equal is not None and is_aligned(self.context, equal):
             self.let_be()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))

@@ -10,7 +10,7 @@ from lastgood.adapters.identity import make_private
 from lastgood.adapters.journal import FileJournal
 from lastgood.adapters.locks import FlockLocks
 from lastgood.adapters.processes import SESSION_VARIABLE, ProcFiles
-from lastgood.adapters.project.git import ReadOnlyGit
+from lastgood.adapters.project.git import SealedGit
 from lastgood.errors import Unsafe
 from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.context import Context
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
     from lastgood.model.settings import Settings
     from lastgood.ports.host import Clock
+    from lastgood.ports.text import TextMerger
     from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.workspace import Applier, Scanner
     from lastgood.workspace.paths import PathLike
@@ -123,7 +124,8 @@ class Composer:
             journal=FileJournal(cache + b"/" + JOURNAL),
             scanner=ScannerOfChoice(lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)),
             applier_of=_applier,
-            project=ReadOnlyGit(shelf.repository, search_path=self._search_path, folder=cache),
+            merger=lambda: _merger(shelf, self._search_path),
+            project=SealedGit(shelf.repository, search_path=self._search_path, folder=cache),
             work=self._catalogue.work,
             processes=ProcFiles(),
             transcripts_of=lambda: _transcripts(cache),
@@ -148,6 +150,12 @@ def _applier(root: bytes) -> Applier:
     from lastgood.adapters.apply.applier import DescriptorApplier
 
     return DescriptorApplier(root)
+
+
+def _merger(shelf: Shelf, search_path: bytes) -> TextMerger:
+    from lastgood.adapters.git.merge import GitMerger
+
+    return GitMerger(shelf.repository, temporary=shelf.temporary, search_path=search_path)
 
 
 def _elsewhere(shelf: Shelf, cache: bytes) -> Scanner:

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adapters.project.projects import ENVIRONMENT, make_project
-from lastgood.adapters.project.git import ReadOnlyGit
+from lastgood.adapters.project.git import SealedGit
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -26,29 +26,29 @@ def ours(tmp_path: Path) -> bytes:
 
 
 @pytest.fixture
-def git(ours: bytes) -> ReadOnlyGit:
-    return ReadOnlyGit(ours, search_path=os.fsencode(ENVIRONMENT["PATH"]))
+def git(ours: bytes) -> SealedGit:
+    return SealedGit(ours, search_path=os.fsencode(ENVIRONMENT["PATH"]))
 
 
-def test_head_is_the_commit(git: ReadOnlyGit, project: Project) -> None:
+def test_head_is_the_commit(git: SealedGit, project: Project) -> None:
     assert git.head(project.root) is None
     commit = project.commit()
     assert git.head(project.root) == commit
 
 
-def test_new_commits_are_counted(git: ReadOnlyGit, project: Project) -> None:
+def test_new_commits_are_counted(git: SealedGit, project: Project) -> None:
     old = project.commit("a")
     project.commit("b")
     assert git.commits_between(project.root, old, project.commit("c")) == 2
 
 
-def test_commits_that_head_left_are_counted_when_it_went_back(git: ReadOnlyGit, project: Project) -> None:
+def test_commits_that_head_left_are_counted_when_it_went_back(git: SealedGit, project: Project) -> None:
     new = project.commit("a")
     project.commit("b")
     assert git.commits_between(project.root, project.commit("c"), new) == 2
 
 
-def test_of_two_branches_the_new_commits_are_counted(git: ReadOnlyGit, project: Project) -> None:
+def test_of_two_branches_the_new_commits_are_counted(git: SealedGit, project: Project) -> None:
     project.commit("base")
     project.git("branch", "side")
     old = project.commit("a")
@@ -57,39 +57,39 @@ def test_of_two_branches_the_new_commits_are_counted(git: ReadOnlyGit, project: 
     assert git.commits_between(project.root, old, project.commit("c")) == 1
 
 
-def test_no_move_is_none(git: ReadOnlyGit, project: Project) -> None:
+def test_no_move_is_none(git: SealedGit, project: Project) -> None:
     commit = project.commit()
     assert git.commits_between(project.root, commit, commit) == 0
 
 
 @pytest.mark.parametrize("old", ["1" * 40, "--all", "HEAD", "", "-" * 40, "g" * 40, "1" * 64])
 def test_what_is_no_commit_of_the_project_cannot_be_told(
-    git: ReadOnlyGit, project: Project, old: str
+    git: SealedGit, project: Project, old: str
 ) -> None:
     assert git.commits_between(project.root, old, project.commit()) is None
 
 
 def test_without_git_it_cannot_be_told(ours: bytes, project: Project, tmp_path: Path) -> None:
-    blind = ReadOnlyGit(ours, search_path=os.fsencode(tmp_path))
+    blind = SealedGit(ours, search_path=os.fsencode(tmp_path))
     assert blind.commits_between(project.root, project.commit("a"), project.commit("b")) is None
 
 
 def test_without_our_repository_it_cannot_be_told(project: Project, tmp_path: Path) -> None:
-    homeless = ReadOnlyGit(os.fsencode(tmp_path / "gone"), search_path=os.fsencode(ENVIRONMENT["PATH"]))
+    homeless = SealedGit(os.fsencode(tmp_path / "gone"), search_path=os.fsencode(ENVIRONMENT["PATH"]))
     assert homeless.commits_between(project.root, project.commit("a"), project.commit("b")) is None
 
 
-def test_without_a_project_it_cannot_be_told(git: ReadOnlyGit, tmp_path: Path) -> None:
+def test_without_a_project_it_cannot_be_told(git: SealedGit, tmp_path: Path) -> None:
     assert git.commits_between(os.fsencode(tmp_path), "1" * 40, "2" * 40) is None
     assert git.head(os.fsencode(tmp_path)) is None
 
 
-def test_commits_of_sha_256_cannot_be_told(git: ReadOnlyGit, tmp_path: Path) -> None:
+def test_commits_of_sha_256_cannot_be_told(git: SealedGit, tmp_path: Path) -> None:
     project = make_project(tmp_path / "long", "--object-format=sha256")
     assert git.commits_between(project.root, project.commit("a"), project.commit("b")) is None
 
 
-def test_a_shallow_clone_counts_what_it_has(git: ReadOnlyGit, project: Project, tmp_path: Path) -> None:
+def test_a_shallow_clone_counts_what_it_has(git: SealedGit, project: Project, tmp_path: Path) -> None:
     project.commit("a")
     old = project.commit("b")
     new = project.commit("c")
@@ -99,7 +99,7 @@ def test_a_shallow_clone_counts_what_it_has(git: ReadOnlyGit, project: Project, 
 
 
 def test_no_setting_of_the_project_has_a_say_and_nothing_is_written(
-    git: ReadOnlyGit, project: Project, tmp_path: Path
+    git: SealedGit, project: Project, tmp_path: Path
 ) -> None:
     canary = tmp_path / "canary"
     program = tmp_path / "program"

@@ -39,23 +39,26 @@ _SAYING = frozenset({b".gitignore", b".gitattributes", b".gitmodules"})
 
 
 class Memory(Value):
-    """What was found for one checkpoint. ``mark`` stands for all that it depends on besides files.
+    """What was found for one checkpoint. ``mark`` stands for all that it depends on besides files and index.
 
+    ``seen`` stands for what stat said of the index, ``plain`` tells how its entries can be found.
     ``changed`` are the paths at which files and index differed, None if unknown; ``staged`` those at
     which index and HEAD did, ``gaps`` the paths that could not be read, ``index`` the blob's id.
     """
 
     checkpoint: str
     mark: bytes
+    seen: bytes
     changed: tuple[bytes, ...] | None
     staged: tuple[bytes, ...]
     gaps: tuple[bytes, ...]
     nested: tuple[bytes, ...]
     index: bytes
+    plain: bool
 
 
 class Alignment:
-    """The state of one moment: ``dirty`` is None if unknown, ``index`` the blob that holds the index, if any."""
+    """The state of one moment: ``dirty`` is None if unknown, ``index`` the blob of the index, if kept."""
 
     def __init__(self, folder: bytes, memory: Memory, *, dirty: tuple[bytes, ...] | None) -> None:
         self._folder = folder
@@ -65,7 +68,7 @@ class Alignment:
 
     def keep(self, checkpoint: str) -> None:
         """Remember this as what the checkpoint holds; a convenience, so that no failure counts."""
-        body = dumps(tuple(self._memory.replace(checkpoint=checkpoint).as_dict().values()))
+        body = dumps([*self._memory.replace(checkpoint=checkpoint).as_dict().values()])
         temporary = self._folder + _NAME + b"." + os.urandom(8).hex().encode()
         try:
             flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
@@ -97,14 +100,20 @@ class Aligner:
         found = repository.find(self._root)
         if found is None:
             return None
-        mark = self._mark(found, git)
+        mark, seen = self._mark(found, git), _digest(dumps(_seen(found.git_dir + b"/index"), 2))
         known = _load(self._folder)
-        if known is not None and known.mark == mark and known.checkpoint == since:
-            memory = self._go_on(found, known, changes)
-        else:
+        memory: Memory | None = None
+        if (
+            known is not None
+            and (known.mark, known.checkpoint) == (mark, since)
+            and known.changed is not None
+        ):
+            memory = self._go_on(found, known, changes, seen=seen)
+        if memory is None:
             memory = self._anew(found, git)
         memory = memory.replace(
             mark=mark,
+            seen=seen,
             gaps=tuple(gap.path for gap in self._scan.result.gaps),
             nested=tuple(one.path for one in git.nested),
         )
@@ -113,26 +122,33 @@ class Aligner:
             dirty = tuple(sorted({*memory.changed, *memory.staged}))
         return Alignment(self._folder, memory, dirty=dirty)
 
-    def _go_on(self, found: Repository, known: Memory, changes: Sequence[Change]) -> Memory:
-        """Look only at what changed in the files since."""
-        if known.index and self._writer.lacks([known.index]):
-            known = known.replace(index=self._keep_index(_entries(found)))
-        if known.changed is None or not _is_simple(changes, known.nested):
-            return known.replace(changed=self._changed(found, _entries(found)))
+    def _go_on(
+        self, found: Repository, known: Memory, changes: Sequence[Change], *, seen: bytes
+    ) -> Memory | None:
+        """Look only at what changed in the files since; None if the index holds something else by now."""
+        entries: Entries | None = None
+        if known.seen != seen or not known.index or self._writer.lacks([known.index]):
+            entries = _entries(found)
+            index = self._keep_index(entries)
+            if not index or index != known.index:
+                return None  # if it is the same, git only learned what stat says by now
+        if not _is_simple(changes, known.nested):
+            return known.replace(changed=self._changed(found, entries or _entries(found)))
+        if not changes and not known.gaps and not self._scan.result.gaps:
+            return known
         try:
-            return known.replace(changed=self._changed_since(found, known, changes))
+            if entries is None:
+                entries = read_entries(found, plain=known.plain)
+            if not known.plain:
+                return known.replace(changed=self._changed(found, entries))
+            return known.replace(changed=self._changed_since(found, known, changes, entries=entries))
         except (Unknown, IndexDamage):
             return known.replace(changed=None)
 
     def _changed_since(
-        self, found: Repository, known: Memory, changes: Sequence[Change]
+        self, found: Repository, known: Memory, changes: Sequence[Change], *, entries: Entries
     ) -> tuple[bytes, ...]:
         gaps = [gap.path for gap in self._scan.result.gaps]
-        if not changes and not gaps and not known.gaps:
-            return known.changed or ()
-        entries = read_entries(found)
-        if not entries.plain and not entries.absent and entries.sparse:
-            raise Unknown
         scene = Scene(self._root, self._scan, asker=self._asker)
         worktree = Worktree(found, scene=scene, entries=entries)
         now = {change.path: change.after for change in changes}
@@ -158,7 +174,15 @@ class Aligner:
             except (Unknown, IndexDamage):
                 changed = None
         return Memory(
-            checkpoint="", mark=b"", changed=changed, staged=tuple(held), gaps=(), nested=(), index=index
+            checkpoint="",
+            mark=b"",
+            seen=b"",
+            changed=changed,
+            staged=tuple(held),
+            gaps=(),
+            nested=(),
+            index=index,
+            plain=entries is not None and entries.plain,
         )
 
     def _staged(self, found: Repository, git: GitState, entries: Entries) -> set[bytes]:
@@ -188,8 +212,11 @@ class Aligner:
     def _mark(self, found: Repository, git: GitState) -> bytes:
         """Return what changes whenever something else than the workspace's files has a say."""
         ignore = self._scan.result.ignore
-        places = [found, *(self._nested(one.path) for one in git.nested)]
-        seen = [_evidence(place) for place in places if place is not None]
+        seen = [_evidence(found)]
+        for one in git.nested:
+            place = self._nested(one.path)
+            if place is not None:
+                seen.append([*_evidence(place), _seen(place.git_dir + b"/index")])
         heads = [(one.path, one.head) for one in git.nested]
         return _digest(dumps((git.head, heads, seen, ignore.info_exclude, ignore.global_exclude), 2))
 
@@ -220,22 +247,21 @@ def _is_simple(changes: Sequence[Change], nested: tuple[bytes, ...]) -> bool:
 
 
 def _evidence(found: Repository) -> list[tuple[object, ...]]:
-    """Return what stat says of the files that decide about a worktree's status."""
+    """Return what stat says of the files that decide about a worktree's status, but for its index."""
     places = (
-        found.git_dir + b"/index",
         found.common_dir + b"/config",
         found.git_dir + b"/config.worktree",
         found.common_dir + b"/info/attributes",
     )
-    seen: list[tuple[object, ...]] = [(found.git_dir, found.prefix, found.digest_size)]
-    for place in places:
-        try:
-            said = os.stat(place)
-        except OSError:
-            seen.append(())
-        else:
-            seen.append((said.st_mode, said.st_size, said.st_mtime_ns, said.st_ctime_ns, said.st_ino))
-    return seen
+    return [(found.git_dir, found.prefix, found.digest_size), *(_seen(place) for place in places)]
+
+
+def _seen(place: bytes) -> tuple[int, ...]:
+    try:
+        said = os.stat(place)
+    except OSError:
+        return ()
+    return (said.st_mode, said.st_size, said.st_mtime_ns, said.st_ctime_ns, said.st_ino)
 
 
 def _load(folder: bytes) -> Memory | None:
@@ -254,8 +280,8 @@ def _load(folder: bytes) -> Memory | None:
     if not content.startswith(_FORMAT) or _digest(body) != content[head : head + _DIGEST_BYTES]:
         return None
     found = loads(body)  # noqa: S302 - our own file, proven by its checksum
-    names = ("checkpoint", "mark", "changed", "staged", "gaps", "nested", "index")
-    return Memory(**dict(zip(names, found, strict=True)))
+    names = ("checkpoint", "mark", "seen", "changed", "staged", "gaps", "nested", "index", "plain")
+    return Memory(**dict(zip(names, found, strict=True))) if len(found) == len(names) else None
 
 
 def _digest(content: bytes) -> bytes:

@@ -19,7 +19,10 @@ _KILL = 9
 
 
 class Asker:
-    """The git program, looked for in absolute folders only; ``repository`` is ours, ``folder`` for scratch files."""
+    """The git program, looked for in absolute folders only, and run in ``repository``, which is ours.
+
+    Scratch files lie in ``folder``.
+    """
 
     def __init__(self, repository: bytes, *, search_path: bytes, folder: bytes) -> None:
         self._repository = repository

@@ -39,6 +39,7 @@ _SHORT = Struct(">H")
 _WORDS = Struct(">II")
 _FORMS = frozenset({0o100644, 0o100755, 0o120000, 0o160000, 0o040000, 0o100664})
 _LIMIT = 1 << 30
+_COMPRESSED = 4  # the version of an index whose names are compressed
 
 GITLINK = 0o160000
 LINK_MODE = 0o120000
@@ -54,10 +55,14 @@ _KEPT_FLAGS = 0x8000 | 0x3000
 class Entries:
     """One reading of an index. ``mtime`` is that of its file in nanoseconds; ``absent`` if there is none.
 
-    ``trees`` are the directories of which the index itself says which tree they are.
+    ``trees`` are the directories of which the index itself says which tree they are. ``plain`` says
+    that a path can be found without all being read: it is known to have whole names, in one file.
     """
 
-    def __init__(self, content: bytes, *, repository: Repository, mtime: int = 0) -> None:
+    def __init__(
+        self, content: bytes, *, repository: Repository, mtime: int = 0, plain: bool = False
+    ) -> None:
+        self._plain = plain
         self.mtime = mtime
         self.absent = not content
         self._content = content
@@ -89,13 +94,14 @@ class Entries:
 
     @property
     def plain(self) -> bool:
-        """Whether an entry can be found without reading all: whole names, in one file."""
-        content = self._content
-        return content[4:8] in {b"\0\0\0\2", b"\0\0\0\3"} and SPLIT not in content and SPARSE not in content
+        """Whether an entry can be found by its name: whole names, in one file."""
+        if self._rows is None and not self._plain:
+            self._load()
+        return self._plain
 
     def place(self, path: bytes) -> Place | None:
         """Return where the first entry of a path lies; None if it is not tracked."""
-        if self._rows is None and self.plain:
+        if self._rows is None and self._plain:
             return self._find(path)
         if not self._first:
             self._first = dict(reversed(self.rows))
@@ -124,10 +130,12 @@ class Entries:
     def _load(self) -> None:
         if self.absent:
             self._rows = []
+            self._plain = True
             return
         content = self._content
         entries, extensions = entries_of(content, digest_size=_DIGEST_SIZE)
         self._sparse = SPARSE in extensions
+        self._plain = not self._sparse and SPLIT not in extensions and content[7] != _COMPRESSED
         if TREES in extensions:
             self._trees = _trees(extensions[TREES])
         rows = [(path, (content, at)) for path, at in entries]
@@ -138,6 +146,8 @@ class Entries:
         self._rows = rows
 
     def _find(self, path: bytes) -> Place | None:
+        if self.absent:
+            return None
         content, needle = self._content, path + b"\0"
         length = min(len(path), _LONG_NAME)
         at = content.find(needle, 12)
@@ -154,7 +164,7 @@ class Entries:
         return None
 
 
-def read_entries(repository: Repository) -> Entries:
+def read_entries(repository: Repository, *, plain: bool = False) -> Entries:
     """Read the index of a worktree as one version of it; `IndexDamage`."""
     descriptor = open_file(repository.git_dir + b"/index")
     if descriptor is None:
@@ -170,7 +180,7 @@ def read_entries(repository: Repository) -> Entries:
         os.close(descriptor)
     if not isinstance(content, bytes) or not content:
         raise IndexDamage("the index cannot be read")
-    return Entries(content, repository=repository, mtime=mtime)
+    return Entries(content, repository=repository, mtime=mtime, plain=plain)
 
 
 def mode_of(place: Place) -> int:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lastgood.adapters.project.alignment import Alignment
     from lastgood.model.tree import Change
     from lastgood.ports.engine import ObjectWriter
+    from lastgood.ports.host import Posture, Realigned, Stance
     from lastgood.ports.workspace import Scan
 
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
@@ -21,7 +22,7 @@ _DIGEST_SIZE = 20  # our repository cannot borrow from one with SHA-256
 _PATIENCE_SECONDS = 3.0  # for a number that is only told
 
 
-class ReadOnlyGit:
+class SealedGit:
     """The project's repository; where git is needed, it is run in a repository of ours that borrows objects.
 
     ``repository`` is that repository of ours, ``search_path`` the ``PATH`` on which git is looked for,
@@ -73,6 +74,32 @@ class ReadOnlyGit:
 
         aligner = Aligner(root, scan, folder=self._folder, asker=self._asker, writer=writer)
         return aligner.run(git, since=since, changes=changes)
+
+    def posture(self, root: bytes) -> Posture | None:
+        """Return how HEAD and index stand; None without a repository."""
+        from lastgood.adapters.project import posture
+
+        return posture.posture(root)
+
+    def attachable(self, root: bytes, stance: Stance) -> bool:
+        """Tell whether HEAD could stand on the stance's branch without that being moved."""
+        from lastgood.adapters.project import posture
+
+        return posture.attachable(root, stance)
+
+    def refuse_realigning(self, root: bytes, wanted: Stance, content: bytes) -> None:
+        """Raise what speaks against putting HEAD and index back."""
+        from lastgood.adapters.project import posture
+
+        posture.refuse(root, wanted, content, asker=self._asker)
+
+    def realign(
+        self, root: bytes, *, known: Stance, wanted: Stance, content: bytes, words: str, at: int
+    ) -> Realigned:
+        """Put HEAD and index back; see `lastgood.adapters.project.realigning`."""
+        from lastgood.adapters.project import posture
+
+        return posture.realign(root, known=known, wanted=wanted, content=content, words=words, at=at)
 
 
 def _is_oid(oid: str) -> bool:

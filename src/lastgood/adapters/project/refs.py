@@ -19,14 +19,37 @@ _HEX = frozenset(b"0123456789abcdef")
 _OWN = (b"refs/bisect/", b"refs/worktree/", b"refs/rewritten/")
 
 
+def keeps_tables(repository: Repository) -> bool:
+    """Tell whether refs are kept in a reftable, which is not read here."""
+    return kind_of(repository.common_dir + b"/reftable") == stat.S_IFDIR
+
+
 def head(repository: Repository) -> tuple[str | None, bytes | None]:
     """Return the commit of HEAD in hex, and the ref it names; None for what there is not.
 
     Both are None where refs are kept in a reftable.
     """
-    if kind_of(repository.common_dir + b"/reftable") == stat.S_IFDIR:
+    if keeps_tables(repository):
         return None, None
-    text = _read_head(repository.git_dir + b"/HEAD")
+    return _followed(repository, _read_head(repository.git_dir + b"/HEAD"))
+
+
+def commit_of(repository: Repository, ref: bytes) -> str | None:
+    """Return the commit that a ref stands for, None if there is none."""
+    return _followed(repository, _read_ref(repository, ref))[0]
+
+
+def exists(repository: Repository, ref: bytes) -> bool:
+    """Tell whether there is a ref of this name, sound or not."""
+    return bool(_read_ref(repository, ref))
+
+
+def target_of(text: bytes) -> bytes | None:
+    """Return the ref that the text of a symbolic one names; None if it is no sound name."""
+    return _target(text)
+
+
+def _followed(repository: Repository, text: bytes) -> tuple[str | None, bytes | None]:
     ref = first = _target(text)
     for _ in range(_MOST_HOPS):
         if ref is None:

@@ -68,12 +68,12 @@ def _place(path: bytes | None, found: Repository) -> bytes | None:
 
 
 def _pairs(text: bytes) -> Iterator[tuple[bytes, bytes]]:
-    """Yield the settings of a configuration file in order; what is not understood under ``\\0``."""
+    """Yield the settings of a configuration file in order; what is not understood under a NUL."""
     section = b""
-    for line in _lines(text):
+    for whole in _lines(text):
+        line = whole
         if line.startswith(b"["):
-            head, closed, line = _head(line)
-            section = head
+            section, closed, line = _head(line)
             if not closed:
                 yield b"\0", line
         if not line or line[:1] in b"#;":

@@ -155,6 +155,10 @@ class Worktree:
             return self._differs_unread(path, place) if self._scene.within_gap(path) else True
         if mode == GITLINK:
             return entry.kind != DIRECTORY or self._submodule_differs(path, place)
+        return self._file_differs(path, entry, place)
+
+    def _file_differs(self, path: bytes, entry: Entry, place: Place) -> bool:
+        mode = mode_of(place)
         if entry.kind == DIRECTORY or (entry.kind == LINK) != (mode == LINK_MODE):
             return True
         executable = entry.kind != LINK and bool(entry.mode & _EXECUTABLE)
