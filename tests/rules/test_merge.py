@@ -89,10 +89,13 @@ class Case:
         return plan_merge(tree, ground, evidence=evidence, paths=paths, discard=False)
 
     def blend(self, sides: Sides) -> Blended | None:
-        texts = [self.forest.blobs[side.oid] for side in (sides.base, sides.present, sides.target) if side]
-        if any(b"\0" in text for text in texts):
+        assert sides.base
+        assert sides.present
+        assert sides.target
+        old, now, then = (self.forest.blobs[side.oid] for side in (sides.base, sides.present, sides.target))
+        if any(b"\0" in text for text in (old, now, then)):
             return None
-        content, clean = merge_file(*texts, self.favour)
+        content, clean = merge_file(old, now, then, self.favour)
         if not clean and self.favour is None:
             return None
         return Blended(oid=self.forest.blob(content), marked=not clean and self.favour == "markers")
