@@ -128,11 +128,12 @@ class Saving:
         context = self.context
         session, progress = holdings.standing.session, holdings.standing.progress
         done, failed = progress.count("done"), progress.count("failed")
+        now = context.clock.now()
         usage = None if session is None else context.processes.usage(session.owner)
         return Metrics(
             save_ms=round((context.clock.monotonic() - started) * 1000, 1),
             stored_bytes=stored,
-            session_seconds=None if session is None else (context.clock.now() - session.started_at) / 1e9,
+            session_seconds=None if session is None else max(0.0, (now - session.started_at) / 1e9),
             tasks_done=done,
             tasks_failed=failed,
             tasks_total=len(progress.tasks),

@@ -1,0 +1,141 @@
+"""Owners of leases and what their processes use, as the kernel shows them (rules P1, P4, S16)."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.adapters.processes import ProcFiles
+from lastgood.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Sleeper = Callable[[], subprocess.Popen[bytes]]
+
+PROCESSES = ProcFiles()
+
+
+def until(condition: Callable[[], bool]) -> None:
+    ends = time.monotonic() + 30
+    while not condition() and time.monotonic() < ends:
+        time.sleep(0.01)
+    assert condition()
+
+
+def test_a_killed_owner_is_dead_at_once(sleeper: Sleeper) -> None:
+    """P1: also while nobody has collected it."""
+    one = sleeper()
+    owner = PROCESSES.owner(one.pid)
+    assert PROCESSES.alive(owner) is True
+    one.kill()
+    until(lambda: PROCESSES.alive(owner) is False)
+    one.wait()
+    assert PROCESSES.alive(owner) is False
+
+
+def test_a_later_process_of_the_same_number_is_another_owner(sleeper: Sleeper) -> None:
+    owner = PROCESSES.owner(sleeper().pid)
+    assert PROCESSES.alive(owner.replace(started="1")) is False
+
+
+def test_an_owner_of_an_earlier_run_of_the_machine_is_dead(sleeper: Sleeper) -> None:
+    owner = PROCESSES.owner(sleeper().pid)
+    assert PROCESSES.alive(owner.replace(boot="another")) is False
+
+
+@pytest.mark.parametrize("elsewhere", [{"namespace": "pid:[1]"}, {"host": "another"}, {"pid": None}])
+def test_of_an_owner_elsewhere_nobody_can_tell(sleeper: Sleeper, elsewhere: dict[str, object]) -> None:
+    """S16: it is never declared dead."""
+    one = sleeper()
+    owner = PROCESSES.owner(one.pid).replace(**elsewhere)
+    one.kill()
+    one.wait()
+    assert PROCESSES.alive(owner) is None
+
+
+def test_a_process_that_does_not_run_is_no_owner(sleeper: Sleeper) -> None:
+    one = sleeper()
+    one.kill()
+    one.wait()
+    for pid in (one.pid, 2**22 + 1, 2**70):
+        with pytest.raises(NotFound, match="there is no process"):
+            PROCESSES.owner(pid)
+
+
+def test_a_name_with_spaces_and_parentheses_is_read_right() -> None:
+    program = (
+        "import ctypes, time; ctypes.CDLL(None).prctl(15, b') Z (1'); print(flush=True); time.sleep(600)"
+    )
+    one = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
+    try:
+        assert one.stdout is not None
+        one.stdout.readline()
+        assert PROCESSES.alive(PROCESSES.owner(one.pid)) is True
+    finally:
+        one.kill()
+        one.communicate()
+
+
+FAMILY = """
+import subprocess, sys, time
+below = subprocess.Popen([sys.executable, "-c", "import time; kept = bytearray(64 << 20); print(flush=True);"
+                          " time.sleep(600)"], stdout=subprocess.PIPE)
+below.stdout.readline()
+subprocess.run([sys.executable, "-c", "import time; ends = time.process_time() + 0.3\\nwhile"
+                " time.process_time() < ends: pass"])
+print(below.pid, flush=True)
+time.sleep(600)
+"""
+
+
+def test_the_usage_of_an_owner_counts_those_below_it_and_those_that_ended() -> None:
+    """P4."""
+    above = subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, text=True)
+    assert above.stdout is not None
+    below = int(above.stdout.readline())
+    try:
+        used = PROCESSES.usage(PROCESSES.owner(above.pid))
+        assert used is not None
+        assert used.memory_bytes > 64 << 20
+        assert used.cpu_seconds >= 0.3
+        alone = PROCESSES.usage(PROCESSES.owner(below))
+        assert alone is not None
+        assert alone.memory_bytes < used.memory_bytes
+    finally:
+        os.kill(below, 9)
+        above.kill()
+        above.communicate()
+
+
+def test_of_the_dead_and_of_heartbeats_there_is_no_usage(sleeper: Sleeper) -> None:
+    one = sleeper()
+    owner = PROCESSES.owner(one.pid)
+    one.kill()
+    one.wait()
+    assert PROCESSES.usage(owner) is None
+    assert PROCESSES.usage(PROCESSES.owner(None)) is None
+
+
+def test_a_process_is_within_its_parents_and_not_within_its_children(sleeper: Sleeper) -> None:
+    """T14: whose session it is that a restore runs in."""
+    assert PROCESSES.is_within(PROCESSES.owner(os.getpid()))
+    assert PROCESSES.is_within(PROCESSES.owner(os.getppid()))
+    assert not PROCESSES.is_within(PROCESSES.owner(sleeper().pid))
+    assert not PROCESSES.is_within(PROCESSES.owner(None))
+
+
+def test_processes_of_a_session_are_found_by_their_environment() -> None:
+    environment = dict(os.environ) | {"LASTGOOD_SESSION": "sess_of_this_test"}
+    one = subprocess.Popen(["sleep", "600"], env=environment)
+    try:
+        until(lambda: [found.pid for found in PROCESSES.marked("sess_of_this_test")] == [one.pid])
+        assert PROCESSES.marked("sess_of_this_tes") == []
+    finally:
+        one.kill()
+        one.wait()
