@@ -107,20 +107,11 @@ class Bench:
     def plan(self, target: Checkpoint) -> Part | None:
         return part_of_git.plan(self.workspace._context, target)
 
-    def align(self, target: Checkpoint) -> PartOutcome | None:
-        """Put HEAD and index back, as a restore does it; None if there is nothing to do."""
-        part = self.plan(target)
-        return None if part is None else self.settle(part)
-
     def settle(self, part: Part) -> PartOutcome:
         part_of_git.refuse(self.workspace._context, part)
         return part_of_git.settle(self.workspace._context, part)
 
     def back(self, target: Checkpoint) -> PartOutcome | None:
-        """Bring files, HEAD and index back to a checkpoint, a guard being taken first."""
-        part = self.plan(target)
-        if part is not None:
-            part_of_git.refuse(self.workspace._context, part)
-        self.save()
-        self.workspace.restore(target.id, scopes=("files",))
-        return None if part is None else part_of_git.settle(self.workspace._context, part)
+        """Bring files, HEAD and index back by the real door; None if HEAD and index were as they are."""
+        report = self.workspace.restore(target.id, git=True)
+        return next((part for part in report.parts if part.scope == "git"), None)
