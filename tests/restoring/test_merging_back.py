@@ -1,0 +1,243 @@
+"""Restoring and undoing with what changed since kept (rules T8, T17)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import Conflict, Unsafe, Unsupported, Usage
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.workspace import Workspace
+
+MIDDLE = "".join(f"{number}\n" for number in range(10))
+
+
+class Line:
+    """A project with a checkpoint to go back to, one that is the base, and changes since."""
+
+    def __init__(self, workspace: Workspace, project: Path) -> None:
+        self.workspace = workspace
+        self.project = project
+        for name in ("agent", "person", "both", "clash", "mine"):
+            self.write(name, f"top\n{MIDDLE}end\n")
+        self.target = self.save("target")
+        for name in ("agent", "both"):
+            self.write(name, f"agent\n{MIDDLE}end\n")
+        self.write("clash", "agent\n")
+        self.write("made", "by the agent\n")
+        self.base = self.save("base")
+        self.write("person", "person\n")
+        self.write("both", f"agent\n{MIDDLE}person\n")
+        self.write("clash", "person\n")
+        self.write("note", "by a person\n")
+        (project / "mine").unlink()
+
+    def write(self, name: str, text: str) -> None:
+        (self.project / name).write_text(text)
+
+    def save(self, message: str) -> Checkpoint:
+        return self.workspace.save(message).checkpoint
+
+    def texts(self) -> dict[str, str]:
+        return {path.name: path.read_text() for path in self.project.iterdir()}
+
+
+@pytest.fixture
+def line(workspace: Workspace, project: Path) -> Line:
+    return Line(workspace, project)
+
+
+def test_a_merge_takes_back_the_agent_and_keeps_the_person(line: Line) -> None:
+    """T17: by default since the newest complete checkpoint."""
+    beside = f"clash.lastgood-{line.target.short_id}"
+    report = line.workspace.restore(line.target.id, merge=True)
+    assert line.texts() == {
+        "agent": f"top\n{MIDDLE}end\n",
+        "person": "person\n",
+        "both": f"top\n{MIDDLE}person\n",
+        "clash": "person\n",
+        beside: f"top\n{MIDDLE}end\n",
+        "note": "by a person\n",
+    }
+    assert report.conflicts == (b"clash",)
+    assert [(one.path, one.result, one.reason) for one in report.omissions] == [
+        (b"clash", "skipped", "conflict")
+    ]
+    assert not report.complete
+    assert line.workspace.verify(deep=True).ok
+
+
+def test_a_merge_is_undone_and_brought_again(line: Line) -> None:
+    """T8, T17: exactly, also after a sweep of what no checkpoint holds."""
+    before = line.texts()
+    line.workspace.restore(line.target.id, merge=True)
+    merged = line.texts()
+    line.workspace.undo()
+    assert line.texts() == before
+    line.workspace.maintain()
+    line.workspace.redo()
+    assert line.texts() == merged
+
+
+def test_a_plan_of_a_merge_is_carried_out_as_planned(line: Line) -> None:
+    """T1, T17: the plan stores nothing; what it merged is merged again when it is time."""
+    plan = line.workspace.plan_restore(line.target.id, merge=True)
+    before = line.texts()
+    assert line.workspace.plan_restore(line.target.id, merge=True).id == plan.id
+    assert line.workspace.plan_restore(line.target.id, merge=True, base="@~1").id != plan.id
+    assert line.workspace.plan_restore(line.target.id, merge=True, conflict="ours").id != plan.id
+    assert line.texts() == before
+    line.workspace.apply(plan)
+    assert line.texts()["both"] == f"top\n{MIDDLE}person\n"
+
+
+def test_a_plan_is_refused_when_what_it_merges_changed(line: Line) -> None:
+    """T1: the plan is what happens."""
+    plan = line.workspace.plan_restore(line.target.id, merge=True)
+    line.write("both", "again\n")
+    with pytest.raises(Conflict) as caught:
+        line.workspace.apply(plan)
+    assert caught.value.details["paths"] == ["both"]
+    assert line.texts()["both"] == "again\n"
+
+
+def test_another_base_keeps_other_changes(line: Line) -> None:
+    """T17: from the target itself on everything is kept."""
+    before = line.texts()
+    report = line.workspace.restore(line.target.id, merge=True, base=line.target.id)
+    assert line.texts() == before
+    assert report.planned.empty
+
+
+@pytest.mark.parametrize(
+    ("conflict", "clash", "complete"),
+    [("ours", "person\n", True), ("theirs", f"top\n{MIDDLE}end\n", True), ("markers", "<<<<<<< now", False)],
+)
+def test_a_choice_settles_conflicts(
+    line: Line, conflict: lastgood.model.plan.Favour, clash: str, *, complete: bool
+) -> None:
+    """T17: ours, theirs, or marks in the file, which are still to be settled by somebody."""
+    report = line.workspace.restore(line.target.id, merge=True, conflict=conflict)
+    assert line.texts()["clash"].startswith(clash)
+    assert line.texts()["both"] == f"top\n{MIDDLE}person\n"
+    assert not any("lastgood-" in name for name in line.texts())
+    assert report.complete is complete
+
+
+def test_what_does_not_go_together_is_refused(line: Line, workspace: Workspace, tmp_path: Path) -> None:
+    """T13, T17: and nothing is touched."""
+    before = line.texts()
+    for options in (
+        {"base": "@"},
+        {"conflict": "ours"},
+        {"merge": True, "conflict": "mine"},
+        {"merge": True, "only": ["progress"]},
+    ):
+        with pytest.raises(Usage):
+            line.workspace.restore(line.target.id, **options)  # type: ignore[arg-type]
+    with pytest.raises(Usage):
+        workspace.undo(force=True, merge=True)
+    (tmp_path / "other").mkdir()
+    with lastgood.open(tmp_path / "other", store=workspace.store, maintenance="off") as other:
+        (tmp_path / "other" / "file").write_text("other")
+        stranger = other.save("other").checkpoint.id
+    with pytest.raises(Unsafe):
+        line.workspace.restore(line.target.id, merge=True, base=stranger)
+    assert line.texts() == before
+
+
+def test_without_git_only_what_needs_it_is_refused(project: Path, store: Path) -> None:
+    """T17: with what to do about it, before anything is touched."""
+    environment = dict(os.environ) | {"PATH": "/nonexistent"}
+    with lastgood.open(project, store=store, maintenance="off", environment=environment) as workspace:
+        line = Line(workspace, project)
+        before = line.texts()
+        with pytest.raises(Unsupported, match="git") as caught:
+            workspace.restore(line.target.id, merge=True)
+        assert caught.value.hint
+        assert line.texts() == before
+        report = workspace.restore(line.target.id, merge=True, paths=["agent", "person"])
+        assert report.complete
+        assert line.texts()["agent"].startswith("top")
+
+
+def test_a_merge_of_the_users_own_settings_runs_nothing(line: Line, project: Path) -> None:
+    """S12, T12: attributes and drivers of the workspace have no effect."""
+    (project / ".gitattributes").write_text("* merge=evil\n")
+    (project / ".git").mkdir()
+    (project / ".git" / "config").write_text('[merge "evil"]\n\tdriver = touch ran\n')
+    line.workspace.restore(line.target.id, merge=True)
+    assert (project / "both").read_text().endswith("person\n")
+    assert not (project / "ran").exists()
+
+
+def test_an_undo_that_merges_keeps_what_changed_since(workspace: Workspace, project: Path) -> None:
+    """T8, T17: base is the state after the restore."""
+    texts = {"text": f"new\n{MIDDLE}end\n", "edited": "new\n", "deleted": "new\n", "gone": "new\n"}
+    for name in ("text", "edited", "gone"):
+        (project / name).write_text(f"old\n{MIDDLE}end\n")
+    target = workspace.save("old").checkpoint.id
+    for name, text in texts.items():
+        (project / name).write_text(text)
+    guard = workspace.save("new").checkpoint
+    workspace.restore(target)
+    (project / "text").write_text(f"old\n{MIDDLE}since\n")
+    (project / "edited").write_text("since\n")
+    (project / "gone").unlink()
+    (project / "since").write_text("since\n")
+
+    report = workspace.undo(merge=True)
+
+    beside = f".lastgood-{guard.short_id}"
+    assert {path.name: path.read_text() for path in project.iterdir()} == {
+        "text": f"new\n{MIDDLE}since\n",
+        "edited": "since\n",
+        f"edited{beside}": "new\n",
+        "deleted": "new\n",
+        f"gone{beside}": "new\n",
+        "since": "since\n",
+    }
+    assert sorted(one.path for one in report.omissions) == [b"edited", b"gone"]
+    assert not report.complete
+    workspace.redo(merge=True)
+    assert (project / "text").read_text() == f"old\n{MIDDLE}since\n"
+
+
+def test_a_name_beside_takes_no_names_place(line: Line) -> None:
+    """T17, T12: whatever has the name already, it stays."""
+    taken = line.project / f"clash.lastgood-{line.target.short_id}"
+    taken.symlink_to("/etc/passwd")
+    line.workspace.restore(line.target.id, merge=True)
+    assert os.readlink(taken) == "/etc/passwd"
+    assert (line.project / f"clash.lastgood-{line.target.short_id}-2").read_text().startswith("top")
+
+
+def test_hostile_names_merge_as_others_do(workspace: Workspace, project: Path) -> None:
+    """S3, T17: names of any bytes, also where they have to be cut."""
+    names = [b"new\nline", b"\xff\xfe", b"-p", b"x" * 255]
+    root = os.fsencode(project)
+
+    def put(text: bytes) -> None:
+        for name in names:
+            with open(os.path.join(root, name), "wb") as file:
+                file.write(text)
+
+    put(b"one\n")
+    target = workspace.save("one").checkpoint
+    put(b"two\n")
+    workspace.save("two")
+    put(b"three\n")
+    report = workspace.restore(target.id, merge=True)
+    assert set(report.conflicts) == set(names)
+    beside = {name for name in os.listdir(root) if name not in names}
+    assert len(beside) == len(names)
+    for name in beside:
+        with open(os.path.join(root, name), "rb") as file:
+            assert file.read() == b"one\n"
