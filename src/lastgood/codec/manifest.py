@@ -31,7 +31,14 @@ if TYPE_CHECKING:
 
 VERSION = 1
 _SCHEMA = "lastgood.manifest/"
-GAP_REASONS: tuple[GapReason, ...] = ("too-large", "unreadable", "unsupported", "unstable", "budget")
+GAP_REASONS: tuple[GapReason, ...] = (
+    "too-large",
+    "unreadable",
+    "unsupported",
+    "unstable",
+    "budget",
+    "withheld",
+)
 _ACTORS = ("agent", "tool", "person", "lastgood", "unknown")
 _OPERATIONS = ("merge", "rebase", "cherry-pick", "bisect", "revert")
 
@@ -79,6 +86,8 @@ def _work_record(manifest: Manifest) -> dict[str, object]:
         "progress": None if manifest.progress.empty else progress_record(manifest.progress),
         "conversation": None if conversation is None else _conversation_record(conversation),
         "state": dict(manifest.state) or None,
+        "copy_of": manifest.copy_of,
+        "withheld": list(manifest.withheld) or None,
     }
     return {key: value for key, value in said.items() if value is not None}
 
@@ -182,6 +191,8 @@ def decode(text: bytes | str) -> Manifest:
         progress=progress_of(fields.sub_or_none("progress")),
         conversation=_conversation(fields.sub_or_none("conversation")),
         state={} if fields.is_null("state") else fields.texts_by_name("state"),
+        copy_of=fields.text_or_none("copy_of"),
+        withheld=() if fields.is_null("withheld") else fields.texts("withheld"),
     )
 
 

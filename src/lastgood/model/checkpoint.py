@@ -138,6 +138,8 @@ class Manifest(Value):
     ``created_at`` is in nanoseconds since the epoch, UTC. ``size`` counts bytes of file contents.
     ``task`` is the task that it was made for, ``moment`` whether before or after it (or a turn).
     ``state`` gives the blob ids, in hex, of what else is kept, by name: ``index`` is the project's.
+    ``copy_of`` is the commit that this record is a reduced copy of, as an export makes it, and
+    ``withheld`` says what that left out: ``files`` (which are gaps), ``conversation``, ``secrets``.
     """
 
     id: str
@@ -169,6 +171,8 @@ class Manifest(Value):
     progress: Progress = Progress()
     conversation: Conversation | None = None
     state: Mapping[str, str] = {}
+    copy_of: str | None = None
+    withheld: tuple[str, ...] = ()
 
 
 class TreeRef(Value):

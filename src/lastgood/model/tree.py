@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     EntryKind = Literal["file", "link", "directory"]
-    GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget"]
+    GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld"]
     ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
 
 FILE: EntryKind = "file"

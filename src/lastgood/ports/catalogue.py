@@ -8,7 +8,10 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from lastgood.model.checkpoint import Check, Checkpoint, Manifest
+    from lastgood.model.effect import Effect
     from lastgood.model.operation import Operation
+    from lastgood.model.progress import Progress
+    from lastgood.model.session import Session
     from lastgood.value import Value
 else:
     Protocol = object
@@ -71,6 +74,29 @@ class Query(Value):
     deleted: bool = False
 
 
+class Arrival(Value):
+    """A checkpoint that comes from another store, with the number that it is to get here if it can."""
+
+    manifest: Manifest
+    commit: str
+    sequence: int
+    name: str | None = None
+    pinned: bool = False
+    good: bool | None = None
+    check: Check | None = None
+
+
+class Arrivals(Value):
+    """What an import brings; ``progress`` by key, with the workspace's. ``revived`` were deleted here."""
+
+    workspaces: tuple[WorkspaceRow, ...] = ()
+    checkpoints: tuple[Arrival, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    progress: tuple[tuple[str, str, Progress], ...] = ()
+    effects: tuple[Effect, ...] = ()
+    revived: tuple[str, ...] = ()
+
+
 class CatalogueReader(Protocol):
     """Facts, as of the moment of each call. Deleted checkpoints are not seen unless asked for."""
 
@@ -127,8 +153,11 @@ class Catalogue(CatalogueReader, Protocol):
     def add_workspace(self, row: WorkspaceRow) -> None:
         """Add a workspace, or leave the one that is there."""
 
-    def attach(self, key: str, *, path: str) -> None:
-        """Give a workspace another path."""
+    def attach(self, key: str, *, path: str, machine: str | None = None) -> None:
+        """Give a workspace another path, and another machine if one is given."""
+
+    def take_in(self, arrivals: Arrivals) -> Arrivals:
+        """Add what comes from another store, all of it or nothing, and return what was not here yet."""
 
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""

@@ -135,7 +135,14 @@ class Fault(Protocol):
         """Whether nothing is lost."""
 
 
-class Engine(ObjectReader, Protocol):
+class CheckpointReader(ObjectReader, Protocol):
+    """Reads whole checkpoints."""
+
+    def contents(self, commit: bytes) -> CheckpointContents:
+        """Return what a checkpoint's commit holds."""
+
+
+class Engine(CheckpointReader, Protocol):
     """A place of objects."""
 
     def writer(self) -> ObjectWriter:
@@ -143,9 +150,6 @@ class Engine(ObjectReader, Protocol):
 
     def resume(self, detached: Mapping[str, object]) -> ObjectWriter:
         """Go on with a pack that `ObjectWriter.detach` handed over."""
-
-    def contents(self, commit: bytes) -> CheckpointContents:
-        """Return what a checkpoint's commit holds."""
 
     def commits(self) -> Iterator[bytes]:
         """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out."""

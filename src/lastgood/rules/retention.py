@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, Kind
 
 HOUR = 3600 * 1_000_000_000
 DAY = 24 * HOUR
@@ -23,7 +23,7 @@ GUARD_LIFE = 7 * DAY
 # A size limit leaves at least so many of what was saved by hand.
 LEAST = 10
 
-_SESSION_MARKS = ("session-start", "session-end")
+_SESSION_MARKS: tuple[Kind, ...] = ("session-start", "session-end")
 _MARK = "its session still has checkpoints"
 _LONGEST_AGE_TEXT = 20
 
@@ -107,7 +107,8 @@ def asked(
             decisions.append(Decision(id=one.id, keep=True, reason=reason, firm=True))
             continue
         place += 1
-        stays, goes = [], []
+        stays: list[str] = []
+        goes: list[str] = []
         if keep is not None:
             (stays if place <= keep else goes).append(
                 f"{'among' if place <= keep else 'not among'} the {keep} newest"

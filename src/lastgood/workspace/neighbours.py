@@ -29,7 +29,9 @@ def attach(context: Context, old: str) -> WorkspaceSummary:
     row = _row(context, old)
     if row.key == context.key:
         raise Conflict(f"{printable(row.path)} is this workspace already", hint="nothing needs to be done")
-    if os.path.isdir(row.path) and os.path.realpath(row.path) == row.path:
+    # What lies at that path of another machine is not here to be seen.
+    here = row.machine == context.row.machine
+    if here and os.path.isdir(row.path) and os.path.realpath(row.path) == row.path:
         raise Conflict(
             f"{printable(row.path)} still exists: a copied folder does not inherit checkpoints",
             hint="only a workspace that was moved can be attached",
@@ -39,7 +41,7 @@ def attach(context: Context, old: str) -> WorkspaceSummary:
             f"{printable(os.fsdecode(context.root))} has checkpoints of its own",
             hint="forget them first: lastgood workspace forget .",
         )
-    context.catalogue.attach(row.key, path=os.fsdecode(context.root))
+    context.catalogue.attach(row.key, path=os.fsdecode(context.root), machine=context.row.machine)
     attached = context.catalogue.workspace(row.key)
     assert attached is not None
     return _summary(context, attached)

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Check, Manifest
     from lastgood.model.operation import Operation
     from lastgood.model.settings import Durability
-    from lastgood.ports.catalogue import Query, WorkspaceRow
+    from lastgood.ports.catalogue import Arrivals, Query, WorkspaceRow
     from lastgood.ports.host import Clock
 
     Parameters = tuple[object, ...] | dict[str, object]
@@ -184,14 +184,20 @@ class SqliteCatalogue:
 
         self._database.write(insert)
 
-    def attach(self, key: str, *, path: str) -> None:
-        """Give a workspace another path."""
+    def attach(self, key: str, *, path: str, machine: str | None = None) -> None:
+        """Give a workspace another path, and another machine if one is given."""
         self._change(
             "workspace",
-            "UPDATE workspace SET path = ? WHERE key = ?",
-            [(to_bytes(path), key)],
+            "UPDATE workspace SET machine = coalesce(?, machine), path = ? WHERE key = ?",
+            [(machine, to_bytes(path), key)],
             missing=f"the store knows no workspace {key}",
         )
+
+    def take_in(self, arrivals: Arrivals) -> Arrivals:
+        """Add what comes from another store, all of it or nothing, and return what was not here yet."""
+        from lastgood.adapters.sqlite.arrival import take_in
+
+        return self._database.write(lambda connection: take_in(connection, arrivals))
 
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""

@@ -126,6 +126,42 @@ STORE: tuple[Verb, ...] = (
         codes=(0, 10, 11, 13, 17),
     ),
     Verb(
+        name="export",
+        says="write checkpoints into one portable file",
+        about=(
+            "A plain tar: git's objects, facts as lines of JSON, checksums. By default all checkpoints of this\n"
+            "workspace. Private files stay here, and texts leave without what looks like a secret."
+        ),
+        arguments=(
+            Argument(name="FILE", form="folder"),
+            Argument(name="REF", form="ref", required=False, many=True),
+        ),
+        options=(
+            Option(name="private", says="take private files along, and those that only a guard holds"),
+            Option(name="no-conversation", says="leave conversations out"),
+            Option(name="exact", says="leave texts and conversations as they are"),
+            Option(name="allow-secrets", says="although files show what looks like a secret"),
+        ),
+        examples=(
+            ("lastgood export checkpoints-$(date +%Y%m%d).tar", "a backup of this workspace"),
+            ("lastgood export good.tar @good", "one checkpoint"),
+        ),
+        codes=(0, 10, 12, 15, 16),
+    ),
+    Verb(
+        name="import",
+        says="take in an export, all of it or nothing",
+        about="Proves the whole file first. What is here already stays as it is.",
+        arguments=(Argument(name="FILE", form="folder"),),
+        options=(Option(name="attach", says="give this folder the workspace that the file holds"),),
+        examples=(
+            ("lastgood import checkpoints-20261121.tar", "into this store"),
+            ("lastgood import checkpoints-20261121.tar --attach", "to go on with them in this folder"),
+        ),
+        codes=(0, 12, 13, 16, 17),
+        module="import_",
+    ),
+    Verb(
         name="config",
         says="show every setting, its value and where it comes from",
         about=(

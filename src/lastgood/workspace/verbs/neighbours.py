@@ -7,10 +7,12 @@ from lastgood.workspace.verbs.door import Door
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.exchange import ExportReport, ImportReport
     from lastgood.model.report import (
         DeleteReport,
         WorkspaceSummary,
     )
+    from lastgood.workspace.paths import PathLike
 
 
 class Neighbours(Door):
@@ -41,3 +43,53 @@ class Neighbours(Door):
         from lastgood.workspace.neighbours import forget
 
         return self._told("deleted", lambda: forget(self._context, path))
+
+    def export(
+        self,
+        file: PathLike,
+        *refs: str,
+        private: bool = False,
+        conversation: bool = True,
+        exact: bool = False,
+        allow_secrets: bool = False,
+    ) -> ExportReport:
+        """Write checkpoints, by default all of this workspace, into one new file, whole or not at all.
+
+        Left out unless asked for: ``private`` files, and those that only a guard holds. Texts and
+        ``conversation`` leave without secrets of known shapes, unless ``exact``. Raises `Unsafe`
+        with a list if files show secrets and ``allow_secrets`` is not given.
+        """
+        from lastgood.model.exchange import Choices
+        from lastgood.ports.catalogue import Query
+        from lastgood.workspace.exchange import export
+        from lastgood.workspace.paths import plain
+
+        key = self._context.key
+        chosen = (
+            [self._view.resolve(ref) for ref in refs] if refs else self._view.find(Query(workspace_key=key))
+        )
+        choices = Choices(private=private, conversation=conversation, exact=exact, secrets=allow_secrets)
+        unique = tuple({one.id: one for one in chosen}.values())
+        return export(self._context, plain(file), unique, choices)
+
+    def import_file(self, file: PathLike, *, attach: bool = False) -> ImportReport:
+        """Take in an export: proven whole first, then all of it or nothing.
+
+        What is here already stays as it is. ``attach`` gives this folder the one workspace that the
+        file holds.
+        """
+        from lastgood.errors import Invalid
+        from lastgood.workspace.exchange import import_file
+        from lastgood.workspace.paths import plain
+
+        report = import_file(self._context, plain(file))
+        if not attach:
+            return report
+        if len(report.workspaces) != 1:
+            raise Invalid(
+                f"the file holds {len(report.workspaces)} workspaces; nobody can tell which to attach",
+                hint="everything was imported; attach one with: lastgood workspace attach KEY",
+            )
+        if report.workspaces[0].key != self._context.key:
+            self.attach(report.workspaces[0].key)
+        return report.replace(attached=self.path)

@@ -1,0 +1,204 @@
+"""import: take in an export, proven whole before anything is added, all of it or nothing."""
+
+from __future__ import annotations
+
+from lastgood.actions.copying import Copying
+from lastgood.codec.manifest import decode
+from lastgood.errors import Conflict, Damaged, Storage
+from lastgood.ids import short
+from lastgood.model.tree import TreeId
+from lastgood.ports.catalogue import Arrival, Arrivals, Query, WorkspaceRow
+from lastgood.transaction.saving import Saving
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.model.exchange import Facts, Header, Parcelled
+    from lastgood.model.session import Session
+    from lastgood.ports.context import Context
+    from lastgood.ports.engine import CheckpointReader, ObjectReader, ObjectWriter
+
+# How much more than the store may hold an export may be when it is unpacked, for reading once.
+_INFLATED = 20
+_AGAIN = "export again; nothing was imported"
+
+
+def refuse_size(context: Context, header: Header) -> None:
+    """Refuse what the store could not hold, before it is read."""
+    limit = context.settings.limits.max_store_size
+    size = max(header.pack.size, header.bounds.largest)
+    if size > limit or header.bounds.total > _INFLATED * limit:
+        raise Storage(
+            f"the export takes {size} bytes, and {header.bounds.total} unpacked: too much for a store that"
+            f" is limited to {limit}",
+            hint="raise retention.max_store_size in the user's configuration",
+            details={"size": size, "limit": limit},
+        )
+
+
+def take_in(
+    context: Context,
+    facts: Facts,
+    *,
+    source: Callable[[], CheckpointReader],
+    spool: Callable[[ObjectReader, ObjectWriter, bytes], bytes],
+) -> Arrivals:
+    """Add what is not known yet, and return it; what is known stays as it is.
+
+    ``source`` gives the objects of the export, proven. Raises `Damaged` for what is not what it
+    says, and `Conflict` for a known id with other contents.
+    """
+    _agree(facts)
+    with Saving(context):
+        fresh = [one for one in facts.checkpoints if not _is_known(context, one, source)]
+        manifests: list[tuple[Parcelled, Manifest]] = []
+        if fresh:
+            writer = context.engine.writer()
+            try:
+                manifests = _copy(source(), writer, fresh, facts, spool=spool)
+                writer.publish(durable=context.settings.durability == "full")
+            finally:
+                writer.abandon()
+        return context.catalogue.take_in(_arrivals(context, facts, manifests))
+
+
+def _agree(facts: Facts) -> None:
+    """Refuse facts that contradict each other."""
+    ids = [one.id for one in facts.checkpoints]
+    keys = [one.key for one in facts.workspaces]
+    owned = (
+        *(one.workspace_key for one in facts.sessions),
+        *(one.workspace_key for one in facts.progress),
+        *(one.workspace_key for one in facts.effects),
+    )
+    fault = ""
+    if len(set(ids)) != len(ids) or len(set(keys)) != len(keys):
+        fault = "it names something twice"
+    elif not set(owned) <= set(keys):
+        fault = "it has facts of a workspace that it does not name"
+    if fault:
+        raise Damaged(f"the export contradicts itself: {fault}", hint=_AGAIN)
+
+
+def _is_known(context: Context, one: Parcelled, source: Callable[[], CheckpointReader]) -> bool:
+    known = context.catalogue.get(one.id)
+    if known is None:
+        return False
+    if known.commit != one.commit:
+        arriving = decode(source().contents(bytes.fromhex(one.commit)).manifest)
+        if _born(known) != (arriving.copy_of or one.commit):
+            raise Conflict(
+                f"{short(one.id)} is known here with other contents: the export is not from where it says",
+                hint="nothing was imported",
+                details={"id": one.id},
+            )
+    return True
+
+
+def _born(checkpoint: Checkpoint) -> str:
+    return checkpoint.manifest.copy_of or checkpoint.commit
+
+
+def _copy(
+    source: CheckpointReader,
+    writer: ObjectWriter,
+    fresh: list[Parcelled],
+    facts: Facts,
+    *,
+    spool: Callable[[ObjectReader, ObjectWriter, bytes], bytes],
+) -> list[tuple[Parcelled, Manifest]]:
+    copying = Copying(source, writer, spool=spool)
+    keys = {row.key for row in facts.workspaces}
+    taken = []
+    for one in fresh:
+        contents = source.contents(bytes.fromhex(one.commit))
+        manifest = decode(contents.manifest)
+        spoken = None if manifest.conversation is None else manifest.conversation.tree
+        held = None if contents.conversation is None else contents.conversation.tree.hex()
+        state = {name: oid.hex() for name, oid in contents.state.items()}
+        if (
+            manifest.id != one.id
+            or manifest.workspace_key not in keys
+            or (manifest.root.tree, manifest.root.modes)
+            != (contents.workspace.tree.hex(), contents.workspace.modes.hex())
+            or (spoken, dict(manifest.state)) != (held, state)
+        ):
+            raise Damaged(f"the record of {short(one.id)} is not that of its objects", hint=_AGAIN)
+        copying.tree(contents.workspace)
+        if contents.conversation is not None:
+            copying.tree(contents.conversation)
+        for oid in contents.state.values():
+            copying.blob(oid)
+        commit = writer.checkpoint(
+            id=one.id,
+            manifest=contents.manifest,
+            workspace=contents.workspace,
+            state=contents.state,
+            created_at=manifest.created_at,
+            conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken)),
+        )
+        if commit.hex() != one.commit:
+            raise Damaged(f"{short(one.id)} is not what it says", hint=_AGAIN)
+        taken.append((one, manifest))
+    return taken
+
+
+def _arrivals(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manifest]]) -> Arrivals:
+    offsets = _offsets(context, facts, taken)
+    return Arrivals(
+        workspaces=tuple(
+            WorkspaceRow(key=row.key, path=row.path, machine=row.machine, created_at=row.created_at)
+            for row in facts.workspaces
+        ),
+        checkpoints=tuple(
+            Arrival(
+                manifest=manifest,
+                commit=one.commit,
+                sequence=one.sequence + offsets[manifest.workspace_key],
+                name=one.name,
+                pinned=one.pinned,
+                good=one.good,
+                check=one.check,
+            )
+            for one, manifest in taken
+        ),
+        sessions=tuple(_here(one) for one in facts.sessions),
+        progress=tuple((one.key, one.workspace_key, one.progress) for one in facts.progress),
+        effects=tuple(
+            one.replace(after=one.after + offsets.get(one.workspace_key, 0)) for one in facts.effects
+        ),
+        revived=tuple(
+            one.id
+            for one in facts.checkpoints
+            if (known := context.catalogue.get(one.id)) is not None and known.deleted_at is not None
+        ),
+    )
+
+
+def _here(session: Session) -> Session:
+    """Return a session as it counts here: the process that ran it is elsewhere, and may be dead."""
+    return session.replace(state="incomplete") if session.state == "active" else session
+
+
+def _offsets(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manifest]]) -> Mapping[str, int]:
+    """Return by how much the numbers of each workspace move, so that the order of its checkpoints stays.
+
+    As before, where some of them are here; not at all, where their numbers are free; else to the end.
+    """
+    numbers = {one.id: one.sequence for one in facts.checkpoints}
+    every = context.catalogue.find(Query(deleted=True))
+    used = {one.sequence for one in every}
+    end = max(used, default=0)
+    offsets: dict[str, int] = {}
+    for row in facts.workspaces:
+        mine = [one for one in every if one.manifest.workspace_key == row.key]
+        met = next((one.sequence - numbers[one.id] for one in mine if one.id in numbers), None)
+        wanted = {one.sequence for one, manifest in taken if manifest.workspace_key == row.key}
+        offset = 0 if met is None and not wanted & used else end if met is None else met
+        offsets[row.key] = offset
+        moved = {number + offset for number in wanted}
+        used |= moved
+        end = max(end, *moved) if moved else end
+    return offsets

@@ -1,0 +1,1 @@
+"""Export files: one tar archive of a fixed form."""

@@ -1,0 +1,103 @@
+"""Rows that come from another store: all of them in one transaction, or none."""
+
+from __future__ import annotations
+
+from lastgood.adapters.sqlite import rows
+from lastgood.adapters.sqlite.seal import reseal
+from lastgood.codec.progress import encode_effect, encode_progress, encode_session
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+
+    from lastgood.ports.catalogue import Arrival, Arrivals
+
+_WORKSPACE = f"INSERT OR IGNORE INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?)"  # noqa: S608 - names of columns
+_CHECKPOINT = (
+    f"INSERT INTO checkpoint (sequence, {rows.BIRTH}, good, verdict)"  # noqa: S608 - as above
+    f" VALUES (?, {rows.BIRTH_MARKS}, ?, ?)"
+)
+_SESSION = (
+    "INSERT OR IGNORE INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
+_PROGRESS = "INSERT OR IGNORE INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+_STEP = "INSERT OR IGNORE INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
+
+
+def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
+    """Write what is not here yet, and return that."""
+    workspaces = tuple(
+        row
+        for row in arrivals.workspaces
+        if _inserted(connection, "workspace", _WORKSPACE, rows.workspace_columns(row))
+    )
+    checkpoints = tuple(one for one in arrivals.checkpoints if _checkpoint(connection, one))
+    sessions = tuple(
+        one
+        for one in arrivals.sessions
+        if _inserted(
+            connection,
+            "session",
+            _SESSION,
+            (one.id, one.workspace_key, one.exclusive, one.state, one.heartbeat_at, encode_session(one)),
+        )
+    )
+    progress = tuple(
+        (key, workspace, kept)
+        for key, workspace, kept in arrivals.progress
+        if _inserted(connection, "progress", _PROGRESS, (key, workspace, encode_progress(kept)))
+    )
+    effects = tuple(
+        one
+        for one in arrivals.effects
+        if _inserted(
+            connection,
+            "step",
+            _STEP,
+            (one.id, one.workspace_key, one.session, one.state, encode_effect(one)),
+        )
+    )
+    revived = tuple(id for id in arrivals.revived if _revive(connection, id))
+    return arrivals.replace(
+        workspaces=workspaces,
+        checkpoints=checkpoints,
+        sessions=sessions,
+        progress=progress,
+        effects=effects,
+        revived=revived,
+    )
+
+
+def _inserted(
+    connection: sqlite3.Connection, table: str, statement: str, columns: tuple[object, ...]
+) -> bool:
+    if not connection.execute(statement, columns).rowcount:
+        return False
+    reseal(connection, table, str(columns[0]))
+    return True
+
+
+def _checkpoint(connection: sqlite3.Connection, one: Arrival) -> bool:
+    """Write a checkpoint's row under the number it wants, or the next free one."""
+    if connection.execute("SELECT 1 FROM checkpoint WHERE id = ?", (one.manifest.id,)).fetchone():
+        return False
+    sequence = one.sequence
+    while (
+        sequence < 1
+        or connection.execute("SELECT 1 FROM checkpoint WHERE sequence = ?", (sequence,)).fetchone()
+    ):
+        sequence += 1
+    columns = rows.birth(one.manifest, commit=one.commit, name=one.name, pinned=one.pinned, recovered=False)
+    verdict = None if one.check is None else rows.stored_verdict(one.check)
+    connection.execute(_CHECKPOINT, (sequence, *columns, one.good, verdict))
+    reseal(connection, "checkpoint", one.manifest.id)
+    return True
+
+
+def _revive(connection: sqlite3.Connection, id: str) -> bool:
+    statement = "UPDATE checkpoint SET deleted_at = NULL WHERE id = ? AND deleted_at IS NOT NULL"
+    if not connection.execute(statement, (id,)).rowcount:
+        return False
+    reseal(connection, "checkpoint", id)
+    return True

@@ -1,0 +1,33 @@
+"""import: take in an export of another store."""
+
+from __future__ import annotations
+
+from lastgood.cli.opening import open_anywhere, open_for
+from lastgood.cli.wording import count
+from lastgood.codec.report.exchange import import_document
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.console import Console
+    from lastgood.cli.grammar import Call
+
+
+def carry_out(call: Call, console: Console) -> int:
+    """Import, and say where the checkpoints are now."""
+    attach = call.has("attach")
+    with open_for(call) if attach else open_anywhere(call) as workspace:
+        report = workspace.import_file(call.arguments[0], attach=attach)
+        here = workspace.path
+    if console.json:
+        console.document(import_document(report))
+        return 0
+    known = f", {len(report.known):,} known already" if report.known else ""
+    console.line(f"imported {count(len(report.checkpoints), 'checkpoint')}{known}")
+    for one in report.workspaces:
+        if report.attached is not None or one.path == here:
+            console.line(f"the checkpoints of {printable(one.path)} are those of {printable(here)} now")
+        else:
+            console.line(f"they belong to {printable(one.path)}; to have them in another folder:")
+            console.line(f"  cd FOLDER && {call.command(f'workspace attach {one.key}')}")
+    return 0

@@ -1,0 +1,120 @@
+"""Checkpoints on their way from one store to another, in one file."""
+
+from __future__ import annotations
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.checkpoint import Check
+    from lastgood.model.effect import Effect
+    from lastgood.model.progress import Progress
+    from lastgood.model.session import Session
+
+
+class Choices(Value):
+    """What an export takes along beside what it always does.
+
+    ``private`` files (and those that only a guard holds), the ``conversation``, its texts and the
+    manifests' ``exact`` (not redacted), and files although they show ``secrets``.
+    """
+
+    private: bool = False
+    conversation: bool = True
+    exact: bool = False
+    secrets: bool = False
+
+
+class Bounds(Value):
+    """What a pack says of itself: how many objects, the largest, and all together in bytes."""
+
+    objects: int
+    largest: int
+    total: int
+
+
+class Member(Value):
+    """One member of an export file: its size in bytes, and its SHA-256 in hex."""
+
+    size: int
+    sha256: str
+
+
+class Header(Value):
+    """What stands first in an export file; times in nanoseconds."""
+
+    created_at: int
+    checkpoints: int
+    facts: Member
+    pack: Member
+    bounds: Bounds
+
+
+class Origin(Value):
+    """A workspace as it was known where the export was made."""
+
+    key: str
+    path: str
+    machine: str
+    created_at: int
+
+
+class Parcelled(Value):
+    """The mutable facts of one checkpoint; its manifest is in its commit."""
+
+    id: str
+    commit: str
+    sequence: int
+    name: str | None = None
+    pinned: bool = False
+    good: bool | None = None
+    check: Check | None = None
+
+
+class KeptProgress(Value):
+    """The progress of a session, or of a workspace outside any."""
+
+    key: str
+    workspace_key: str
+    progress: Progress
+
+
+class Facts(Value):
+    """Everything that an export says beside the objects."""
+
+    workspaces: tuple[Origin, ...] = ()
+    checkpoints: tuple[Parcelled, ...] = ()
+    sessions: tuple[Session, ...] = ()
+    progress: tuple[KeptProgress, ...] = ()
+    effects: tuple[Effect, ...] = ()
+
+
+class Withheld(Value):
+    """What an export left out of one checkpoint: paths, and whether texts were changed."""
+
+    id: str
+    paths: tuple[bytes, ...] = ()
+    conversation: bool = False
+    redacted: bool = False
+
+
+class ExportReport(Value):
+    """What an export wrote; ``size`` in bytes."""
+
+    file: str
+    checkpoints: tuple[str, ...]
+    workspaces: tuple[str, ...]
+    sessions: int
+    size: int
+    withheld: tuple[Withheld, ...] = ()
+
+
+class ImportReport(Value):
+    """What an import added (``checkpoints``), and what was here already (``known``)."""
+
+    file: str
+    checkpoints: tuple[str, ...]
+    known: tuple[str, ...]
+    workspaces: tuple[Origin, ...]
+    sessions: int
+    attached: str | None = None

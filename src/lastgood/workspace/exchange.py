@@ -1,0 +1,142 @@
+"""Export and import: one file, made or proven beside the store."""
+
+from __future__ import annotations
+
+import os
+from tempfile import TemporaryFile
+
+from lastgood.actions import exporting, importing
+from lastgood.adapters.exchange.archive import (
+    FACTS,
+    HEADER,
+    MOST_FACTS,
+    PACK,
+    Archive,
+    sha256_of,
+    write_archive,
+)
+from lastgood.adapters.git.annex import GitAnnex
+from lastgood.codec.exchange import decode_facts, decode_header, encode_facts, encode_header
+from lastgood.errors import Damaged, Storage
+from lastgood.model.exchange import ExportReport, Header, ImportReport, Member, Origin
+from lastgood.names import to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.exchange import Choices
+    from lastgood.ports.context import Context
+    from lastgood.ports.engine import ObjectReader, ObjectWriter
+
+_STEP = 1 << 20
+
+
+def export(
+    context: Context, path: bytes, checkpoints: Sequence[Checkpoint], choices: Choices
+) -> ExportReport:
+    """Write checkpoints into one file, whole or not at all."""
+    with GitAnnex(context.store + b"/tmp") as annex:
+        writer = annex.writer()
+        try:
+            packed = exporting.pack_up(
+                context, checkpoints, choices, writer=writer, spool=_spool_in(context.store)
+            )
+            writer.publish(durable=False)
+        finally:
+            writer.abandon()
+        pack, bounds = annex.pack()
+        facts = encode_facts(packed.facts)
+        header = encode_header(
+            Header(
+                created_at=context.clock.now(),
+                checkpoints=len(packed.facts.checkpoints),
+                facts=Member(size=len(facts), sha256=sha256_of([facts])),
+                pack=Member(size=os.stat(pack).st_size, sha256=sha256_of(_pieces(pack))),
+                bounds=bounds,
+            )
+        )
+        size = write_archive(path, header=header, facts=facts, pack=pack)
+    return ExportReport(
+        file=to_text(path),
+        checkpoints=tuple(one.id for one in packed.facts.checkpoints),
+        workspaces=tuple(one.path for one in packed.facts.workspaces),
+        sessions=len(packed.facts.sessions),
+        size=size,
+        withheld=packed.withheld,
+    )
+
+
+def import_file(context: Context, path: bytes) -> ImportReport:
+    """Prove an export whole, then add what is not known yet, all of it or nothing."""
+    archive = Archive(path)
+    try:
+        header = decode_header(archive.read(HEADER))
+        importing.refuse_size(context, header)
+        _demand_sizes(archive, header)
+        archive.prove()
+        facts = decode_facts(archive.read(FACTS))
+        if len(facts.checkpoints) != header.checkpoints:
+            raise _damaged("its facts are not those announced")
+        with GitAnnex(context.store + b"/tmp") as annex:
+            annex.take(archive.pieces(PACK), bounds=header.bounds)
+            added = importing.take_in(context, facts, source=lambda: annex, spool=_spool_in(context.store))
+    finally:
+        archive.close()
+    fresh = {one.manifest.id for one in added.checkpoints} | set(added.revived)
+    return ImportReport(
+        file=to_text(path),
+        checkpoints=tuple(one.id for one in facts.checkpoints if one.id in fresh),
+        known=tuple(one.id for one in facts.checkpoints if one.id not in fresh),
+        workspaces=tuple(
+            Origin(key=row.key, path=row.path, machine=row.machine, created_at=row.created_at)
+            for row in facts.workspaces
+        ),
+        sessions=len(added.sessions),
+    )
+
+
+def _demand_sizes(archive: Archive, header: Header) -> None:
+    """Refuse a file whose header does not say what follows, before any of that is read."""
+    if header.facts.size > MOST_FACTS or archive.size(FACTS) != header.facts.size:
+        raise _damaged("its facts are not as long as announced")
+    if archive.size(PACK) != header.pack.size:
+        raise _damaged("its objects are not as long as announced")
+    if sha256_of(archive.pieces(FACTS)) != header.facts.sha256:
+        raise _damaged("its facts have another checksum")
+    if sha256_of(archive.pieces(PACK)) != header.pack.sha256:
+        raise _damaged("its objects have another checksum")
+
+
+def _damaged(reason: str) -> Damaged:
+    return Damaged(f"the export cannot be imported: {reason}", hint="export again; nothing was imported")
+
+
+def _spool_in(store: bytes) -> Spool:
+    return Spool(store + b"/tmp")
+
+
+class Spool:
+    """Moves large blobs through a file, so that none has to fit into memory."""
+
+    def __init__(self, folder: bytes) -> None:
+        self._folder = folder
+
+    def __call__(self, source: ObjectReader, target: ObjectWriter, oid: bytes) -> bytes:
+        """Copy one blob, and return the id that it got."""
+        try:
+            with TemporaryFile(dir=os.fsdecode(self._folder)) as file:
+                size = source.copy_blob(oid, file.fileno())
+                os.lseek(file.fileno(), 0, os.SEEK_SET)
+                return target.blob_from(file.fileno(), size)
+        except OSError as error:
+            raise Storage(
+                f"a large file could not be copied: {error.strerror}", hint="free some space, then try again"
+            ) from error
+
+
+def _pieces(path: bytes) -> Iterator[bytes]:
+    with open(path, "rb") as stream:
+        while piece := stream.read(_STEP):
+            yield piece

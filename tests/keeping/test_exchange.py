@@ -1,0 +1,601 @@
+"""Checkpoints leave one store and arrive in another: whole, proven, without what is private."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import tarfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lastgood
+from lastgood.model.settings import CaptureSettings, LimitSettings, Settings
+from lastgood.ports.catalogue import Query
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.workspace import Workspace
+
+SOURCE = str(Path(lastgood.__file__).parent.parent)
+SECRET = "ghp_" + "a1B2c3D4e5" * 4
+INCLUDING = Settings(capture=CaptureSettings(include=(".env",)))
+
+
+@pytest.fixture
+def other(tmp_path: Path) -> Path:
+    """Where the store of another machine is."""
+    return tmp_path / "other-store"
+
+
+@pytest.fixture
+def parcel(tmp_path: Path) -> Path:
+    return tmp_path / "checkpoints.tar"
+
+
+def opened(folder: Path, store: Path, **more: Any) -> Workspace:
+    folder.mkdir(exist_ok=True)
+    return lastgood.open(folder, store=store, maintenance="off", **more)
+
+
+def fill(workspace: Workspace) -> list[Checkpoint]:
+    """Make three checkpoints of many kinds of entries."""
+    root = Path(workspace.path)
+    (root / "src").mkdir()
+    (root / "src" / "app.py").write_text("print()\n")
+    (root / "run.sh").write_text("#!/bin/sh\n")
+    (root / "run.sh").chmod(0o750)
+    (root / "empty").mkdir()
+    (root / "link").symlink_to("src/app.py")
+    (root / "large").write_bytes(os.urandom(9 << 20))
+    os.mkdir(os.fsencode(root) + b"/\xff\xfe\n")
+    (root / "src" / "app.py").touch()
+    made = [workspace.save("one").checkpoint]
+    (root / "src" / "app.py").write_text("print(2)\n")
+    made.append(workspace.save("two", name="second", pin=True, metadata={"why": "because"}).checkpoint)
+    (root / "large").unlink()
+    made.append(workspace.save("three").checkpoint)
+    return made
+
+
+def records(workspace: Workspace) -> list[Checkpoint]:
+    return list(workspace._context.catalogue.find(Query()))
+
+
+def test_checkpoints_arrive_as_they_were(
+    workspace: Workspace, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """Invariant 7: ids, names, pins, order, commits and every byte."""
+    made = fill(workspace)
+    workspace.export(parcel)
+
+    with opened(tmp_path / "elsewhere", other) as there:
+        report = there.import_file(parcel)
+
+        assert report.checkpoints == tuple(one.id for one in made)
+        assert records(there) == records(workspace)
+        assert there.verify(deep=True).ok
+        there.restore(made[0].id, to=tmp_path / "aside")
+    assert (tmp_path / "aside" / "large").read_bytes()
+    assert (tmp_path / "aside" / "run.sh").stat().st_mode & 0o777 == 0o750
+    assert os.path.isdir(os.fsencode(tmp_path / "aside") + b"/\xff\xfe\n")
+
+
+def test_importing_twice_adds_nothing(
+    workspace: Workspace, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    made = fill(workspace)
+    workspace.export(parcel)
+    with opened(tmp_path / "elsewhere", other) as there:
+        there.import_file(parcel)
+        before, packs = records(there), sorted(other.rglob("*.pack"))
+
+        again = there.import_file(parcel)
+
+        assert again.checkpoints == ()
+        assert again.known == tuple(one.id for one in made)
+        assert records(there) == before
+        assert sorted(other.rglob("*.pack")) == packs
+    assert workspace.import_file(parcel).checkpoints == ()
+
+
+def test_a_later_export_adds_what_is_new_and_keeps_the_order(
+    workspace: Workspace, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """S15: also where the other store has checkpoints of its own in between."""
+    first = fill(workspace)
+    with opened(tmp_path / "elsewhere", other) as there:
+        (tmp_path / "elsewhere" / "own").write_text("1")
+        there.save("own")
+        workspace.export(parcel, first[0].id, first[2].id)
+        there.import_file(parcel)
+        (tmp_path / "elsewhere" / "own").write_text("2")
+        there.save("own again")
+        (Path(workspace.path) / "more").write_text("more")
+        last = workspace.save("more").checkpoint
+        workspace.export(tmp_path / "later.tar")
+
+        there.import_file(tmp_path / "later.tar")
+
+        mine = [one.id for one in records(there) if one.manifest.workspace_key == workspace._context.key]
+        assert mine == [last.id, *(one.id for one in reversed(first))]
+        assert there.verify(deep=True).ok
+
+
+def test_what_was_deleted_comes_back_by_an_import(workspace: Workspace, parcel: Path) -> None:
+    made = fill(workspace)
+    workspace.export(parcel)
+    order = [one.id for one in workspace.list()]
+    workspace.delete(made[0].id)
+    workspace.prune(keep=1, now=True)
+    workspace.delete(made[2].id)
+
+    report = workspace.import_file(parcel)
+
+    assert [one.id for one in workspace.list()] == order
+    assert report.known == (made[1].id,)
+    assert workspace.verify(deep=True).ok
+
+
+def test_a_folder_goes_on_with_what_was_attached(
+    workspace: Workspace, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """S19, K8: also where a folder of the same path is there, on another machine."""
+    made = fill(workspace)
+    workspace.export(parcel)
+    members = members_of(parcel)
+    facts = facts_of(members)
+    facts[0]["machine"] = "another machine"
+    rebuilt(parcel, members | {"facts.jsonl": lines(facts)})
+
+    with opened(tmp_path / "elsewhere", other) as there:
+        report = there.import_file(parcel, attach=True)
+
+        assert report.attached == str(tmp_path / "elsewhere")
+        assert there.get("@").id == made[2].id
+        there.restore("second")
+        assert (tmp_path / "elsewhere" / "src" / "app.py").read_text() == "print(2)\n"
+        there.save("goes on")
+    with opened(tmp_path / "elsewhere", other) as again:
+        assert [one.message for one in again.list()][0] == "goes on"
+
+
+def test_private_files_stay_at_home_and_are_never_taken_for_deleted(
+    project: Path, store: Path, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """S5, T4: the copy says what it lacks; restoring it keeps the file that is there."""
+    with opened(project, store, settings=INCLUDING) as workspace:
+        (project / ".gitignore").write_text(".env\n")
+        (project / ".env").write_text("CODE=very private words\n")
+        (project / "deep").mkdir()
+        (project / "deep" / ".env").write_text("CODE=very private words too\n")
+        (project / "deep" / "plain").write_text("plain\n")
+        saved = workspace.save("one").checkpoint
+        report = workspace.export(parcel)
+        assert report.withheld[0].paths == (b".env", b"deep/.env")
+    project.rename(tmp_path / "moved")
+    target = tmp_path / "elsewhere"
+    with opened(target, other, settings=INCLUDING) as there:
+        there.import_file(parcel, attach=True)
+        arrived = there.get(saved.id)
+        assert {gap.path: gap.reason for gap in arrived.gaps} == {
+            b".env": "withheld",
+            b"deep/.env": "withheld",
+        }
+        assert arrived.files == saved.files - 2
+        assert there.verify(deep=True).ok
+        assert _contents(there) == {"deep/plain": b"plain\n", ".gitignore": b".env\n"}
+        (target / ".env").write_text("CODE=of this machine\n")
+        (target / "deep").mkdir()
+        (target / "deep" / ".env").write_text("")
+        there.restore(saved.id)
+        assert (target / ".env").read_text() == "CODE=of this machine\n"
+        assert (target / "deep" / ".env").exists()
+        assert (target / "deep" / "plain").read_text() == "plain\n"
+        assert there.import_file(parcel).checkpoints == ()
+    (tmp_path / "moved").rename(project)
+    with opened(project, store) as home:
+        assert home.import_file(parcel).checkpoints == ()
+        assert home.read(saved.id, ".env") == b"CODE=very private words\n"
+
+
+def _contents(there: Workspace) -> dict[str, bytes]:
+    files = [entry.path for entry in there.entries("@") if entry.kind == "file"]
+    return {os.fsdecode(path): there.read("@", path) for path in files}
+
+
+def test_private_files_leave_when_asked_for(
+    project: Path, store: Path, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """S5."""
+    with opened(project, store, settings=INCLUDING) as workspace:
+        (project / ".gitignore").write_text(".env\n")
+        (project / ".env").write_text("CODE=very private words\n")
+        saved = workspace.save("one").checkpoint
+        assert workspace.export(parcel, private=True).withheld == ()
+    with opened(tmp_path / "elsewhere", other) as there:
+        there.import_file(parcel)
+        assert there.read(saved.id, ".env") == b"CODE=very private words\n"
+        assert there.get(saved.id).commit == saved.commit
+
+
+def test_what_only_a_guard_holds_is_private_too(workspace: Workspace, project: Path, parcel: Path) -> None:
+    """S5, T2: an ignored file that a restore was about to overwrite."""
+    (project / "notes").write_text("first\n")
+    first = workspace.save("first").checkpoint
+    (project / ".gitignore").write_text("notes\n")
+    (project / "notes").unlink()
+    workspace.save("ignored")
+    (project / "notes").write_text("words of a person\n")
+    guard = workspace.restore(first.id).guard
+    assert guard is not None
+
+    report = workspace.export(parcel)
+
+    assert {one.id: one.paths for one in report.withheld}.get(guard) == (b"notes",)
+
+
+def test_files_that_show_secrets_stop_an_export_with_a_list(
+    workspace: Workspace, project: Path, parcel: Path
+) -> None:
+    """S17: until allowed."""
+    (project / "deploy.sh").write_text(f"export GITHUB_TOKEN={SECRET}\n")
+    workspace.save("one")
+
+    with pytest.raises(lastgood.Unsafe, match=r"deploy\.sh \(line 1: github-token\)"):
+        workspace.export(parcel)
+
+    assert not parcel.exists()
+    workspace.export(parcel, allow_secrets=True)
+    assert parcel.exists()
+
+
+def test_texts_leave_without_secrets_unless_exact(
+    workspace: Workspace, project: Path, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """S17: the messages of manifests; ids stay."""
+    (project / "file").write_text("1")
+    saved = workspace.save(f"use {SECRET} for it").checkpoint
+    assert workspace.export(parcel).withheld[0].redacted
+    exact = tmp_path / "exact.tar"
+    workspace.export(exact, exact=True)
+
+    with opened(tmp_path / "elsewhere", other) as there:
+        there.import_file(parcel)
+        arrived = there.get(saved.id)
+        assert SECRET not in arrived.message
+        assert arrived.manifest.withheld == ("secrets",)
+        assert arrived.manifest.copy_of == saved.commit
+    with opened(tmp_path / "third", tmp_path / "third-store") as there:
+        there.import_file(exact)
+        assert there.get(saved.id).message == saved.message
+
+
+def run(project: Path, store: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "lastgood", "-C", project, "--store", store, *words],
+        env={**os.environ, "PYTHONPATH": SOURCE},
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+
+
+def test_the_backup_and_the_recipe_of_the_guide_work(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path, other: Path
+) -> None:
+    """AIWF: an archive of today, cleaned here, imported there; an unfinished session shows."""
+    (project / "file").write_text("1")
+    assert run(project, store, "session", "start", "--goal", "migrate").returncode == 0
+    (project / "file").write_text("2")
+    workspace.save("first")
+    name = tmp_path / "checkpoints-20261121.tar"
+
+    assert run(project, store, "export", str(name)).returncode == 0
+    assert run(project, store, "checkpoint", "clean", "--keep", "10").returncode == 0
+    project.rename(tmp_path / "not on that machine")
+    fresh = tmp_path / "ci"
+    fresh.mkdir()
+    done = run(fresh, other, "import", str(name), "--attach", "--json")
+    assert done.returncode == 0, done.stderr
+    assert json.loads(done.stdout)["sessions"] == 1
+    assert "incomplete" in run(fresh, other, "checkpoint", "status").stdout
+    assert "first" in run(fresh, other, "checkpoint", "list").stdout
+
+
+def test_the_file_is_read_by_ordinary_tools(workspace: Workspace, tmp_path: Path, parcel: Path) -> None:
+    made = fill(workspace)
+    workspace.export(parcel)
+    folder = tmp_path / "by-hand"
+    folder.mkdir()
+
+    subprocess.run(["tar", "xf", parcel], cwd=folder, check=True)
+    subprocess.run(["sha256sum", "--quiet", "-c", "SHA256SUMS"], cwd=folder, check=True)
+    subprocess.run(["git", "init", "-q", "--bare", "r"], cwd=folder, check=True)
+    with open(folder / "objects.pack", "rb") as pack:
+        subprocess.run(["git", "-C", "r", "unpack-objects", "-q"], cwd=folder, stdin=pack, check=True)
+    shown = subprocess.run(
+        ["git", "-C", "r", "show", f"{made[1].commit}:workspace/src/app.py"],
+        cwd=folder,
+        check=True,
+        capture_output=True,
+    ).stdout
+    facts = [json.loads(line) for line in (folder / "facts.jsonl").read_text().splitlines()]
+
+    assert shown == b"print(2)\n"
+    assert [one["id"] for one in facts if one["fact"] == "checkpoint"] == [one.id for one in made]
+
+
+def test_a_file_that_is_there_is_not_overwritten(workspace: Workspace, parcel: Path) -> None:
+    fill(workspace)
+    parcel.write_text("mine")
+
+    with pytest.raises(lastgood.Invalid):
+        workspace.export(parcel)
+
+    assert parcel.read_text() == "mine"
+    assert [path.name for path in parcel.parent.glob("checkpoints*")] == [parcel.name]
+
+
+# Hostile and broken files: each is refused with a typed error, and nothing is imported.
+
+
+@pytest.fixture
+def sound(workspace: Workspace, parcel: Path) -> dict[str, bytes]:
+    """The members of a sound export."""
+    root = Path(workspace.path)
+    (root / "file").write_text("content\n")
+    workspace.save("one")
+    (root / "file").write_text("content 2\n")
+    workspace.save("two", name="two")
+    workspace.export(parcel)
+    return members_of(parcel)
+
+
+def members_of(parcel: Path) -> dict[str, bytes]:
+    with tarfile.open(parcel) as archive:
+        return {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
+
+
+def rebuilt(path: Path, members: dict[str, bytes], *, reseal: bool = True) -> Path:
+    """Write members as an export, its checksums and sizes made to fit."""
+    import hashlib
+
+    from lastgood.adapters.exchange import archive
+
+    members = dict(members)
+    if reseal:
+        header = json.loads(members["lastgood.json"])
+        for key, name in (("facts", "facts.jsonl"), ("pack", "objects.pack")):
+            header[key]["bytes"] = len(members[name])
+            header[key]["sha256"] = hashlib.sha256(members[name]).hexdigest()
+        members["lastgood.json"] = json.dumps(header).encode()
+        names = ("lastgood.json", "facts.jsonl", "objects.pack")
+        members["SHA256SUMS"] = b"".join(
+            archive._line(hashlib.sha256(members[name]).hexdigest(), name.encode()) for name in names
+        )
+    path.write_bytes(
+        b"".join(
+            piece
+            for name, content in members.items()
+            for piece in archive._member(name.encode(), len(content), [content])
+        )
+        + bytes(1024)
+    )
+    return path
+
+
+def assert_refused(file: Path, other: Path, *kinds: type[Exception]) -> None:
+    with opened(other.parent / "elsewhere", other) as there:
+        with pytest.raises(kinds) as caught:
+            there.import_file(file)
+        assert isinstance(caught.value, lastgood.LastgoodError)
+        assert caught.value.hint
+        assert records(there) == []
+        assert there.workspaces() == ()
+        assert list((other / "objects.git" / "objects" / "pack").iterdir()) == []
+        assert [path for path in (other / "tmp").rglob("*") if path.is_file()] == []
+        assert there.verify().ok
+
+
+def test_a_file_cut_off_anywhere_is_refused(sound: dict[str, bytes], parcel: Path, other: Path) -> None:
+    whole = parcel.read_bytes()
+    places = [0, 1, 511, 512, 700, *range(1024, len(whole), 512), len(whole) - 1025, len(whole) - 1500]
+    for place in places:
+        parcel.write_bytes(whole[:place])
+        if place > len(whole) - 1024:
+            continue
+        assert_refused(parcel, other, lastgood.Damaged)
+
+
+def test_a_flipped_bit_anywhere_is_refused(sound: dict[str, bytes], parcel: Path, other: Path) -> None:
+    whole = parcel.read_bytes()
+    for place in range(0, len(whole) - 1024, 97):
+        flipped = bytearray(whole)
+        flipped[place] ^= 1 << (place % 8)
+        parcel.write_bytes(bytes(flipped))
+        if not _is_padding(whole, place):
+            assert_refused(parcel, other, lastgood.Damaged)
+
+
+def _is_padding(whole: bytes, place: int) -> bool:
+    """Tell whether a byte lies between a member's end and the next block: nobody reads it."""
+    import io
+
+    with tarfile.open(fileobj=io.BytesIO(whole)) as archive:
+        for one in archive:
+            end = one.offset_data + one.size
+            if end <= place < -(-end // 512) * 512:
+                return True
+    return False
+
+
+def facts_of(members: dict[str, bytes]) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in members["facts.jsonl"].splitlines()]
+
+
+def lines(facts: list[dict[str, Any]]) -> bytes:
+    return b"".join(json.dumps(one).encode() + b"\n" for one in facts)
+
+
+def _twice(facts: list[dict[str, Any]]) -> None:
+    facts.append(dict(next(one for one in facts if one["fact"] == "checkpoint")))
+
+
+def _swapped(facts: list[dict[str, Any]]) -> None:
+    first, second = (one for one in facts if one["fact"] == "checkpoint")
+    first["commit"], second["commit"] = second["commit"], first["commit"]
+
+
+def _change(kind: str, key: str, value: object) -> Callable[[list[dict[str, Any]]], None]:
+    def change(facts: list[dict[str, Any]]) -> None:
+        next(one for one in facts if one["fact"] == kind)[key] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        _twice,
+        _swapped,
+        _change("checkpoint", "commit", "00" * 20),
+        _change("checkpoint", "id", "ckpt_../../../../etc"),
+        _change("checkpoint", "id", "ckpt_0123456789abcdef"),
+        _change("checkpoint", "name", "../../x"),
+        _change("checkpoint", "sequence", 1 << 63),
+        _change("checkpoint", "sequence", -5),
+        _change("checkpoint", "pinned", "yes"),
+        _change("workspace", "key", "../../locks"),
+        _change("workspace", "path", "relative"),
+        _change("workspace", "key", "abcd"),
+        _change("workspace", "fact", "surprise"),
+    ],
+)
+def test_facts_that_lie_are_refused(
+    sound: dict[str, bytes], parcel: Path, other: Path, change: Callable[[list[dict[str, Any]]], None]
+) -> None:
+    facts = facts_of(sound)
+    change(facts)
+
+    assert_refused(rebuilt(parcel, sound | {"facts.jsonl": lines(facts)}), other, lastgood.Damaged)
+
+
+def test_names_that_lead_elsewhere_are_refused(sound: dict[str, bytes], parcel: Path, other: Path) -> None:
+    for name in ("../../evil", "/etc/passwd", "facts.jsonl/../x"):
+        changed = {name if key == "facts.jsonl" else key: value for key, value in sound.items()}
+        assert_refused(rebuilt(parcel, changed, reseal=False), other, lastgood.Damaged)
+    with tarfile.open(parcel, "w") as archive:
+        link = tarfile.TarInfo("lastgood.json")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        archive.addfile(link)
+    assert_refused(parcel, other, lastgood.Damaged)
+
+
+def test_a_newer_form_is_unsupported(sound: dict[str, bytes], parcel: Path, other: Path) -> None:
+    header = json.loads(sound["lastgood.json"]) | {"schema": "lastgood.export/2"}
+
+    assert_refused(
+        rebuilt(parcel, sound | {"lastgood.json": json.dumps(header).encode()}), other, lastgood.Unsupported
+    )
+
+
+def packed(*objects: tuple[int, int, bytes]) -> bytes:
+    """Return a pack of entries: kind, claimed size, compressed bytes."""
+    import hashlib
+    from struct import pack
+
+    from lastgood.adapters.git.pack_write import entry_header
+
+    body = b"PACK" + pack(">II", 2, len(objects))
+    body += b"".join(entry_header(kind, size) + raw for kind, size, raw in objects)
+    return body + hashlib.sha1(body).digest()
+
+
+def bounded(members: dict[str, bytes], pack: bytes, **bounds: int) -> dict[str, bytes]:
+    header = json.loads(members["lastgood.json"])
+    header["pack"] |= {"objects": 1, "largest": 1 << 20, "total": 1 << 20} | bounds
+    return members | {"objects.pack": pack, "lastgood.json": json.dumps(header).encode()}
+
+
+def test_a_bomb_is_not_inflated(sound: dict[str, bytes], parcel: Path, other: Path) -> None:
+    import zlib
+
+    big = zlib.compress(bytes(300 << 20), 9)
+
+    lying = bounded(sound, packed((3, 1 << 19, big)))
+    assert_refused(rebuilt(parcel, lying), other, lastgood.Damaged)
+    honest = bounded(sound, packed((3, 300 << 20, big)), largest=300 << 20, total=300 << 30)
+    assert_refused(rebuilt(parcel, honest), other, lastgood.Storage)
+    over = bounded(sound, packed((3, 300 << 20, big)))
+    assert_refused(rebuilt(parcel, over), other, lastgood.Damaged)
+
+
+def test_objects_that_are_not_what_they_say_are_refused(
+    sound: dict[str, bytes], parcel: Path, other: Path
+) -> None:
+    """Deltas, unknown kinds, too few, garbage."""
+    import zlib
+
+    small = zlib.compress(b"x")
+    for pack in (
+        packed((6, 1, b"\x01" + small)),
+        packed((7, 1, bytes(20) + small)),
+        packed((5, 1, small)),
+        packed((3, 1, small), (3, 1, small)),
+        packed((3, 1, small))[:-20] + bytes(20),
+        packed((3, 1, b"garbage")),
+        packed((3, 1, small)),
+        b"PACK",
+        b"",
+    ):
+        assert_refused(rebuilt(parcel, bounded(sound, pack)), other, lastgood.Damaged)
+
+
+def test_an_id_that_is_known_with_other_contents_is_a_conflict(
+    sound: dict[str, bytes], workspace: Workspace, parcel: Path, tmp_path: Path, other: Path
+) -> None:
+    from lastgood.testing.clock import FakeClock
+
+    with opened(tmp_path / "elsewhere", other, clock=FakeClock(seed=7)) as there:
+        (tmp_path / "elsewhere" / "a").write_text("1")
+        mine = there.save("mine").checkpoint
+    with opened(tmp_path / "third", tmp_path / "third-store", clock=FakeClock(seed=7)) as third:
+        (tmp_path / "third" / "b").write_text("2")
+        theirs = third.save("theirs").checkpoint
+        if theirs.id != mine.id:
+            pytest.fail("the clocks of this test mint other ids")
+        third.export(tmp_path / "third.tar")
+    with opened(tmp_path / "elsewhere", other) as there:
+        before = records(there)
+        with pytest.raises(lastgood.Conflict):
+            there.import_file(tmp_path / "third.tar")
+        assert records(there) == before
+
+
+def test_an_export_over_the_limit_of_the_store_is_refused(
+    sound: dict[str, bytes], parcel: Path, other: Path
+) -> None:
+    """K1: with its size named, and before it is read."""
+    settings = Settings(limits=LimitSettings(max_store_size=100))
+    with opened(other.parent / "elsewhere", other, settings=settings) as there:
+        with pytest.raises(lastgood.Storage, match="100"):
+            there.import_file(parcel)
+        assert records(there) == []
+
+
+def test_garbage_is_no_export(tmp_path: Path, other: Path, parcel: Path) -> None:
+    for content in (b"", b"\0" * 5000, b"hello", os.urandom(4000)):
+        parcel.write_bytes(content)
+        assert_refused(parcel, other, lastgood.Damaged)
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    assert_refused(fifo, other, lastgood.Invalid)
+    assert_refused(tmp_path / "nothing", other, lastgood.Invalid)
+    assert_refused(tmp_path, other, lastgood.Invalid, lastgood.Storage)
