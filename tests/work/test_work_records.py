@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -148,9 +149,10 @@ def test_every_change_of_many_threads_counts(catalogue: SqliteCatalogue) -> None
     def tick(name: int) -> None:
         for number in range(20):
             task = Task(id=f"{name}-{number}", state="done")
-            catalogue.work.change_progress(
-                KEY, lambda found, task=task: found.replace(tasks=(*found.tasks, task)), workspace_key=KEY
-            )
+            catalogue.work.change_progress(KEY, partial(add, task), workspace_key=KEY)
+
+    def add(task: Task, found: Progress) -> Progress:
+        return found.replace(tasks=(*found.tasks, task))
 
     threads = [threading.Thread(target=tick, args=(name,)) for name in range(4)]
     for thread in threads:

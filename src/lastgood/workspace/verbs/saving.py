@@ -9,11 +9,13 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lastgood.model.checkpoint import Actor, Kind
+    from lastgood.model.checkpoint import Actor, Kind, Moment
     from lastgood.model.report import (
         SaveReport,
     )
     from lastgood.workspace.paths import PathLike
+
+_MOMENTS: dict[str, Moment] = {"task": "after", "risky": "before"}
 
 
 class Saves(Checks):
@@ -57,7 +59,7 @@ class Saves(Checks):
             metadata=pairs(metadata),
             actor=Actor() if actor is None else actor,
             task=task,
-            moment={"task": "after", "risky": "before"}.get(kind) if task else None,
+            moment=_MOMENTS.get(kind) if task else None,
             tokens=tokens,
         )
         check_draft(draft)
