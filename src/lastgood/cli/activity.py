@@ -191,7 +191,7 @@ def ratio(tasks: TaskCounts) -> str:
 def duration(seconds: float) -> str:
     """Return a duration in its two largest units."""
     if seconds < 60:
-        return f"{seconds:.0f}s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}s"
+        return f"{int(seconds)}s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}s"
     words: list[str] = []
     rest = int(seconds)
     for unit, letter in _UNITS:

@@ -164,7 +164,7 @@ def _durations(activity: Activity) -> Plot | None:
         "color": _colours(_STATES, {str(row["group"]) for row in rows}),
     }
     which = "" if len(timed) <= _LONGEST else f"; the longest {_LONGEST} of {len(timed)}"
-    mark: Spec = {"type": "bar", "cornerRadiusEnd": 3, "height": {"band": 0.66}}
+    mark: Spec = {"type": "bar", "cornerRadius": 3, "height": {"band": 0.66}}
     says = f"From the start of a task's last attempt to its end{which}."
     return _plot("How long tasks took", says, rows, mark, encoding, height={"step": 25})
 

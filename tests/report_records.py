@@ -1,0 +1,145 @@
+"""Facts to make reports from, of which only some matter."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from lastgood.model.activity import Activity, Records, Sizes
+from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
+from lastgood.model.progress import Features, Progress, Task
+from lastgood.model.session import Owner, Session, SessionReport
+from lastgood.model.tree import Counts, Gap
+from lastgood.rules.reporting import summarised
+
+SECOND = 10**9
+MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
+NOW = 1_790_000_000 * SECOND
+
+# Texts that would do harm if a page took them for more than text.
+HOSTILE = (
+    "<script>document.title='harmed'</script>",
+    "</title><script>document.title='harmed'</script>",
+    "</style></svg><img src=x onerror=\"document.title='harmed'\">",
+    '"><svg onload="document.title=\'harmed\'">',
+    "' onmouseover='harm()' x='",
+    "<!--<script>--><a href=\"javascript:document.title='harmed'\">]]>",
+    "{{ 7 * 7 }}{% raw %}&lt;b&gt;&amp;",
+    "\x00\x1b[31m\ud800\udcff\u202e\r\n\ufffe",
+)
+
+
+def checkpoint(number: int, *, at: int = NOW, **facts: Any) -> Checkpoint:
+    metrics = {name: facts.pop(name) for name in tuple(facts) if name in Metrics().as_dict()}
+    manifest = Manifest(
+        id=f"ckpt_{number:016x}",
+        workspace="/w",
+        workspace_key="w",
+        kind=facts.pop("kind", "turn"),
+        message=facts.pop("message", ""),
+        name=None,
+        created_at=at,
+        sequence=number,
+        previous=None,
+        root=TreeRef(tree="ab" * 20),
+        changes=Counts(),
+        files=0,
+        size=0,
+        ignored=0,
+        gaps=facts.pop("gaps", ()),
+        partial=facts.pop("partial", False),
+        private=(),
+        forced=(),
+        actor=Actor(),
+        git=None,
+        ignore=IgnoreState(),
+        metrics=Metrics(**metrics),
+        metadata={},
+        session=facts.pop("session", None),
+    )
+    return Checkpoint(manifest=manifest, commit="cd" * 20, sequence=number, **({"name": None} | facts))
+
+
+def session(
+    name: str, *, started: int, beat: int | None = None, tasks: tuple[Task, ...] = (), **facts: Any
+) -> SessionReport:
+    state = facts.pop("state", "ended")
+    completed = facts.pop("completed", ())
+    made = Session(
+        id=name,
+        workspace_key="w",
+        owner=Owner(host="h"),
+        started_at=started,
+        heartbeat_at=started if beat is None else beat,
+        **facts,
+    )
+    progress = Progress(tasks=tasks, features=Features(completed=completed))
+    return SessionReport(session=made, state=state, progress=progress)
+
+
+def task(name: str, state: Any = "done", *, start: int | None = None, end: int | None = None) -> Task:
+    return Task(id=name, state=state, attempts=1, started_at=start, ended_at=end)
+
+
+def activity(*checkpoints: Checkpoint, **facts: Any) -> Activity:
+    """Sum up; the facts that are no argument of the rule are records."""
+    given = {name: facts.pop(name) for name in ("period", "session", "offset", "now") if name in facts}
+    sizes = facts.pop("sizes", Sizes())
+    records = Records(checkpoints=checkpoints[::-1], sessions=facts.pop("sessions", ()), **facts)
+    workspace = "/w"
+    return summarised(records, workspace=workspace, store="/s", sizes=sizes, **({"now": NOW} | given))
+
+
+def busy() -> Activity:
+    """Return a report in which everything occurs."""
+    tasks = (
+        task("T01 schema", start=NOW - 5 * HOUR, end=NOW - 4 * HOUR),
+        task("T02 tests", "failed", start=NOW - 4 * HOUR, end=NOW - 3 * HOUR),
+        task("T03 docs", "running", start=NOW - HOUR),
+    )
+    return activity(
+        *(
+            checkpoint(
+                number,
+                at=NOW - (40 - number) * 9 * MINUTE,
+                kind=kind,
+                session="sess_1",
+                stored_bytes=number * 3000,
+                save_ms=20.0 + number,
+                tokens=number * 700,
+                message=f"turn {number}",
+                good=True if number % 9 == 0 else None,
+            )
+            for number, kind in enumerate(("turn", "tool", "task", "manual", "guard", "error") * 6, start=1)
+        ),
+        sessions=(
+            session(
+                "sess_1", started=NOW - 6 * HOUR, beat=NOW, state="incomplete", tasks=tasks, goal="a goal"
+            ),
+        ),
+        sizes=Sizes(workspace=5 << 20, deleted=1 << 20, store=9 << 20, prunable=2 << 20),
+    )
+
+
+def hostile() -> Activity:
+    """Return a report whose every free text is hostile."""
+    texts = tuple(enumerate(HOSTILE, start=1))
+    return activity(
+        *(
+            checkpoint(number, at=NOW - number * HOUR, message=text, session=f"s{number}", gaps=GAPS)
+            for number, text in texts
+        ),
+        *(checkpoint(100 + number, at=NOW - number * HOUR, name=text) for number, text in texts),
+        sessions=tuple(
+            session(
+                f"s{number}",
+                started=NOW - 2 * HOUR,
+                state="incomplete",
+                goal=text,
+                tasks=(task(text, start=NOW - HOUR, end=NOW),),
+            )
+            for number, text in texts
+        ),
+    ).replace(workspace=f"/w/{HOSTILE[0]}", session=HOSTILE[2])
+
+
+GAPS = (Gap(path=b"<script>", reason="too-large", size=1),)
