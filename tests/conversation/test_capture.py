@@ -23,11 +23,6 @@ if TYPE_CHECKING:
     from lastgood.workspace import Workspace
 
 
-@pytest.fixture
-def file(tmp_path: Path) -> Path:
-    return tmp_path / "transcript.jsonl"
-
-
 def test_a_transcript_comes_back_byte_for_byte(workspace: Workspace, file: Path) -> None:
     """P5."""
     content = said("hello") + noted("last-prompt") + said("hi", role="assistant")

@@ -63,20 +63,21 @@ def settle(context: Context, part: Part) -> PartOutcome:
 
 def _decide(context: Context, target: Checkpoint) -> Part | str:
     held = target.manifest.conversation
-    if held is None:
-        return "the checkpoint holds no conversation"
-    if held.form not in _HOSTS or held.source is None:
-        return "it comes back as messages: no host's transcript is known by its form"
+    if held is None or held.form not in _HOSTS or held.source is None:
+        return "it comes back as messages: it is no transcript of a host that is known"
     old = forms.session_in(held.form, held.source)
     if old is None:
         return "it comes back as messages: its file does not lie in its host's folder"
     try:
         folder = context.transcripts.beside(held.source)
-        if _is_whole(context, held):
-            return "the transcript holds just this already"
-        return _copy(context, held, folder=folder, old=old, checkpoint=target.id)
     except (NotFound, Unsafe) as error:
         return f"it comes back as messages: {error.message}"
+    original = folder + b"/" + held.source.rpartition(b"/")[2]
+    if forms.session_in(held.form, original) is None:
+        return "it comes back as messages: a link leads out of its host's folder"
+    if _is_whole(context, held):
+        return "the transcript holds just this already"
+    return _copy(context, held, original=original, old=old, checkpoint=target.id)
 
 
 def _is_whole(context: Context, held: Conversation) -> bool:
@@ -101,11 +102,10 @@ def _is_whole(context: Context, held: Conversation) -> bool:
     return True
 
 
-def _copy(context: Context, held: Conversation, *, folder: bytes, old: str, checkpoint: str) -> Part:
+def _copy(context: Context, held: Conversation, *, original: bytes, old: str, checkpoint: str) -> Part:
     """Return the part that writes a copy; the same as long as nothing changes, so that plans have one id."""
     from hashlib import sha256
 
-    original = folder + b"/" + (held.source or b"").rpartition(b"/")[2]
     for number in range(_MOST_COPIES):
         seed = sha256(b"%b\0%b\0%d" % (checkpoint.encode(), original, number)).digest()[:16]
         new = forms.fork_id(held.form, seed, old=old)

@@ -1,0 +1,227 @@
+"""A conversation comes back beside the original, which is never touched (T11)."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from transcripts import SESSION, THREAD, append, captured, rolled, said
+
+from lastgood.actions.parts import conversation as part_of
+from lastgood.errors import Conflict
+
+if TYPE_CHECKING:
+    from lastgood.model.report import RestoreReport
+    from lastgood.workspace import Workspace
+
+
+def brought_back(report: RestoreReport) -> Path:
+    assert report.conversation is not None
+    return Path(str(report.conversation["transcript"]))
+
+
+def test_a_copy_under_a_new_session_is_put_beside_the_original(workspace: Workspace, claude: Path) -> None:
+    """T11: the new id everywhere it belongs, all else byte for byte."""
+    quoted = said(f'the file "{SESSION}" and \\"sessionId\\":\\"{SESSION}\\"')
+    append(claude, quoted)
+    kept = captured(workspace, claude).checkpoint
+    held = claude.read_bytes()
+    append(claude, said("later"))
+    later = claude.read_bytes()
+
+    report = workspace.restore(kept.id, only=["conversation"])
+
+    copy = brought_back(report)
+    assert copy.parent == claude.parent
+    assert copy.stat().st_mode & 0o777 == 0o600
+    assert claude.read_bytes() == later
+    records = [json.loads(line) for line in copy.read_bytes().splitlines()]
+    assert {record["sessionId"] for record in records} == {copy.stem}
+    assert copy.stem != SESSION
+    assert copy.read_bytes().replace(copy.stem.encode(), SESSION.encode()) == held
+    assert [record["message"] for record in records] == list(workspace.conversation(kept.id))
+    assert report.conversation is not None
+    assert report.conversation["messages"] == 3
+    assert report.conversation["resume_command"] == f"claude --resume {copy.stem}"
+    assert "later messages" in str(report.conversation["note"])
+    assert not list(claude.parent.glob(".*"))
+
+
+def test_a_thread_of_codex_gets_its_id_in_name_and_records(workspace: Workspace, codex: Path) -> None:
+    """T11."""
+    kept = captured(workspace, codex).checkpoint
+    append(codex, rolled("later"))
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    new = copy.stem[-36:]
+    assert copy.name == codex.name.replace(THREAD, new)
+    head = json.loads(copy.read_bytes().splitlines()[0])
+    assert head["payload"] == {"id": new, "session_id": new}
+    assert THREAD not in copy.read_text()
+
+
+def test_a_plan_names_the_path_and_writes_nothing(workspace: Workspace, claude: Path) -> None:
+    """T1, T16: the same plan has the same id."""
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    plan = workspace.plan_restore(kept.id, only=["conversation"])
+    again = workspace.plan_restore(kept.id, only=["conversation"])
+    assert plan.id == again.id
+    assert list(claude.parent.iterdir()) == [claude]
+    planned = str(plan.parts[0].after["transcript"])
+    assert str(brought_back(workspace.apply(plan))) == planned
+
+
+def test_a_transcript_that_already_is_what_was_saved_is_left_alone(
+    workspace: Workspace, project: Path, claude: Path
+) -> None:
+    """T11."""
+    kept = captured(workspace, claude).checkpoint
+    (project / "file").write_text("new")
+    report = workspace.restore(kept.id)
+    assert [part.scope for part in report.parts] == []
+    assert list(claude.parent.iterdir()) == [claude]
+
+
+def test_an_original_that_its_host_swept_away_comes_back_too(workspace: Workspace, claude: Path) -> None:
+    """T11."""
+    kept = captured(workspace, claude).checkpoint
+    claude.unlink()
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    assert not claude.exists()
+    assert len(copy.read_bytes().splitlines()) == 2
+
+
+def test_undo_removes_the_copy_and_redo_writes_it_again(workspace: Workspace, claude: Path) -> None:
+    """T8, T11."""
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    content = copy.read_bytes()
+    workspace.undo()
+    assert list(claude.parent.iterdir()) == [claude]
+    workspace.redo()
+    assert copy.read_bytes() == content
+
+
+def test_undo_keeps_a_copy_that_was_continued_and_says_why(workspace: Workspace, claude: Path) -> None:
+    """T8, T11."""
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    append(copy, said("went on"))
+    content = copy.read_bytes()
+    (outcome,) = workspace.undo().parts
+    assert outcome.result == "kept"
+    assert "continued" in (outcome.reason or "")
+    assert copy.read_bytes() == content
+
+
+def test_a_name_that_was_taken_since_the_plan_is_a_conflict(workspace: Workspace, claude: Path) -> None:
+    """T1, T11: nothing of another's is overwritten."""
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    plan = workspace.plan_restore(kept.id, only=["conversation"])
+    other = Path(str(plan.parts[0].after["transcript"]))
+    other.write_text("somebody's")
+    with pytest.raises(Conflict):
+        workspace.apply(plan)
+    assert other.read_text() == "somebody's"
+
+
+def test_settling_twice_is_settling_once(workspace: Workspace, claude: Path) -> None:
+    """T7: also over what a kill left of the first time."""
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    (part,) = workspace.plan_restore(kept.id, only=["conversation"]).parts
+    path = Path(str(part.after["transcript"]))
+    path.with_name(f".{path.name}.lastgood").write_text("half of it")
+    for _ in range(2):
+        assert part_of.settle(workspace._context, part).result == "restored"
+        assert set(claude.parent.iterdir()) == {claude, path}
+    for _ in range(2):
+        assert part_of.settle(workspace._context, part.turned()).result == "restored"
+        assert list(claude.parent.iterdir()) == [claude]
+
+
+def test_two_restores_make_two_copies(workspace: Workspace, claude: Path) -> None:
+    """T11: each with its own session, each undone by itself."""
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    first = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    second = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    assert first != second
+    workspace.undo()
+    assert first.exists()
+    assert not second.exists()
+
+
+@pytest.mark.parametrize("why", ["elsewhere", "messages", "no-folder", "open-folder", "linked-away"])
+def test_where_no_host_would_find_it_nothing_is_written(
+    why: str, workspace: Workspace, claude: Path, file: Path, project: Path, tmp_path: Path
+) -> None:
+    """T11, T12: files come back all the same, and the report says that it comes as messages."""
+    (project / "file").write_text("then")
+    if why == "messages":
+        kept = workspace.save(messages=[{"role": "user", "content": "hi"}]).checkpoint
+    else:
+        if why == "elsewhere":
+            file.write_bytes(claude.read_bytes())
+        kept = captured(workspace, file if why == "elsewhere" else claude).checkpoint
+    append(claude, said("later"))
+    if why == "no-folder":
+        claude.unlink()
+        claude.parent.rmdir()
+    elif why == "open-folder":
+        claude.parent.chmod(0o777)
+    elif why == "linked-away":
+        claude.unlink()
+        claude.parent.rmdir()
+        (tmp_path / "elsewhere").mkdir()
+        claude.parent.symlink_to(tmp_path / "elsewhere")
+    (project / "file").write_text("now")
+    report = workspace.restore(kept.id)
+    assert (project / "file").read_text() == "then"
+    assert report.conversation is not None
+    assert "transcript" not in report.conversation
+    assert "messages" in str(report.conversation["note"])
+    assert report.conversation["messages"] == (1 if why == "messages" else 2)
+
+
+def test_a_link_that_leads_into_the_hosts_folder_is_followed(
+    workspace: Workspace, claude: Path, tmp_path: Path
+) -> None:
+    """T11: homes are often linked elsewhere."""
+    home = tmp_path / "home"
+    home.rename(tmp_path / "far")
+    home.symlink_to(tmp_path / "far")
+    kept = captured(workspace, claude).checkpoint
+    append(claude, said("later"))
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    assert copy.parent == Path(os.path.realpath(claude.parent))
+
+
+def test_files_and_conversation_go_back_together(workspace: Workspace, project: Path, claude: Path) -> None:
+    """T11."""
+    (project / "file").write_text("then")
+    kept = captured(workspace, claude).checkpoint
+    (project / "file").write_text("now")
+    append(claude, said("later"))
+    report = workspace.restore(kept.id)
+    assert (project / "file").read_text() == "then"
+    assert brought_back(report).exists()
+    workspace.undo()
+    assert (project / "file").read_text() == "now"
+    assert not brought_back(report).exists()
+
+
+def test_a_copy_ends_with_a_whole_line(workspace: Workspace, claude: Path) -> None:
+    """T11: what the host appends begins a line of its own."""
+    append(claude, said("three").rstrip(b"\n"))
+    kept = captured(workspace, claude).checkpoint
+    append(claude, b"\n" + said("later"))
+    copy = brought_back(workspace.restore(kept.id, only=["conversation"]))
+    assert copy.read_bytes().endswith(b"\n")
+    assert len(copy.read_bytes().splitlines()) == 3
