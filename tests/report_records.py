@@ -82,7 +82,9 @@ def task(name: str, state: Any = "done", *, start: int | None = None, end: int |
 
 def activity(*checkpoints: Checkpoint, **facts: Any) -> Activity:
     """Sum up; the facts that are no argument of the rule are records."""
-    given = {name: facts.pop(name) for name in ("period", "session", "offset", "now") if name in facts}
+    given: dict[str, Any] = {
+        name: facts.pop(name) for name in ("period", "session", "offset", "now") if name in facts
+    }
     sizes = facts.pop("sizes", Sizes())
     records = Records(checkpoints=checkpoints[::-1], sessions=facts.pop("sessions", ()), **facts)
     workspace = "/w"

@@ -243,7 +243,14 @@ def _amount(field: str, top: float, units: Units) -> Spec:
         "labelExpr": f"datum.value ? format(datum.value / {factor}, ',') + '{unit}' : '0'",
     }
     scale = {"domain": [0, marks[-1]], "nice": False}
-    return {"field": field, "type": "quantitative", "title": None, "axis": axis, "scale": scale}
+    return {
+        "field": field,
+        "type": "quantitative",
+        "title": None,
+        "axis": axis,
+        "scale": scale,
+        "stack": None,
+    }
 
 
 def _time(activity: Activity, offset: int, *, field: str) -> Spec:
