@@ -134,6 +134,9 @@ class CatalogueReader(Protocol):
         that it really means might be left out, and its bytes freed.
         """
 
+    def freed(self) -> Sequence[str]:
+        """Return the commits whose rows were dropped and whose bytes may not be freed yet."""
+
     def operations(self, workspace_key: str) -> Sequence[Operation]:
         """Return the operations of a workspace, newest first."""
 
@@ -196,6 +199,9 @@ class Catalogue(CatalogueReader, Protocol):
 
     def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
+
+    def clear_freed(self) -> None:
+        """Declare that the bytes of all dropped rows are freed."""
 
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""

@@ -2,16 +2,21 @@
 
 from __future__ import annotations
 
+from lastgood.codec.manifest import decode
+from lastgood.errors import LastgoodError
 from lastgood.ports.catalogue import Query
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection
+    from collections.abc import Collection, Iterator
     from types import TracebackType
     from typing import Self
 
     from lastgood.ports.context import Context
+
+# How long the bytes of a commit without a row stay, in nanoseconds: thirty days.
+STRANGER_LIFE = 30 * 24 * 3600 * 1_000_000_000
 
 
 class Roots(Value):
@@ -35,8 +40,27 @@ def roots(context: Context, *, deleted_after: int, without: Collection[str] = ()
     kept = commits - spared
     return Roots(
         live=tuple(bytes.fromhex(commit) for commit in kept - wounded),
-        wounded=tuple(bytes.fromhex(commit) for commit in kept & wounded),
+        wounded=(*(bytes.fromhex(commit) for commit in kept & wounded), *_strangers(context)),
     )
+
+
+def _strangers(context: Context) -> Iterator[bytes]:
+    """Yield the commits that no row names and nobody deleted, if they are not old.
+
+    They are of saves that were killed, or of rows that the catalogue lost (its log deleted, an older
+    copy of it put back) and that `verify --repair` can bring back: nobody can tell which.
+    """
+    known = {*context.catalogue.commits(), *context.catalogue.freed()}
+    horizon = context.clock.now() - STRANGER_LIFE
+    for commit in context.engine.commits():
+        if commit.hex() in known:
+            continue
+        try:
+            manifest = decode(context.engine.contents(commit).manifest)
+        except LastgoodError:
+            continue  # nothing could be brought back of it
+        if manifest.created_at > horizon:
+            yield commit
 
 
 class Collecting:
@@ -59,4 +83,6 @@ class Collecting:
         """Free what no commit reaches, and return how many bytes that were (invariant 4)."""
         context = self._context
         context.catalogue.set_generation(context.clock.random().hex())
-        return context.engine.sweep(kept.live, wounded=kept.wounded)
+        freed = context.engine.sweep(kept.live, wounded=kept.wounded)
+        context.catalogue.clear_freed()
+        return freed

@@ -323,3 +323,24 @@ def test_temporary_files_are_locked_while_written(store: Store) -> None:
         fcntl.flock(stream, fcntl.LOCK_EX | fcntl.LOCK_NB)
     writer.abandon()
     assert list(store.temporary.iterdir()) == []
+
+
+def test_a_folder_that_cannot_be_removed_spoils_no_joining(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """R1: what is left is collected by a later maintenance."""
+    for number in range(3):
+        save(store.engine, number, {b"file": b"%d" % number})
+
+    def rmdir(*_arguments: object, **_options: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    with monkeypatch.context() as failing:
+        failing.setattr(os, "rmdir", rmdir)
+        assert store.engine.consolidate()
+    assert os.listdir(store.temporary)
+
+    store.engine.collect_leftovers()
+
+    assert os.listdir(store.temporary) == []
+    store.judge()

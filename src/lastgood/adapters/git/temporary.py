@@ -102,9 +102,11 @@ class TemporaryFolder:
         return TemporaryFile(path, os.open(path, _FLAGS))
 
     def discard(self) -> None:
-        """Delete the folder with all that is in it."""
+        """Delete the folder with all that is in it; what cannot be deleted is collected later."""
         try:
             remove_tree(self.path)
+        except OSError:
+            return
         finally:
             os.close(self._descriptor)
 

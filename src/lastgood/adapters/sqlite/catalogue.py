@@ -8,7 +8,7 @@ from lastgood.adapters.sqlite import pruning, rows
 from lastgood.adapters.sqlite.backup import back_up, integrity_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, ensure
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
-from lastgood.adapters.sqlite.mending import adopt, mend
+from lastgood.adapters.sqlite.mending import AWAITS_ADOPTION, adopt, mend
 from lastgood.adapters.sqlite.queries import COMPLETE_FACTS, NEWEST_FACTS, selection
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_seal, is_broken, reseal
@@ -142,9 +142,11 @@ class SqliteCatalogue:
     def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
         """Return the commits that rows refer to; of deleted rows only those deleted after a time.
 
-        Without a time, of all rows. Raises `Damaged` if a row was altered from outside: the commit
-        that it really means might be left out, and its bytes freed.
+        Without a time, of all rows. Raises `Damaged` if a row was altered from outside, or some may
+        be missing after a rescue: the commit that is meant might be left out, and its bytes freed.
         """
+        if self._one(AWAITS_ADOPTION) is not None:
+            raise Damaged("the repair of the catalogue was not finished", hint=REPAIR_HINT)
         if self.altered():
             raise Damaged("the catalogue has rows that were altered from outside", hint=REPAIR_HINT)
         found = self._all(
@@ -268,17 +270,22 @@ class SqliteCatalogue:
         """Drop the rows of checkpoints deleted before a time, and return their ids."""
 
         def drop(connection: sqlite3.Connection) -> list[str]:
-            old = (deleted_before,)
-            found = connection.execute(f"SELECT id {_FORGET} ORDER BY sequence", old)
-            ids = [str(row[0]) for row in found]
-            connection.execute(f"DELETE {_FORGET}", old)
-            return ids
+            found = connection.execute(f"SELECT id {_FORGET} ORDER BY sequence", (deleted_before,)).fetchall()
+            return pruning.drop(connection, [str(row[0]) for row in found])
 
         return self._database.write(drop)
 
     def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
         return self._database.write(lambda connection: pruning.drop(connection, checkpoints))
+
+    def freed(self) -> Sequence[str]:
+        """Return the commits whose rows were dropped and whose bytes may not be freed yet."""
+        return self._database.read(pruning.freed)
+
+    def clear_freed(self) -> None:
+        """Declare that the bytes of all dropped rows are freed."""
+        self._database.write(pruning.clear_freed)
 
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint, Manifest
 
+# A rescued catalogue may lack what is newer than its backup, until the engine's commits were adopted.
+AWAIT_ADOPTION = "INSERT OR REPLACE INTO meta (name, value) VALUES ('unadopted', 1)"
+AWAITS_ADOPTION = "SELECT 1 FROM meta WHERE name = 'unadopted'"
+_ADOPTED = "DELETE FROM meta WHERE name = 'unadopted'"
 _DROPPED = ("operation", "session", "progress", "step")
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
 _INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {rows.BIRTH_MARKS})"  # noqa: S608 - as above
@@ -66,8 +70,9 @@ def mend(connection: sqlite3.Connection) -> list[str]:
     """Drop operations and facts about the work that were altered, restore workspaces; say which.
 
     Without its record an operation cannot be undone; the checkpoints that it refers to stay. What
-    was known of the work stands in the checkpoints as well.
+    was known of the work stands in the checkpoints as well. Called when all commits were adopted.
     """
+    connection.execute(_ADOPTED)
     dropped = [line for table in _DROPPED for line in _drop(connection, table)]
     return [*dropped, *_restore_workspaces(connection)]
 

@@ -39,5 +39,24 @@ def delete_unchanged(
 
 
 def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str]:
-    """Drop rows that are marked as deleted and were not altered from outside."""
-    return [id for id in checkpoints if connection.execute(_DROP, (id,)).rowcount]
+    """Drop rows that are marked as deleted and were not altered from outside; remember their commits."""
+    dropped = {}
+    for id in checkpoints:
+        commit = connection.execute("SELECT commit_id FROM checkpoint WHERE id = ?", (id,)).fetchone()
+        if connection.execute(_DROP, (id,)).rowcount:
+            dropped[id] = str(commit[0])
+    if dropped:
+        going = sorted({*freed(connection), *dropped.values()})
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('freed', ?)", (" ".join(going),))
+    return list(dropped)
+
+
+def freed(connection: sqlite3.Connection) -> list[str]:
+    """Return the commits of dropped rows until their bytes are said to be freed."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'freed'").fetchone()
+    return [] if row is None else str(row[0]).split()
+
+
+def clear_freed(connection: sqlite3.Connection) -> None:
+    """Forget the commits of dropped rows."""
+    connection.execute("DELETE FROM meta WHERE name = 'freed'")

@@ -9,6 +9,7 @@ from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.library import sqlite3
+from lastgood.adapters.sqlite.mending import AWAIT_ADOPTION
 from lastgood.adapters.sqlite.salvage import WORK_FORMS, Salvage, columns, salvage
 from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
 from lastgood.adapters.sqlite.seal import reseal
@@ -93,6 +94,7 @@ def _build(draft: str, backup: str | None, found: Salvage, *, generation: str) -
         _merge(connection, found)
         connection.execute("UPDATE meta SET value = ? WHERE name = 'generation'", (generation,))
         connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
+        connection.execute(AWAIT_ADOPTION)
         connection.execute("COMMIT")
         fault = integrity_fault(connection)
         if fault is not None:
