@@ -21,6 +21,7 @@ from lastgood.adapters.project.index import IndexDamage
 from lastgood.adapters.project.realigning import (
     HEAD,
     INDEX,
+    REF,
     Held,
     Realigning,
     clear,
@@ -84,7 +85,7 @@ def realign(root: bytes, *, known: Stance, wanted: Stance, content: bytes, words
     """
     found = _own(root)
     try:
-        for name in (INDEX, HEAD):
+        for name in (INDEX, HEAD, REF):
             clear(found, name)
         if refs.head(found)[0] == wanted.commit and _stands(found, root, wanted):
             return _realigned(found, content, kept=None)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 HEAD = b"HEAD"
 INDEX = b"index"
+REF = b"ref"
 KEPT = b"refs/lastgood/kept/"
 _NOBODY = "0" * 40
 _KEPT_DIGITS = 16
@@ -172,7 +173,7 @@ def _keep(found: Repository, commit: str) -> str:
                 raise
     if refs.commit_of(found, name) == commit:
         return to_text(name)
-    beside = _beside(found, b"ref")
+    beside = _beside(found, REF)
     _drop(beside)
     _write(beside, commit.encode() + b"\n", mode=0o644)
     os.rename(beside, found.common_dir + b"/" + name)
