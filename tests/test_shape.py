@@ -43,7 +43,7 @@ EXEMPT_NAMES = {
 
 RULES = (
     [f"S{number}" for number in (*range(1, 17), 18, 19)]
-    + [f"T{number}" for number in (*range(1, 9), 10, 12, 13, 15, 16)]
+    + [f"T{number}" for number in (*range(1, 11), 12, 13, 15, 16)]
     + [f"P{number}" for number in (1, 2, 3, 4, 6, 8)]
     + ["K4", "K6"]
 )

@@ -1,4 +1,4 @@
-"""Generated histories: what a checkpoint calls dirty, and what comes back with ``--git``, is what git shows (T9)."""
+"""Generated histories: what is called dirty, and what comes back with ``--git``, is what git shows (T9)."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ ACTS = st.one_of(
     st.just(("save", ())),
 )
 EXAMPLES = 30
-_QUICK = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+_PATIENT = settings(max_examples=EXAMPLES, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 
 
 def perform(bench: Bench, act: tuple[str, tuple[object, ...]]) -> None:
@@ -114,7 +114,7 @@ def edit(bench: Bench, words: tuple[object, ...]) -> None:
         return  # the generated edit makes no sense here
 
 
-@settings(max_examples=EXAMPLES, **_QUICK)
+@_PATIENT
 @given(acts=st.lists(ACTS, min_size=4, max_size=24))
 def test_what_is_dirty_is_what_status_shows(acts: list[tuple[str, tuple[object, ...]]]) -> None:
     folder = Path(tempfile.mkdtemp(prefix="lastgood-dirty-"))
@@ -129,7 +129,7 @@ def test_what_is_dirty_is_what_status_shows(acts: list[tuple[str, tuple[object, 
         shutil.rmtree(folder)
 
 
-@settings(max_examples=EXAMPLES, **_QUICK)
+@_PATIENT
 @given(before=st.lists(ACTS, min_size=2, max_size=14), after=st.lists(ACTS, max_size=10))
 def test_status_is_what_it_was_when_all_came_back(
     before: list[tuple[str, tuple[object, ...]]], after: list[tuple[str, tuple[object, ...]]]

@@ -171,7 +171,7 @@ def _attachable(found: Repository, stance: Stance) -> bool:
 
 
 def _sound(ref: bytes) -> bool:
-    """Tell whether git would take a name of a branch (git-check-ref-format(1)), whatever a checkpoint says."""
+    """Tell whether git would take a name of a branch (git-check-ref-format(1)), whatever was recorded."""
     bad = (b"..", b"@{", b"//", b"/.", b".lock/", b"\\", b"~", b"^", b":", b"?", b"*", b"[", b" ", b"\x7f")
     plain = not any(part in ref for part in bad) and min(ref) > 0x20
     return plain and ref.startswith(b"refs/heads/") and not ref.endswith((b".lock", b".", b"/"))
