@@ -83,8 +83,8 @@ def _save(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None
 
 
 def _restore(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
-    report = workspace.restore(order["ref"])
-    failures = [outcome for outcome in report.outcomes if outcome.result == "failed"]
+    report = workspace.restore(order["ref"], **order.get("options", {}))
+    failures = [one for one in (*report.outcomes, *report.parts) if one.result == "failed"]
     say(f"incomplete {failures[0]}" if failures else f"restored {report.operation}")
 
 
@@ -120,6 +120,14 @@ def _prune(workspace: Workspace, order: dict[str, Any], say: Callable[[str], Non
     say(f"pruned {len(workspace.prune(**order['asked']).remove)}")
 
 
+def _import(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"imported {len(workspace.import_file(order['file']).checkpoints)}")
+
+
+def _export(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"exported {len(workspace.export(order['file']).checkpoints)}")
+
+
 VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] = {
     "save": _save,
     "restore": _restore,
@@ -130,6 +138,8 @@ VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] =
     "verify": _verify,
     "recover": _recover,
     "prune": _prune,
+    "import": _import,
+    "export": _export,
 }
 
 

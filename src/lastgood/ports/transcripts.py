@@ -59,3 +59,6 @@ class Transcripts(Protocol):
 
     def remove(self, path: bytes) -> None:
         """Remove a file durably; harmless if it is gone."""
+
+    def tidy(self, path: bytes) -> None:
+        """Remove what a killed `place` of a file left beside it."""

@@ -56,6 +56,7 @@ def refuse(context: Context, part: Part) -> None:
 def settle(context: Context, part: Part) -> PartOutcome:
     """Write the transcript, or take it away again unless somebody went on with it; can be repeated."""
     try:
+        context.transcripts.tidy(_path(part.after or part.before))
         return _written(context, part.after) if part.after else _removed(context, part.before)
     except LastgoodError as error:
         return PartOutcome(scope="conversation", result="failed", reason=error.message)

@@ -57,3 +57,9 @@ class TranscriptFiles:
         from lastgood.adapters.transcripts.placing import remove
 
         remove(path)
+
+    def tidy(self, path: bytes) -> None:
+        """Remove what a killed `place` of a file left beside it."""
+        from lastgood.adapters.transcripts.placing import aside_of, remove
+
+        remove(aside_of(path))

@@ -67,7 +67,7 @@ def presence(path: bytes, *, size: int, digest: bytes) -> Presence:
 
 def place_new(path: bytes, pieces: Iterable[bytes]) -> None:
     """Write a new file of mode 0600, durable and whole when its name appears."""
-    aside = os.path.join(os.path.dirname(path), b"." + os.path.basename(path) + b".lastgood")
+    aside = aside_of(path)
     try:
         _write(aside, pieces)
         _name(aside, path)
@@ -83,6 +83,11 @@ def place_new(path: bytes, pieces: Iterable[bytes]) -> None:
         ) from error
     finally:
         _unlink(aside)
+
+
+def aside_of(path: bytes) -> bytes:
+    """Return where a file is written before it gets its name."""
+    return os.path.join(os.path.dirname(path), b"." + os.path.basename(path) + b".lastgood")
 
 
 def remove(path: bytes) -> None:
@@ -124,7 +129,8 @@ def _name(aside: bytes, path: bytes) -> None:
 
 
 def _unlink(path: bytes) -> None:
+    """Remove what was written aside; what a failing disk keeps of it harms nobody."""
     try:  # noqa: SIM105 - contextlib costs start-up time
         os.unlink(path)
-    except FileNotFoundError:
+    except OSError:
         pass
