@@ -190,7 +190,7 @@ def test_of_several_dead_runs_one_has_to_be_named(workspace: Workspace, died: Di
     first, second = died(), died()
     for choice in (None, "continue", "fresh"):
         with pytest.raises(Ambiguous) as caught:
-            workspace.recover(choice=choice)  # type: ignore[arg-type]  # each of the choices
+            workspace.recover(choice=choice)
         assert caught.value.details["candidates"] == [second, first]
     assert workspace.get_session(first).session.state == "incomplete"
     review = workspace.recover(choice="review")

@@ -8,6 +8,7 @@ from lastgood.workspace.verbs.door import Door
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastgood.model.effect import Effect
     from lastgood.model.recovery import Choice, RecoverReport
 
 
@@ -41,3 +42,11 @@ class Recovers(Door):
         return recover(
             self._context, self._view, ref=ref, choice=choice, roll_back=roll_back, owner_pid=owner_pid
         )
+
+    def steps(self, session: str | None = None) -> tuple[Effect, ...]:
+        """Return the steps of the work in the order of their start: of one session, or of all.
+
+        Whoever goes on with a run sees by them what is done, and what nobody saw the end of.
+        """
+        expect(session, str, type(None), what="the session")
+        return tuple(self._context.work.effects(self._context.key, session=session))
