@@ -77,7 +77,7 @@ def files_before(plan: RestorePlan, target: Checkpoint) -> int:
 def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Workspace) -> None:
     """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
     plan = preview.planned
-    for line in (*drift_lines(workspace), *beside_lines(preview)):
+    for line in (*drift_lines(workspace), *beside_lines(preview, target)):
         console.warn(line)
     console.warn(f"Restoring {target.short_id}: {plan_counts(plan)}.")
     for line in shortened_plan(plan):

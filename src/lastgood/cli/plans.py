@@ -11,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.effect import Effect
     from lastgood.model.part import PartOutcome
     from lastgood.model.plan import Outcome, RestorePlan, Step
@@ -94,9 +95,11 @@ def remarks(outcomes: Sequence[Outcome]) -> list[str]:
     return lines
 
 
-def beside_lines(report: RestoreReport) -> list[str]:
+def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:
     """Return what to say of a restore beside its files: parts, steps it does not take back, HEAD."""
-    lines = [line for part in report.parts for line in part_lines(part, report.progress)]
+    lines = []
+    for part in report.parts:
+        lines += part_lines(part, target.manifest.progress)
     said = None if report.conversation is None else report.conversation.get("note")
     if said and not any(part.scope == "conversation" for part in report.parts):
         lines.append(f"conversation: {printable(str(said))}")
@@ -105,26 +108,45 @@ def beside_lines(report: RestoreReport) -> list[str]:
     return lines if moved is None else [*lines, moved]
 
 
-def part_lines(part: PartOutcome, progress: Progress | None = None) -> list[str]:
-    """Return what becomes, or became, of one part beside files."""
-    words = {"planned": "will be put back", "restored": "put back", "kept": "left as it is"}
-    lines = [f"{_PARTS[part.scope]}: {words.get(part.result, 'FAILED')}"]
+def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:
+    """Return what becomes, or became, of one part beside files; ``then`` is the progress it leads to."""
+    lines = [f"{_PARTS[part.scope]}: {_part_words(part, then)}"]
     details = part.details
+    if part.result != "kept" and "resume_command" in details:
+        lines.append(f"  go on with it: {printable(str(details['resume_command']))}")
+    if isinstance(details.get("kept"), str):
+        lines.append(f"  the HEAD before is kept as {printable(str(details['kept']))}")
+    remark = part.reason or details.get("note")
+    if remark is not None:
+        lines.append(f"  {printable(str(remark))}")
+    return lines
+
+
+def _part_words(part: PartOutcome, then: Progress | None) -> str:
+    if part.result in {"kept", "failed"}:
+        return "left as it is" if part.result == "kept" else "FAILED"
+    planned, details = part.result == "planned", part.details
     if part.scope == "conversation" and "transcript" in details:
         where = printable(to_text(Fields(dict(details), what="a report").path("transcript")))
-        said = {"planned": "will be written to", "restored": "written to"}.get(part.result, "in")
-        lines = [f"conversation: {words[part.result] if part.result == 'kept' else said} {where}"]
-        if "resume_command" in details:
-            lines.append(f"  go on with it: {printable(str(details['resume_command']))}")
-    if part.scope == "progress" and part.result == "restored" and progress is not None:
-        lines = [f"progress: put back ({progress_words(progress)})"]
-    if part.scope == "git" and isinstance(details.get("kept"), str):
-        lines.append(f"  the HEAD before is kept as {printable(str(details['kept']))}")
-    if part.reason is not None:
-        lines.append(f"  {printable(part.reason)}")
-    elif isinstance(details.get("note"), str):
-        lines.append(f"  {printable(str(details['note']))}")
-    return lines
+        if "resume_command" not in details:
+            return f"took {where} away again"
+        return f"{'will be written' if planned else 'written'} to {where}"
+    words = "will be put back" if planned else "put back"
+    if part.scope == "progress" and then is not None:
+        return f"{words} ({progress_words(then)})"
+    if part.scope == "git" and planned:
+        return f"{words} ({_head_words(details)})"
+    return words
+
+
+def _head_words(details: Mapping[str, object]) -> str:
+    commit, branch = details.get("commit"), details.get("branch")
+    where = "before the first commit" if commit is None else f"at {str(commit)[:12]}"
+    return f"{where}, detached" if branch is None else f"{where} on {printable(_named(str(branch)))}"
+
+
+def _named(branch: str) -> str:
+    return branch.removeprefix("refs/heads/")
 
 
 def progress_words(progress: Progress) -> str:

@@ -88,7 +88,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
             console.line(line)
         return code
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
-    for line in (*plan_lines(plan), *beside_lines(report)):
+    for line in (*plan_lines(plan), *beside_lines(report, target)):
         console.line(line)
     console.line(f"plan {plan.id}")
     console.note(f"nothing was changed; carry it out with the same command and --plan {plan.id}")
@@ -115,7 +115,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
 
 def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:
     console.line(f"restored {called(target)}: {report_counts(report.outcomes)}")
-    for line in (*remarks(report.outcomes), *beside_lines(report)):
+    for line in (*remarks(report.outcomes), *beside_lines(report, target)):
         console.warn(line)
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")
