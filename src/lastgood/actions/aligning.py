@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Unsafe, Unsupported
+from lastgood.model.report import HealthNote
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,6 +49,20 @@ def held(aligned: Alignment | None) -> Mapping[str, bytes]:
 def git_state(git: GitState | None, aligned: Alignment | None) -> GitState | None:
     """Return the whole state of the project's git."""
     return git if git is None or aligned is None else git.replace(dirty=aligned.dirty)
+
+
+def remarks(aligned: Alignment | None) -> tuple[HealthNote, ...]:
+    """Return what is to be said about what a checkpoint does not hold of it."""
+    if aligned is None or aligned.too_large is None:
+        return ()
+    size = aligned.too_large >> 20
+    return (
+        HealthNote(
+            code="index-too-large",
+            message=f"the project's index is not held: it has {size} MiB",
+            hint="restore without --git",
+        ),
+    )
 
 
 def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:

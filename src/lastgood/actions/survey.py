@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.actions.aligning import alignment, git_state, held, is_aligned
+from lastgood.actions.aligning import alignment, git_state, held, is_aligned, remarks
 from lastgood.actions.standing import standing
 from lastgood.codec.manifest import decode_gaps, encode_gaps
 from lastgood.errors import Damaged
@@ -137,7 +137,10 @@ class Survey:
         if aligned is not None:
             aligned.keep(checkpoint.id)
         return SaveReport(
-            checkpoint=checkpoint, created=True, new_gaps=self._new_gaps(newest), notes=self.notes
+            checkpoint=checkpoint,
+            created=True,
+            new_gaps=self._new_gaps(newest),
+            notes=(*self.notes, *remarks(aligned)),
         )
 
     def guard(self, saving: Saving, *, before: str) -> str:

@@ -134,6 +134,10 @@ class Alignment(Protocol):
     def index(self) -> bytes | None:
         """The id of the blob that holds the index; None if it cannot be kept."""
 
+    @property
+    def too_large(self) -> int | None:
+        """The size in bytes of an index that is too large to be kept."""
+
     def keep(self, checkpoint: str) -> None:
         """Remember it for the next time; called only when the checkpoint that holds it exists."""
 

@@ -10,7 +10,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adapters.project.projects import ENVIRONMENT, make_project
+from lastgood.adapters.project.asking import Asker
 from lastgood.adapters.project.git import SealedGit
+from lastgood.adapters.project.repository import find
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -63,9 +65,7 @@ def test_no_move_is_none(git: SealedGit, project: Project) -> None:
 
 
 @pytest.mark.parametrize("old", ["1" * 40, "--all", "HEAD", "", "-" * 40, "g" * 40, "1" * 64])
-def test_what_is_no_commit_of_the_project_cannot_be_told(
-    git: SealedGit, project: Project, old: str
-) -> None:
+def test_what_is_no_commit_of_the_project_cannot_be_told(git: SealedGit, project: Project, old: str) -> None:
     assert git.commits_between(project.root, old, project.commit()) is None
 
 
@@ -96,6 +96,51 @@ def test_a_shallow_clone_counts_what_it_has(git: SealedGit, project: Project, tm
     url = f"file://{project.path}"
     project.git("clone", "-q", "--depth", "2", url, str(tmp_path / "shallow"))
     assert git.commits_between(os.fsencode(tmp_path / "shallow"), old, new) == 1
+
+
+def test_a_merge_counts_with_all_that_it_brought(git: SealedGit, project: Project) -> None:
+    old = project.commit("a")
+    project.git("checkout", "-q", "-b", "side")
+    project.commit("b")
+    project.commit("c")
+    project.git("checkout", "-q", "main")
+    project.commit("d")
+    project.git("merge", "-q", "--no-edit", "side")
+    assert git.commits_between(project.root, old, project.git("rev-parse", "HEAD")) == 4
+
+
+def test_a_commit_that_is_gone_cannot_be_told(git: SealedGit, project: Project) -> None:
+    project.commit("a")
+    project.git("checkout", "-q", "--detach")
+    lost = project.commit("b")
+    project.git("checkout", "-q", "main")
+    project.git("reflog", "expire", "--expire=now", "--all")
+    project.git("gc", "-q", "--prune=now")
+    assert git.commits_between(project.root, lost, project.commit("c")) is None
+
+
+def test_where_a_shallow_history_ends_in_between_it_cannot_be_told(
+    git: SealedGit, project: Project, tmp_path: Path
+) -> None:
+    old = project.commit("a")
+    url = f"file://{project.path}"
+    shallow = tmp_path / "shallow"
+    project.git("clone", "-q", "--depth", "1", url, str(shallow))
+    for name in "bcd":
+        new = project.commit(name)
+    project.git("-C", str(shallow), "fetch", "-q", "--depth", "1", "origin", "main")
+    assert git.commits_between(os.fsencode(shallow), old, new) is None
+
+
+def test_a_git_that_does_not_end_is_not_waited_for(ours: bytes, project: Project, tmp_path: Path) -> None:
+    old, new = project.commit("a"), project.commit("b")
+    (project.path / ".git" / "objects" / "info").mkdir(exist_ok=True)
+    os.mkfifo(project.path / ".git" / "objects" / "info" / "alternates")
+    asker = Asker(ours, search_path=os.fsencode(ENVIRONMENT["PATH"]), folder=os.fsencode(tmp_path))
+    found = find(project.root)
+    assert found is not None
+    question = [b"rev-list", b"--count", f"{old}...{new}".encode(), b"--"]
+    assert asker.ask(found, question, patience=0.05) is None
 
 
 def test_no_setting_of_the_project_has_a_say_and_nothing_is_written(

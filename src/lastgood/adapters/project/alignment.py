@@ -13,8 +13,8 @@ from lastgood.adapters.files import write_whole
 from lastgood.adapters.project import repository
 from lastgood.adapters.project.entries import read_entries
 from lastgood.adapters.project.index import IndexDamage
-from lastgood.adapters.project.staging import staged
-from lastgood.adapters.project.worktree import Scene, Unknown, Walk, Worktree, shows
+from lastgood.adapters.project.staging import Unknown, staged
+from lastgood.adapters.project.worktree import Scene, Walk, Worktree, shows
 from lastgood.names import join
 from lastgood.value import Value
 
@@ -58,13 +58,19 @@ class Memory(Value):
 
 
 class Alignment:
-    """The state of one moment: ``dirty`` is None if unknown, ``index`` the blob of the index, if kept."""
+    """The state of one moment: ``dirty`` is None if unknown, ``index`` the blob of the index, if kept.
 
-    def __init__(self, folder: bytes, memory: Memory, *, dirty: tuple[bytes, ...] | None) -> None:
+    ``too_large`` is the size of an index that is over the limit.
+    """
+
+    def __init__(
+        self, folder: bytes, memory: Memory, *, dirty: tuple[bytes, ...] | None, too_large: int | None
+    ) -> None:
         self._folder = folder
         self._memory = memory
         self.dirty = dirty
         self.index = memory.index or None
+        self.too_large = too_large
 
     def keep(self, checkpoint: str) -> None:
         """Remember this as what the checkpoint holds; a convenience, so that no failure counts."""
@@ -85,7 +91,18 @@ class Alignment:
 class Aligner:
     """Finds out the alignment of one scan."""
 
-    def __init__(self, root: bytes, scan: Scan, *, folder: bytes, asker: Asker, writer: ObjectWriter) -> None:
+    def __init__(
+        self,
+        root: bytes,
+        scan: Scan,
+        *,
+        folder: bytes,
+        asker: Asker,
+        writer: ObjectWriter,
+        limit: int = INDEX_LIMIT,
+    ) -> None:
+        self._limit = limit
+        self._too_large: int | None = None
         self._root = root
         self._scan = scan
         self._folder = folder
@@ -120,7 +137,7 @@ class Aligner:
         dirty = None
         if memory.changed is not None:
             dirty = tuple(sorted({*memory.changed, *memory.staged}))
-        return Alignment(self._folder, memory, dirty=dirty)
+        return Alignment(self._folder, memory, dirty=dirty, too_large=self._too_large)
 
     def _go_on(
         self, found: Repository, known: Memory, changes: Sequence[Change], *, seen: bytes
@@ -207,7 +224,10 @@ class Aligner:
         if entries is None:
             return b""
         content = entries.canonical()
-        return b"" if len(content) > INDEX_LIMIT else self._writer.blob(content)
+        if len(content) > self._limit:
+            self._too_large = len(content)
+            return b""
+        return self._writer.blob(content)
 
     def _mark(self, found: Repository, git: GitState) -> bytes:
         """Return what changes whenever something else than the workspace's files has a say."""

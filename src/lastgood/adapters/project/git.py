@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.adapters.project import refs
 from lastgood.adapters.project.asking import Asker
+from lastgood.adapters.project.files import read_known
 from lastgood.adapters.project.repository import find
 
 TYPE_CHECKING = False
@@ -11,6 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.adapters.project.alignment import Alignment
+    from lastgood.adapters.project.repository import Repository
     from lastgood.model.tree import Change
     from lastgood.ports.engine import ObjectWriter
     from lastgood.ports.host import Posture, Realigned, Stance
@@ -19,6 +21,7 @@ if TYPE_CHECKING:
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _HEX = frozenset("0123456789abcdef")
 _DIGEST_SIZE = 20  # our repository cannot borrow from one with SHA-256
+_SHALLOW_LIMIT = 1 << 24
 _PATIENCE_SECONDS = 3.0  # for a number that is only told
 
 
@@ -56,12 +59,28 @@ class SealedGit:
         found = find(root)
         if found is None or found.digest_size != _DIGEST_SIZE:
             return None
-        question = [b"rev-list", b"--count", b"--left-right", f"{old}...{new}".encode(), b"--"]
+        shallow = read_known(found.common_dir + b"/shallow", limit=_SHALLOW_LIMIT)
+        between = f"{old}...{new}".encode()
+        if shallow:
+            return self._listed(found, between, ends=frozenset(shallow.split()))
+        question = [b"rev-list", b"--count", b"--left-right", between, b"--"]
         counts = (self._asker.ask(found, question, patience=_PATIENCE_SECONDS) or b"").split()
         if len(counts) != 2 or not all(count.isdigit() for count in counts):
             return None
         gone, come = (int(count) for count in counts)
         return come or gone
+
+    def _listed(self, found: Repository, between: bytes, *, ends: frozenset[bytes]) -> int | None:
+        """Count in a shallow clone; None where its history ends in between."""
+        question = [b"rev-list", b"--left-right", between, b"--"]
+        said = self._asker.ask(found, question, patience=_PATIENCE_SECONDS)
+        if said is None:
+            return None
+        lines = said.split()
+        if ends.intersection(line[1:] for line in lines):
+            return None
+        come = sum(line.startswith(b">") for line in lines)
+        return come or len(lines)
 
     def alignment(
         self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]

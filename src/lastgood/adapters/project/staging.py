@@ -5,7 +5,6 @@ from __future__ import annotations
 import zlib
 
 from lastgood.adapters.project.files import read_known
-from lastgood.adapters.project.worktree import Unknown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -14,8 +13,13 @@ if TYPE_CHECKING:
     from lastgood.adapters.project.repository import Repository
 
 _LIMIT = 1 << 20
+_PATIENCE_SECONDS = 5.0  # a save does not wait longer for a list
 _QUESTION = (b"diff-index", b"--cached", b"--name-only", b"--no-renames", b"--ita-invisible-in-index", b"-z")
 _HEX = 40
+
+
+class Unknown(Exception):
+    """It cannot be told without running what the project configured; never leaves the adapter."""
 
 
 def staged(found: Repository, commit: str | None, *, entries: Entries, asker: Asker) -> set[bytes]:
@@ -28,7 +32,9 @@ def staged(found: Repository, commit: str | None, *, entries: Entries, asker: As
     tree = entries.trees.get(b"")
     if tree is not None and tree == _tree_of(found, commit):
         return set()
-    said = asker.ask(found, [*_QUESTION, commit.encode(), b"--"], index=entries.canonical())
+    said = asker.ask(
+        found, [*_QUESTION, commit.encode(), b"--"], index=entries.canonical(), patience=_PATIENCE_SECONDS
+    )
     if said is None:
         raise Unknown
     return {path for path in said.split(b"\0") if path}

@@ -23,6 +23,7 @@ from lastgood.adapters.project.entries import (
 )
 from lastgood.adapters.project.files import read_known
 from lastgood.adapters.project.settings import read_settings
+from lastgood.adapters.project.staging import Unknown, staged
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.names import join
 from lastgood.rules.ignore import GITIGNORE, TreeRules
@@ -45,10 +46,6 @@ _RULES_LIMIT = 16 << 20
 _NARROW = 0xFFFFFFFF  # what an index keeps of sizes, inodes and seconds
 _SECOND = 1_000_000_000
 _EXECUTABLE = 0o100
-
-
-class Unknown(Exception):
-    """It cannot be told without running what the project configured; never leaves the adapter."""
 
 
 class Scene:
@@ -226,8 +223,6 @@ class Worktree:
         commit = refs.head(found)[0]
         if commit is None or bytes.fromhex(commit) != oid_of(place):
             return commit is not None
-        from lastgood.adapters.project.staging import staged
-
         entries = read_entries(found)
         inside = Worktree(found, scene=self._scene, entries=entries, below=path)
         return bool(
