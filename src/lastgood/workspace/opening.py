@@ -17,7 +17,7 @@ from lastgood.ports.context import Context
 from lastgood.workspace.api import Workspace
 from lastgood.workspace.journals import JOURNAL
 from lastgood.workspace.paths import plain
-from lastgood.workspace.places import admit, find_root, store_path
+from lastgood.workspace.places import admit, find_root, programs, store_path
 from lastgood.workspace.scanning import ScannerOfChoice
 from lastgood.workspace.shelf import Shelf
 from lastgood.workspace.upkeep import Upkeep
@@ -99,7 +99,7 @@ class Composer:
         environment: Mapping[str, str],
     ) -> None:
         self._session = environment.get(SESSION_VARIABLE) or None
-        self._search_path = _programs(environment, to_text(root))
+        self._search_path = programs(environment, to_text(root))
         self._shelf = shelf
         self._catalogue = catalogue
         self._settings = settings
@@ -162,13 +162,6 @@ def _elsewhere(shelf: Shelf, cache: bytes) -> Scanner:
     from lastgood.adapters.scan.remote import RemoteScanner
 
     return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine)
-
-
-def _programs(environment: Mapping[str, str], root: str) -> bytes:
-    """Return where git is looked for: absolute folders only, and none inside the workspace (rule S12)."""
-    given = environment.get("PATH", os.defpath).split(os.pathsep)
-    fine = [folder for folder in given if os.path.isabs(folder) and not f"{folder}/".startswith(f"{root}/")]
-    return os.fsencode(os.pathsep.join(fine))
 
 
 def _nothing(_folder: str) -> bool:

@@ -97,3 +97,10 @@ def admit(root: str, environment: Mapping[str, str], *, allow_root: bool) -> Non
 def _is_mount(root: str, status: os.stat_result) -> bool:
     above = os.stat(os.path.dirname(root))
     return above.st_dev != status.st_dev or above.st_ino == status.st_ino
+
+
+def programs(environment: Mapping[str, str], root: str) -> bytes:
+    """Return where git is looked for: absolute folders only, and none inside the workspace (rule S12)."""
+    given = environment.get("PATH", os.defpath).split(os.pathsep)
+    fine = [folder for folder in given if os.path.isabs(folder) and not f"{folder}/".startswith(f"{root}/")]
+    return os.fsencode(os.pathsep.join(fine))

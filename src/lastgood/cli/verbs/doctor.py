@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import os
-import platform
-import shutil
-import sqlite3
-import sys
 
 from lastgood.cli.columns import table
 from lastgood.cli.opening import open_for
@@ -15,34 +11,21 @@ from lastgood.cli.wording import size
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import text_value
 from lastgood.errors import LastgoodError
+from lastgood.model.finding import Finding
 from lastgood.names import printable
-from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
-
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
     from lastgood.workspace import Workspace
 
-    State = Literal["good", "note", "bad"]
-
-_LITTLE_SPACE = 1 << 30
-
-
-class Finding(Value):
-    """One thing that was looked at."""
-
-    code: str
-    state: State
-    message: str
-    hint: str = ""
-
 
 def carry_out(call: Call, console: Console) -> int:
     """Examine; the exit code is that of the first thing that does not work."""
-    findings = _machine()
+    from lastgood.workspace.examination import examine_machine
+
+    findings = [_good("lastgood", VERSION), *examine_machine()]
     code = 0
     try:
         with open_for(call) as workspace:
@@ -52,6 +35,7 @@ def carry_out(call: Call, console: Console) -> int:
         findings.append(
             Finding(code=f"workspace-{error.code}", state="bad", message=error.message, hint=error.hint)
         )
+    code = code or (1 if any(one.state == "bad" for one in findings) else 0)
     if console.json:
         records = [_record(one) for one in findings]
         console.document(document("doctor", {"ok": code == 0, "findings": records}))
@@ -77,53 +61,21 @@ def _record(finding: Finding) -> dict[str, object]:
     }
 
 
-def _machine() -> list[Finding]:
-    findings = [
-        _good("lastgood", VERSION),
-        _good("python", f"{platform.python_version()} ({sys.executable})"),
-        _good("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
-        _good("sqlite", sqlite3.sqlite_version),
-    ]
-    git = shutil.which("git")
-    if git is None:
-        findings.append(
-            Finding(
-                code="git",
-                state="note",
-                message="not found: saving and restoring need none, tidying large stores does",
-                hint="install git when it suits you",
-            )
-        )
-    else:
-        findings.append(_good("git", git))
-    return findings
-
-
 def _place(workspace: Workspace) -> list[Finding]:
+    from lastgood.workspace.examination import examine_git
+
     report = workspace.status()
     findings = [
         _good("workspace", workspace.path),
         _good("store", f"{workspace.store} ({size(report.store_bytes)})"),
-        _space(workspace.store),
         _good("checkpoints", f"{report.checkpoints:,}"),
     ]
+    findings.append(examine_git(os.environ, workspace.path))
+    findings += workspace.examine()
     findings += [
         Finding(code=note.code, state="note", message=note.message, hint=note.hint) for note in report.health
     ]
     return findings
-
-
-def _space(store: str) -> Finding:
-    figures = os.statvfs(store)
-    free = figures.f_bavail * figures.f_frsize
-    if free >= _LITTLE_SPACE:
-        return _good("space", f"{size(free)} free")
-    return Finding(
-        code="space",
-        state="note",
-        message=f"only {size(free)} free where the store is",
-        hint="free space, or keep the store elsewhere: LASTGOOD_STORE",
-    )
 
 
 def _good(code: str, message: str) -> Finding:

@@ -10,6 +10,7 @@ from lastgood.workspace.verbs.door import Door
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.activity import Activity, Period
+    from lastgood.model.finding import Finding
 
 
 class Reports(Door):
@@ -36,6 +37,14 @@ class Reports(Door):
         from lastgood.adapters.report.page import page
 
         return page(activity, offset=_offset())
+
+    def examine(self) -> tuple[Finding, ...]:
+        """Look at what everything relies upon: disk, locks, privacy, clocks, leases."""
+        from lastgood.actions.session import listed
+        from lastgood.workspace.examination import examine_leases, examine_store
+
+        living = [one for one in listed(self._context) if one.state != "ended"]
+        return (*examine_store(self._context), *examine_leases(self._context, living))
 
 
 def _offset() -> int:

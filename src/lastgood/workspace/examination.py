@@ -1,0 +1,162 @@
+"""What `doctor` looks at: the machine, the store, the clocks, the leases."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sqlite3
+import sys
+from importlib.util import find_spec
+
+from lastgood.adapters.examining import file_clock_ahead, git_version, lax_places, locks_exclude
+from lastgood.model.finding import Finding
+from lastgood.names import printable, to_text
+from lastgood.ports.catalogue import Query
+from lastgood.workspace.places import programs
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.model.session import SessionReport
+    from lastgood.ports.context import Context
+
+_LITTLE_SPACE = 1 << 30
+_SKEW = 2.0
+_SECOND = 10**9
+# The first save of a workspace earlier than this was told by a clock that was never set.
+_YEAR_2020 = 1_577_836_800 * _SECOND
+# What each extra of the package brings, and what it is for.
+_EXTRAS = {
+    "fast": (("isal",), "quicker first saves"),
+    "report": (("jinja2", "vl_convert"), "reports as a page: lastgood report --html"),
+    "yaml": (("yaml", "tomlkit"), "settings of others: lastgood config import"),
+}
+
+
+def examine_machine() -> list[Finding]:
+    """Look at what lastgood runs on."""
+    return [
+        _good("python", f"{platform.python_version()} ({sys.executable})"),
+        _good("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        _good("sqlite", sqlite3.sqlite_version),
+        *(_extra(name, *extra) for name, extra in _EXTRAS.items()),
+    ]
+
+
+def examine_git(environment: Mapping[str, str], root: str) -> Finding:
+    """Look for git where it would be run from: never in the workspace (rule S12)."""
+    version = git_version(programs(environment, root))
+    if version is not None:
+        return _good("git", version)
+    message = "not found: saving and restoring need none, tidying large stores does"
+    return Finding(code="git", state="note", message=message, hint="install git when it suits you")
+
+
+def _extra(name: str, libraries: tuple[str, ...], purpose: str) -> Finding:
+    missing = [library for library in libraries if find_spec(library) is None]
+    if not missing:
+        return _good(f"extra-{name}", purpose)
+    return Finding(
+        code=f"extra-{name}",
+        state="note",
+        message=f"not installed ({', '.join(missing)}); it is for {purpose}",
+        hint=f"if you want it: pip install 'lastgood[{name}]'",
+    )
+
+
+def examine_store(context: Context) -> list[Finding]:
+    """Look at the store's place, and at the clocks."""
+    try:
+        return [_space(context.store), _locks(context.store), _privacy(context.store), *_clocks(context)]
+    except OSError as error:
+        return [
+            _bad("store-access", f"the store cannot be used: {error.strerror}", "check disk and permissions")
+        ]
+
+
+def _space(store: bytes) -> Finding:
+    figures = os.statvfs(store)
+    free = figures.f_bavail * figures.f_frsize
+    if free >= _LITTLE_SPACE:
+        return _good("space", f"{free >> 30:,} GiB free")
+    return Finding(
+        code="space",
+        state="note",
+        message=f"only {free >> 20:,} MiB free where the store is",
+        hint="free space, or keep the store elsewhere: LASTGOOD_STORE",
+    )
+
+
+def _locks(store: bytes) -> Finding:
+    hint = "keep the store on a local disk: LASTGOOD_STORE"
+    try:
+        if locks_exclude(store):
+            return _good("locks", "a held lock keeps others out")
+    except OSError as error:
+        return _bad("locks", f"the store's file system has no locks: {error.strerror}", hint)
+    return _bad("locks", "the store's file system gives a lock to two at once", hint)
+
+
+def _privacy(store: bytes) -> Finding:
+    lax = lax_places(store)
+    if not lax:
+        return _good("privacy", "the store is yours alone")
+    names = ", ".join(printable(to_text(path)) for path in lax[:3])
+    return Finding(
+        code="privacy",
+        state="note",
+        message=f"others may look into {names}",
+        hint=f"chmod -R go= {printable(to_text(store))}",
+    )
+
+
+def _clocks(context: Context) -> list[Finding]:
+    now = context.clock.now()
+    ahead = file_clock_ahead(context.store, now=now)
+    newest = context.catalogue.find(Query(workspace_key=context.key, limit=1))
+    latest = newest[0].manifest.created_at if newest else 0
+    if now < _YEAR_2020 or latest > now + _SECOND:
+        shown = "the clock was never set" if now < _YEAR_2020 else "the clock went back since the last save"
+        message = f"{shown}; checkpoints keep their order, times do not tell it"
+        clock = Finding(code="clock", state="note", message=message, hint="set the clock: timedatectl status")
+    else:
+        clock = _good("clock", "not behind the last checkpoint")
+    if abs(ahead) <= _SKEW:
+        return [clock]
+    message = (
+        f"the store's file system is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine"
+    )
+    return [
+        clock,
+        Finding(code="file-clock", state="note", message=message, hint="keep both machines on network time"),
+    ]
+
+
+def examine_leases(context: Context, sessions: list[SessionReport]) -> list[Finding]:
+    """Look at who holds the workspace; ``sessions`` are those not ended."""
+    findings = []
+    for one in sessions:
+        owner = one.session.owner
+        who = (
+            f"process {owner.pid} on {owner.host}"
+            if owner.pid is not None
+            else f"nobody known on {owner.host}"
+        )
+        age = max(0, context.clock.now() - one.session.heartbeat_at) // _SECOND
+        if one.state == "active":
+            findings.append(
+                _good("lease", f"{one.id} is active: {printable(who)}, last heartbeat {age:,} s ago")
+            )
+        else:
+            message = f"{one.id} ended without finishing: {printable(who)}, last heartbeat {age:,} s ago"
+            findings.append(Finding(code="lease", state="note", message=message, hint="lastgood recover"))
+    return findings or [_good("lease", "no session holds this workspace")]
+
+
+def _good(code: str, message: str) -> Finding:
+    return Finding(code=code, state="good", message=message)
+
+
+def _bad(code: str, message: str, hint: str) -> Finding:
+    return Finding(code=code, state="bad", message=message, hint=hint)
