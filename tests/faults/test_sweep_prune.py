@@ -37,7 +37,7 @@ def _eight(stage: Stage) -> None:
 @pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
 @pytest.mark.parametrize("now", [False, True], ids=["later", "now"])
 def test_a_prune_stopped_at_any_call_loses_nothing_that_stays_and_runs_again(
-    injector: Injector, stage: Stage, blow: Blow, now: bool
+    injector: Injector, stage: Stage, blow: Blow, *, now: bool
 ) -> None:
     stage.prepare(_eight)
     earlier = listed(stage)

@@ -162,7 +162,7 @@ def test_a_folder_goes_on_with_what_was_attached(
         assert (tmp_path / "elsewhere" / "src" / "app.py").read_text() == "print(2)\n"
         there.save("goes on")
     with opened(tmp_path / "elsewhere", other) as again:
-        assert [one.message for one in again.list()][0] == "goes on"
+        assert again.list()[0].message == "goes on"
 
 
 def test_private_files_stay_at_home_and_are_never_taken_for_deleted(
@@ -599,3 +599,88 @@ def test_garbage_is_no_export(tmp_path: Path, other: Path, parcel: Path) -> None
     assert_refused(fifo, other, lastgood.Invalid)
     assert_refused(tmp_path / "nothing", other, lastgood.Invalid)
     assert_refused(tmp_path, other, lastgood.Invalid, lastgood.Storage)
+
+
+def said(*texts: str) -> list[dict[str, object]]:
+    return [{"role": "user", "content": text} for text in texts]
+
+
+def test_conversations_leave_without_secrets_exactly_or_not_at_all(
+    workspace: Workspace, project: Path, tmp_path: Path
+) -> None:
+    """S17, P5: as asked; what was left out is said in the record."""
+    (project / "file").write_text("1")
+    saved = workspace.save("one", messages=said("hello", f"my key is {SECRET}")).checkpoint
+    ways: dict[str, dict[str, bool]] = {
+        "shown": {},
+        "exact": {"exact": True},
+        "none": {"conversation": False},
+    }
+    found = {}
+    for name, asked in ways.items():
+        workspace.export(tmp_path / f"{name}.tar", **asked)
+        with opened(tmp_path / "elsewhere", tmp_path / f"{name}-store") as there:
+            there.import_file(tmp_path / f"{name}.tar")
+            arrived = there.get(saved.id)
+            assert there.verify(deep=True).ok
+            found[name] = arrived.conversation
+            raw = b"".join(there._context.engine.read_blob(oid) for oid in _segments(there, arrived))
+            assert (SECRET.encode() in raw) is (name == "exact")
+    assert found["none"] is None
+    assert found["exact"] == saved.conversation
+    assert found["shown"] is not None
+    assert found["shown"].messages == 2
+
+
+def _segments(there: Workspace, checkpoint: Checkpoint) -> list[bytes]:
+    from lastgood.actions.conversing import blobs
+
+    if checkpoint.conversation is None:
+        return []
+    return list(blobs(there._context.engine, checkpoint.conversation.tree))
+
+
+def test_workspaces_are_listed_with_sizes_and_forgotten_from_anywhere(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """K8: also one whose folder is gone; the preview removes nothing."""
+    (project / "file").write_bytes(os.urandom(10_000))
+    workspace.save("one", pin=True)
+    project.rename(tmp_path / "gone")
+    away = tmp_path / "away"
+    away.mkdir()
+
+    listed = json.loads(run(away, store, "workspace", "list", "--json").stdout)["workspaces"]
+    assert [(one["path"], one["present"]) for one in listed] == [(str(project), False)]
+    assert listed[0]["stored_bytes"] > 10_000
+    preview = run(away, store, "workspace", "forget", str(project), "--dry-run")
+    assert "would delete 1 checkpoint" in preview.stdout
+    assert run(away, store, "workspace", "forget", str(project)).returncode == 2
+    assert len(workspace.list()) == 1
+    assert run(away, store, "workspace", "forget", str(project), "--yes").returncode == 0
+    assert workspace.list() == ()
+    assert json.loads(run(away, store, "workspace", "list", "--json").stdout)["workspaces"] == []
+    assert run(away, store, "undo").returncode == 0
+    assert len(workspace.list()) == 1
+
+
+def test_a_tree_that_names_more_paths_than_any_disk_holds_is_refused(workspace: Workspace) -> None:
+    """A few objects, each naming the one before it ten times."""
+    from lastgood.actions.copying import Copying
+    from lastgood.model.tree import DIRECTORY, Entry
+    from lastgood.workspace.exchange import Spool
+
+    engine = workspace._context.engine
+    writer = engine.writer()
+    tree = writer.directory([])
+    for _ in range(12):
+        tree = writer.directory(
+            [Entry(name=b"%d" % name, kind=DIRECTORY, mode=0o755, oid=tree.tree) for name in range(10)]
+        )
+    writer.publish()
+    target = engine.writer()
+    try:
+        with pytest.raises(lastgood.Damaged):
+            Copying(engine, target, spool=Spool(b"/tmp")).tree(tree)
+    finally:
+        target.abandon()

@@ -146,8 +146,18 @@ def test_a_bad_argument_deletes_nothing(kept: Workspace, clock: FakeClock, asked
 
 @pytest.mark.parametrize(
     "words",
-    [["--keep", "abc"], ["--keep", "0"], ["--keep", "-1"], ["--keep=-1"], ["--older-than", "x"]]
-    + [["--older-than", "-1"], ["--older-than=-1"], ["--older-than", "0"], ["--keep", ""], ["--now"]],
+    [
+        ["--keep", "abc"],
+        ["--keep", "0"],
+        ["--keep", "-1"],
+        ["--keep=-1"],
+        ["--keep", ""],
+        ["--older-than", "x"],
+        ["--older-than", "-1"],
+        ["--older-than=-1"],
+        ["--older-than", "0"],
+        ["--now"],
+    ],
 )
 def test_a_bad_command_line_deletes_nothing(
     workspace: Workspace, project: Path, store: Path, words: list[str]
@@ -310,9 +320,7 @@ def test_damage_does_not_keep_bytes_from_being_freed_for_ever(
     assert len(ids(kept)) == 2
 
 
-def test_a_sweep_that_was_killed_is_made_good_by_the_next_maintenance(
-    kept: Workspace, store: Path
-) -> None:
+def test_a_sweep_that_was_killed_is_made_good_by_the_next_maintenance(kept: Workspace, store: Path) -> None:
     """K3: rows dropped, bytes still there."""
     for number in range(3):
         Path(kept.path, "large").write_bytes(noise(number))
@@ -367,7 +375,8 @@ def test_eight_savers_beside_prunes_and_frees_lose_nothing(project: Path, store:
         "with lastgood.open(root, store=store, maintenance='off') as workspace:\n"
         "    for turn in range(12):\n"
         "        open(f'{root}/by-{number}', 'w').write(f'{number} {turn}' * 300)\n"
-        "        made = workspace.save(f'{number} {turn}', name=f'n{number}-{turn}' if turn % 3 == 0 else None)\n"
+        "        name = f'n{number}-{turn}' if turn % 3 == 0 else None\n"
+        "        made = workspace.save(f'{number} {turn}', name=name)\n"
         "        print(made.checkpoint.id if made.created and made.checkpoint.name else '', flush=True)\n"
     )
     environment = {**os.environ, "PYTHONPATH": SOURCE}

@@ -217,7 +217,8 @@ def test_a_wish_spares_only_what_is_permanent_or_needed() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["x", "-1", "0", "", " ", "7x", "1e3", "nan", "inf", "0d", "0.0h", "9" * 400, "\u0667", "7 7", "+7"]
+    "text",
+    ["x", "-1", "0", "", " ", "7x", "1e3", "nan", "inf", "0d", "0.0h", "9" * 400, "\u0667", "7 7", "+7"],
 )
 def test_what_is_no_age_is_a_slip_of_the_caller(text: str) -> None:
     """K2."""

@@ -76,6 +76,7 @@ class _Packing:
         self._secrets: dict[bytes, tuple[str, int]] = {}
         look = None if choices.secrets else self._look
         self._copying = Copying(context.engine, writer, spool=spool, look=look)
+        self._speaking = Copying(context.engine, writer, spool=spool)
         self._spoken: dict[str, Conversation] = {}
 
     def add(self, checkpoint: Checkpoint) -> Parcelled:
@@ -92,7 +93,7 @@ class _Packing:
             self._copying.blob(oid)
         spoken = manifest.conversation
         if spoken is not None and spoken == original.conversation:
-            self._copying.tree(TreeId(tree=bytes.fromhex(spoken.tree)))
+            self._speaking.tree(TreeId(tree=bytes.fromhex(spoken.tree)))
         if manifest is not original:
             manifest = manifest.replace(copy_of=original.copy_of or checkpoint.commit)
         commit = self._writer.checkpoint(

@@ -264,10 +264,14 @@ class VerifyReport(Value):
 
 
 class WorkspaceSummary(Value):
-    """A workspace that the store knows. ``present`` is False when its folder is not there now."""
+    """A workspace that the store knows. ``present`` is False when its folder is not there now.
+
+    ``stored_bytes`` is what its checkpoints added to the store.
+    """
 
     key: str
     path: str
     checkpoints: int
     present: bool
     latest: Checkpoint | None
+    stored_bytes: int = 0

@@ -20,8 +20,9 @@ if TYPE_CHECKING:
 
 
 def workspaces(context: Context) -> tuple[WorkspaceSummary, ...]:
-    """Return every workspace; one whose folder is missing is not gone for that (rule S19)."""
-    return tuple(_summary(context, row) for row in context.catalogue.workspaces())
+    """Return every workspace with checkpoints; a missing folder is no reason to leave one out (rule S19)."""
+    found = (_summary(context, row) for row in context.catalogue.workspaces())
+    return tuple(one for one in found if one.checkpoints)
 
 
 def attach(context: Context, old: str) -> WorkspaceSummary:
@@ -69,11 +70,12 @@ def _row(context: Context, wanted: str) -> WorkspaceRow:
 
 
 def _summary(context: Context, row: WorkspaceRow) -> WorkspaceSummary:
-    newest = context.catalogue.find(Query(workspace_key=row.key, limit=1))
+    found = context.catalogue.find(Query(workspace_key=row.key))
     return WorkspaceSummary(
         key=row.key,
         path=row.path,
-        checkpoints=context.catalogue.count(row.key),
+        checkpoints=len(found),
         present=os.path.isdir(to_bytes(row.path)),
-        latest=newest[0] if newest else None,
+        latest=found[0] if found else None,
+        stored_bytes=sum(one.metrics.stored_bytes for one in found),
     )

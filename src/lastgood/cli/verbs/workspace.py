@@ -7,7 +7,7 @@ from lastgood.cli.consent import agreed
 from lastgood.cli.opening import open_anywhere, open_for
 from lastgood.cli.restoring import DECLINED
 from lastgood.cli.verbs import delete
-from lastgood.cli.wording import count, moment
+from lastgood.cli.wording import count, moment, size
 from lastgood.codec.report.documents import delete_document, document
 from lastgood.codec.report.records import checkpoint_record, workspace_record
 from lastgood.errors import Usage
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import WorkspaceSummary
 
-_HEADER = ("Workspace", "Checkpoints", "Latest", "Folder")
+_HEADER = ("Workspace", "Checkpoints", "Size", "Latest", "Folder")
 
 
 def carry_out(call: Call, console: Console) -> int:
@@ -55,7 +55,8 @@ def _list(call: Call, console: Console) -> int:
 def _row(summary: WorkspaceSummary) -> tuple[str, ...]:
     latest = "-" if summary.latest is None else moment(summary.latest.manifest.created_at)
     folder = "present" if summary.present else "not there now"
-    return printable(summary.path), str(summary.checkpoints), latest, folder
+    amount = size(summary.stored_bytes)
+    return printable(summary.path), str(summary.checkpoints), amount, latest, folder
 
 
 def _attach(old: str, call: Call, console: Console) -> int:
@@ -98,7 +99,8 @@ def _preview(checkpoints: Sequence[Checkpoint], path: str, console: Console) -> 
         return 0
     from lastgood.cli.verbs.list import lines
 
-    console.line(f"would delete {count(len(checkpoints), 'checkpoint')} of {printable(path)}")
+    amount = size(sum(one.metrics.stored_bytes for one in checkpoints))
+    console.line(f"would delete {count(len(checkpoints), 'checkpoint')} ({amount}) of {printable(path)}")
     for line in lines(checkpoints, console) if checkpoints else ():
         console.line(line)
     return 0

@@ -167,6 +167,7 @@ def workspace_record(summary: WorkspaceSummary) -> Document:
         "path": folder_value(summary.path),
         "checkpoints": summary.checkpoints,
         "present": summary.present,
+        "stored_bytes": summary.stored_bytes,
         "latest": None if summary.latest is None else checkpoint_record(summary.latest),
     }
 

@@ -1,0 +1,91 @@
+"""An export or import that is killed or failed at any call: all of it is there, or nothing."""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from faults.injector import Blow, Mode
+from faults.scenes import assert_collected, listed, only_left_over, opened
+from faults.stage import alter, fill
+from faults.sweep import sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faults.injector import Injector, Trial
+    from faults.stage import Stage
+
+pytestmark = pytest.mark.faults
+
+BLOWS = [Blow(), Blow(mode=Mode.FAIL, error=errno.EIO), Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC)]
+NAMES = ["killed", "bad-disk", "full"]
+
+
+def _empty(stage: Stage) -> None:
+    fill(stage.workspace)
+    with opened(stage) as workspace:
+        workspace.save("here before")
+        alter(stage.workspace)
+
+
+@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+def test_an_import_stopped_at_any_call_is_whole_or_nothing_and_runs_again(
+    injector: Injector, stage: Stage, blow: Blow, tmp_path: Path
+) -> None:
+    stage.prepare(_empty)
+    other = tmp_path / "other"
+    other.mkdir()
+    fill(other)
+    with lastgood.open(other, store=tmp_path / "other-store", maintenance="off", allow_root=True) as there:
+        made = [there.save("one").checkpoint.id]
+        alter(other)
+        made.append(there.save("two").checkpoint.id)
+        there.export(tmp_path / "parcel.tar")
+    earlier = listed(stage)
+
+    def check(trial: Trial, where: str) -> None:
+        assert trial.killed or trial.said("imported") or trial.said("failed"), f"{where}: {trial.lines}"
+        with opened(stage) as workspace:
+            assert only_left_over(workspace.verify()), where
+            known = {one.key: one.checkpoints for one in workspace.workspaces()}
+            assert sorted(known.values()) in ([1], [1, 2]), where
+            if trial.said("imported"):
+                assert len(known) == 2, where
+            again = workspace.import_file(tmp_path / "parcel.tar")
+            assert set(again.checkpoints) in (set(), set(made)), where
+            for id in made:
+                assert workspace.get(id).id == id, where
+            assert workspace.verify(deep=True).ok, where
+        assert listed(stage) == earlier, where
+        assert_collected(stage, where)
+
+    order = {"file": str(tmp_path / "parcel.tar")}
+    sweep(injector, stage, "import", order, blow=blow, check=check, points=16)
+
+
+@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+def test_an_export_stopped_at_any_call_leaves_a_whole_file_or_none(
+    injector: Injector, stage: Stage, blow: Blow
+) -> None:
+    stage.prepare(_empty)
+    earlier = listed(stage)
+    file = stage.store / "parcel.tar"
+
+    def check(trial: Trial, where: str) -> None:
+        assert trial.killed or trial.said("exported") or trial.said("failed"), f"{where}: {trial.lines}"
+        with opened(stage) as workspace:
+            if file.exists():
+                assert workspace.import_file(file).known == earlier, where
+                file.unlink()
+            else:
+                assert trial.said("exported") is None, where
+            for left in stage.store.glob("parcel.tar.part-*"):
+                left.unlink()  # of a killed one; it bears the name of what it was to be
+            assert workspace.export(file).checkpoints == earlier, where
+        assert_collected(stage, where)
+
+    sweep(injector, stage, "export", {"file": str(file)}, blow=blow, check=check, points=16)
