@@ -95,7 +95,7 @@ def test_restore_and_rewind(kept: Command, verb: tuple[str, ...]) -> None:
         assert lacks(document, RESTORE) == set()
         assert lacks(document["counts"], "write delete mkdir rmdir chmod keep skip fail") == set()
         assert all(lacks(one, "path action result") == set() for one in document["files"])
-        assert document["scopes"] == ["files"]
+        assert document["scopes"] == ["files", "conversation", "progress"]
     assert (planned["dry_run"], planned["guard"], planned["operation"]) == (True, None, None)
     assert not done["dry_run"]
     assert done["guard"].startswith("ckpt_")
