@@ -43,9 +43,9 @@ EXEMPT_NAMES = {
 
 RULES = (
     [f"S{number}" for number in (*range(1, 17), 18, 19)]
-    + [f"T{number}" for number in (*range(1, 11), 12, 13, 15, 16)]
+    + [f"T{number}" for number in range(1, 18)]
     + [f"P{number}" for number in (1, 2, 3, 4, 6, 8)]
-    + ["K4", "K6"]
+    + ["K4", "K5", "K6", "K7", "K8"]
 )
 
 # What a save may import besides lastgood itself (docs/decisions/002 and 003). Everything here is
