@@ -25,7 +25,9 @@ def carry_out(call: Call, console: Console) -> int:
     known = f", {len(report.known):,} known already" if report.known else ""
     console.line(f"imported {count(len(report.checkpoints), 'checkpoint')}{known}")
     for one in report.workspaces:
-        if report.attached is not None or one.path == here:
+        if one.path == here:
+            continue
+        if report.attached is not None:
             console.line(f"the checkpoints of {printable(one.path)} are those of {printable(here)} now")
         else:
             console.line(f"they belong to {printable(one.path)}; to have them in another folder:")
