@@ -27,10 +27,21 @@ class Sizes:
     listed: int = 10_000
     savers: int = 8
     saves_a_saver: int = 25
+    spoken: int = 50_000_000
+    spoken_saves: int = 1_000
 
 
 SHORT = Sizes(
-    files=200, many=300, rounds=2, history_files=100, history_saves=5, listed=50, savers=2, saves_a_saver=3
+    files=200,
+    many=300,
+    rounds=2,
+    history_files=100,
+    history_saves=5,
+    listed=50,
+    savers=2,
+    saves_a_saver=3,
+    spoken=500_000,
+    spoken_saves=20,
 )
 
 
@@ -322,6 +333,23 @@ def peak_memory(bench: Bench) -> list[Row]:
     return [Row(work, "MB", figures, "≤ 150 MB", met=figures["lastgood"] <= 150)]
 
 
+def conversation(bench: Bench) -> list[Row]:
+    """Measure the last save of a transcript that grew with every one of many."""
+    sizes = bench.sizes
+    place = os.path.join(bench.place, "spoken")
+    saves, piece = sizes.spoken_saves, sizes.spoken // sizes.spoken_saves
+    ours_taken = special.spoken_by_ours(os.path.join(place, "ours"), saves=saves, piece=piece)
+    git_taken = special.spoken_by_git(os.path.join(place, "git"), saves=saves, piece=piece)
+    # The last few, so that neither side is judged by one.
+    figures = {
+        "lastgood": statistics.median(ours_taken[-10:]),
+        "git": statistics.median(git_taken[-10:]),
+    }
+    work = f"save number {saves:,} of a transcript grown to {sizes.spoken / 1e6:g} MB"
+    note = "git commits the file"
+    return [compared(work, figures, limit=0.1, note=note)]
+
+
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "first-save": first_save,
     "first-save-in-git": first_save_in_git,
@@ -333,6 +361,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "store-size": store_size,
     "together": together,
     "peak-memory": peak_memory,
+    "conversation": conversation,
 }
 
 

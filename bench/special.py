@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import resource
 import shutil
@@ -159,3 +160,49 @@ def peak_of_git(root: str, store: str) -> float:
     os.close(writer)
     with os.fdopen(reader, "rb") as pipe:
         return float(pipe.read())
+
+
+def _line(number: int, size: int) -> bytes:
+    """Return a line as long as a turn's addition, of text that compresses like text."""
+    words = " ".join(f"word{(number * 7919 + place * 104729) % 99_991}" for place in range(size // 10))
+    record = {"type": "user", "sessionId": "bench", "message": {"role": "user", "content": words}}
+    return json.dumps(record).encode() + b"\n"
+
+
+def spoken_by_ours(place: str, *, saves: int, piece: int) -> list[float]:
+    """Return the seconds of each save of a growing transcript; idle work is done in between, unmeasured."""
+    import lastgood
+
+    project, transcript = os.path.join(place, "project"), os.path.join(place, "transcript.jsonl")
+    os.makedirs(project)
+    taken = []
+    with lastgood.open(project, store=os.path.join(place, "store"), maintenance="off") as workspace:
+        for number in range(saves):
+            with open(transcript, "ab") as file:
+                file.write(_line(number, piece))
+            before = time.perf_counter()
+            workspace.save(kind="turn", transcript=transcript)
+            taken.append(time.perf_counter() - before)
+            if number % 50 == 49:
+                workspace.maintain()
+    return taken
+
+
+def spoken_by_git(place: str, *, saves: int, piece: int) -> list[float]:
+    """Return the seconds of each of the last commits of the same file; those before would take hours."""
+    os.makedirs(place)
+    environment = GIT_ENVIRONMENT | {"GIT_CONFIG_COUNT": "0"}
+    subprocess.run(["git", "init", "-q", place], env=environment, check=True)
+    taken = []
+    first = max(0, saves - 12)
+    with open(os.path.join(place, "transcript.jsonl"), "ab") as file:
+        for number in range(saves):
+            file.write(_line(number, piece))
+            if number < first:
+                continue
+            file.flush()
+            before = time.perf_counter()
+            for words in (["add", "transcript.jsonl"], ["-c", "gc.auto=0", "commit", "-q", "-m", "turn"]):
+                subprocess.run(["git", *words], cwd=place, env=environment, check=True)
+            taken.append(time.perf_counter() - before)
+    return taken

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from transcripts import SESSION, THREAD, rolled, said
+
+from conversation.transcripts import SESSION, THREAD, rolled, said
 
 if TYPE_CHECKING:
     from pathlib import Path

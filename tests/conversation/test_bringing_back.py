@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
-from transcripts import SESSION, THREAD, append, captured, rolled, said
 
+from conversation.transcripts import SESSION, THREAD, append, captured, rolled, said
 from lastgood.actions.parts import conversation as part_of
 from lastgood.errors import Conflict
 

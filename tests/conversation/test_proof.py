@@ -6,9 +6,9 @@ import os
 from typing import TYPE_CHECKING
 
 import pytest
-from transcripts import append, captured, said
 
 import lastgood
+from conversation.transcripts import append, captured, said
 
 if TYPE_CHECKING:
     from pathlib import Path

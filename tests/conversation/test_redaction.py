@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from secrets_corpus import HARMLESS, SENTENCES, TOKENS
 
+from conversation.secrets_corpus import HARMLESS, SENTENCES, TOKENS
 from lastgood.rules.redact import redact, redact_lines, redact_value, secrets_in
 
 if TYPE_CHECKING:

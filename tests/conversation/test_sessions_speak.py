@@ -10,10 +10,10 @@ import time
 from typing import TYPE_CHECKING
 
 import pytest
-from transcripts import append, captured, said
 
 import lastgood
 from command import Command
+from conversation.transcripts import append, captured, said
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import pytest
-from hosts import Host
 
 import lastgood
+from real.hosts import Host
 from scripted_model import ANSWER, ScriptedModel
 
 if TYPE_CHECKING:

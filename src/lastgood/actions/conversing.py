@@ -153,7 +153,10 @@ class _Capture:
             messages = self._count(form, 0, end)
         else:
             form = trusted.form
-            messages = trusted.messages + self._count(form, start, end)
+            if start == end or self._file.read(start - 1, 1) == b"\n":
+                messages = trusted.messages + self._count(form, start, end)
+            else:  # what was stored ends within a line
+                messages = self._count(form, 0, end)
         segments = self._add(kept, end - start)
         after = self._file.place()
         if after.size < end or (trusted is not None and self._digest(trusted.size) != trusted.digest):
@@ -293,7 +296,8 @@ class _Capture:
         rest = size - since
         if 0 < rest <= forms.LINE_BYTES:
             line = self._whole(since, rest)
-            if line.rstrip().endswith(b"}") and parsed(line) is not None:
+            begins = not since or b"\n" in (line[:1], self._file.read(since - 1, 1))
+            if begins and line.rstrip().endswith(b"}") and parsed(line) is not None:
                 return size
         return since
 
@@ -320,7 +324,7 @@ class _Capture:
         running = sha1(b"%d" % size)
         for offset in cutting.windows(size):
             running.update(self._file.read(offset, min(cutting.WINDOW, size - offset)))
-        return running.digest()
+        return bytes(running.digest())
 
     def _tree(self, segments: Sequence[tuple[bytes, int]]) -> TreeId:
         folders: dict[bytes, list[Entry]] = {}

@@ -184,9 +184,9 @@ def _spans(text: str, *, named: bool) -> Iterator[tuple[int, int, str]]:
                 yield match.start(group), match.end(group), shape
     if named:
         for match in _ASSIGNED.finditer(text):
-            group = "quoted" if match["quoted"] is not None else "bare"
+            place = "quoted" if match["quoted"] is not None else "bare"
             if _is_secret(match):
-                yield match.start(group), match.end(group), "assigned-secret"
+                yield match.start(place), match.end(place), "assigned-secret"
 
 
 def _order(span: tuple[int, int, str]) -> tuple[int, bool, int]:

@@ -60,7 +60,8 @@ class Memory:
             os.unlink(path)
 
     def _file(self, source: bytes) -> bytes:
-        return self._folder + b"/" + _PREFIX + sha1(source).hexdigest()[:20].encode()
+        digits = str(sha1(source).hexdigest())[:20]
+        return self._folder + b"/" + _PREFIX + digits.encode()
 
 
 def _encoded(evidence: Evidence, source: bytes) -> bytes:
@@ -78,7 +79,7 @@ def _encoded(evidence: Evidence, source: bytes) -> bytes:
             evidence.credit,
         )
     )
-    return _FORMAT + sha1(body).digest() + body
+    return _FORMAT + bytes(sha1(body).digest()) + body
 
 
 def _decoded(text: bytes, source: bytes) -> Evidence | None:
