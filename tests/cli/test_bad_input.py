@@ -217,3 +217,36 @@ def test_an_occupied_folder_is_not_written_into(kept: Command, tmp_path: Path) -
     told(kept("restore", "@", "--to", str(there), expect=None), 15)
     assert picture(there).keys() == {b"thesis.txt"}
     told(kept("restore", "@", "--to", str(there / "thesis.txt"), expect=None), 15)
+
+
+@pytest.mark.parametrize("path", ["a.txt", "src/b.py", "./a.txt", "src"])
+@pytest.mark.parametrize("words", [("show",), ("delete",), ("pin",), ("unpin",), ("delete", "one")])
+def test_a_path_where_only_a_checkpoint_fits_is_told_as_one(
+    kept: Command, words: tuple[str, ...], path: str
+) -> None:
+    """K2: with what to type, and nothing is done."""
+    before = kept("list", "--json").json
+
+    done = kept(*words, path, expect=None)
+
+    assert done.code in {10, 12}
+    assert f"'{path}' is a path, and `{words[0]}` takes a checkpoint" in done.err
+    assert f"diff @ -- {path}" in done.err
+    assert kept("list", "--json").json == before
+
+
+def test_a_name_is_not_given_to_a_path(kept: Command) -> None:
+    """K2."""
+    done = kept("name", "a.txt", "better", expect=None)
+
+    assert done.code == 10
+    assert "`name` takes a checkpoint" in done.err
+
+
+def test_what_is_neither_a_checkpoint_nor_a_path_is_not_found(kept: Command) -> None:
+    """K2."""
+    done = kept("show", "never-heard-of", expect=None)
+
+    assert done.code == 10
+    assert "lastgood list" in done.err
+    assert "path" not in done.err

@@ -104,7 +104,16 @@ def looked_up(ref: str, call: Call, workspace: Workspace) -> Checkpoint:
     try:
         return workspace.get(ref)
     except (NotFound, Invalid) as error:
-        if not call.verb.paths or not _means_path(ref, workspace):
+        if not call.verb.paths:
+            if not _is_path(ref, workspace):
+                raise
+            raise type(error)(
+                f"'{printable(ref)}' is a path, and `{call.verb.name}` takes a checkpoint",
+                hint=f"what became of that path: {call.command(f'diff @ -- {quoted(ref)}')}"
+                f"    the checkpoints: {call.command('list')}",
+                details=error.details,
+            ) from error
+        if "/" not in ref and not _is_path(ref, workspace):
             raise
         right = call.command(f"{call.verb.name} @ -- {quoted(ref)}")
         raise Usage(
@@ -113,8 +122,8 @@ def looked_up(ref: str, call: Call, workspace: Workspace) -> Checkpoint:
         ) from error
 
 
-def _means_path(ref: str, workspace: Workspace) -> bool:
-    if "/" in ref or os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
+def _is_path(ref: str, workspace: Workspace) -> bool:
+    if os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
         return True
     try:
         workspace.read("@", ref)  # a deleted file is what one most wants back

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli import values
 from lastgood.cli.checking import judged, tell_verdict
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import looked_up, open_for
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ def carry_out(call: Call, console: Console) -> int:
     """Check; exit code 3 unless the command passed, and counts."""
     timeout = values.seconds_option(call, "timeout")
     with open_for(call) as workspace:
-        checkpoint = workspace.get(call.arguments[0])
+        checkpoint = looked_up(call.arguments[0], call, workspace)
         report = judged(workspace, checkpoint.id, call.paths or (), timeout=timeout, console=console)
     if console.json:
         from lastgood.codec.report.recovery import check_document

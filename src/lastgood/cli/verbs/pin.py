@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import looked_up, open_for
 from lastgood.cli.wording import called
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import checkpoint_record
@@ -18,7 +18,7 @@ def carry_out(call: Call, console: Console) -> int:
     verb = call.verb.name
     with open_for(call) as workspace:
         act = workspace.pin if verb == "pin" else workspace.unpin
-        checkpoint = act(call.arguments[0])
+        checkpoint = act(looked_up(call.arguments[0], call, workspace).id)
     if console.json:
         console.document(document(verb, {"checkpoint": checkpoint_record(checkpoint)}))
     else:

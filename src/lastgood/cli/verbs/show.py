@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli.columns import pairs, table
 from lastgood.cli.differences import stat_lines
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import looked_up, open_for
 from lastgood.cli.wording import ago, changes, count, moment, size
 from lastgood.names import printable, to_text
 
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 def carry_out(call: Call, console: Console) -> int:
     """Show one checkpoint."""
     with open_for(call) as workspace:
-        checkpoint = workspace.get(call.arguments[0])
+        checkpoint = looked_up(call.arguments[0], call, workspace)
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
         spoken = workspace.conversation(checkpoint.id, redacted=True) if call.has("conversation") else None
