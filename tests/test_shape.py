@@ -45,7 +45,7 @@ RULES = (
     [f"S{number}" for number in (*range(1, 17), 18, 19)]
     + [f"T{number}" for number in range(1, 18)]
     + [f"P{number}" for number in (1, 2, 3, 4, 6, 8)]
-    + ["K4", "K5", "K6", "K7", "K8"]
+    + [f"K{number}" for number in range(1, 9)]
 )
 
 # What a save may import besides lastgood itself (docs/decisions/002 and 003). Everything here is
