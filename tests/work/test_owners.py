@@ -124,10 +124,10 @@ def test_of_the_dead_and_of_heartbeats_there_is_no_usage(sleeper: Sleeper) -> No
 
 def test_a_process_is_within_its_parents_and_not_within_its_children(sleeper: Sleeper) -> None:
     """T14: whose session it is that a restore runs in."""
-    assert PROCESSES.is_within(PROCESSES.owner(os.getpid()))
-    assert PROCESSES.is_within(PROCESSES.owner(os.getppid()))
-    assert not PROCESSES.is_within(PROCESSES.owner(sleeper().pid))
-    assert not PROCESSES.is_within(PROCESSES.owner(None))
+    assert PROCESSES.encloses(PROCESSES.owner(os.getpid()))
+    assert PROCESSES.encloses(PROCESSES.owner(os.getppid()))
+    assert not PROCESSES.encloses(PROCESSES.owner(sleeper().pid))
+    assert not PROCESSES.encloses(PROCESSES.owner(None))
 
 
 def test_processes_of_a_session_are_found_by_their_environment() -> None:

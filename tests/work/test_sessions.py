@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood as package
-from lastgood.actions.standing import others_at_work
 from lastgood.errors import Ambiguous, Busy, Conflict, Invalid, NotFound, Usage
 from lastgood.model.settings import AutoSettings, LimitSettings, Settings
 from lastgood.workspace.journals import JOURNAL
@@ -700,21 +699,3 @@ def test_a_session_of_another_workspace_does_not_count_here(
     with pytest.raises(NotFound, match="LASTGOOD_SESSION"):
         unknown.task_start("T01")
     assert unknown.save("all the same", allow_empty=True).created
-
-
-def test_others_at_work_are_seen_and_oneself_is_not(opened: Opened, sleeper: Sleeper) -> None:
-    """T14."""
-    workspace = opened()
-    busy = workspace.session_start(owner_pid=sleeper().pid).session.id
-    assert others_at_work(workspace._context) == ()
-    workspace.within(busy).task_start("T01")
-    assert [one.id for one in others_at_work(workspace._context)] == [busy]
-    assert others_at_work(workspace.within(busy)._context) == ()
-    workspace.within(busy).task_done("T01")
-    assert others_at_work(workspace._context) == ()
-    effect = workspace.within(busy).step_start("push")
-    assert [one.id for one in others_at_work(workspace._context)] == [busy]
-    workspace.step_end(effect)
-    workspace.session_end(busy)
-    with workspace.session() as session, session.task("T02"):
-        assert others_at_work(workspace._context) == ()

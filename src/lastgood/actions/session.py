@@ -199,22 +199,24 @@ def working_session(context: Context) -> Session | None:
 
 def alive(context: Context) -> tuple[SessionReport, ...]:
     """Return the sessions under way, newest first."""
-    found = (report_on(context, one) for one in context.work.sessions(context.key) if one.state == "active")
+    found = (report_on(context, one) for one in context.work.sessions(context.key, state="active"))
     return tuple(one for one in found if one.state == "active")
 
 
 def unfinished(context: Context) -> tuple[SessionReport, ...]:
     """Return the sessions that ended without finishing and wait to be dealt with (rule P8)."""
-    found = (one for one in context.work.sessions(context.key) if one.state != "ended")
-    return tuple(one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
+    work = context.work
+    found = (*work.sessions(context.key, state="active"), *work.sessions(context.key, state="incomplete"))
+    dead = (one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
+    return tuple(sorted(dead, key=lambda one: one.session.started_at, reverse=True))
 
 
 def _at_hand(context: Context) -> Session:
     """Return the session that the caller means without naming it."""
     if context.session is not None:
         return named(context, context.session)
-    known = context.work.sessions(context.key)
-    found = next((one for one in known if one.exclusive and one.state == "active"), None)
+    known = context.work.sessions(context.key, state="active")
+    found = next((one for one in known if one.exclusive), None)
     if found is not None:
         return found
     dead = unfinished(context)
@@ -228,8 +230,8 @@ def _none() -> NotFound:
 def _rivals(context: Context, owner: Owner, *, force: bool) -> tuple[Sequence[Session], Session | None]:
     """Return what has to be recorded of the earlier exclusive sessions, and the living one among them."""
     changed, robbed = [], None
-    for session in context.work.sessions(context.key):
-        if not session.exclusive or session.state != "active":
+    for session in context.work.sessions(context.key, state="active"):
+        if not session.exclusive:
             continue
         if state_of(context, session) == "incomplete":
             changed.append(session.replace(state="incomplete"))

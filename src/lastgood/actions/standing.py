@@ -25,8 +25,8 @@ def current_session(context: Context) -> Session | None:
         if named is not None and named.workspace_key == context.key:
             # One that lost its lease counts for nobody: least of all for the session that took over.
             return named if named.state == "active" else None
-    for session in context.work.sessions(context.key):
-        if session.exclusive and session.state == "active":
+    for session in context.work.sessions(context.key, state="active"):
+        if session.exclusive:
             return session if state_of(context, session) == "active" else None
     return None
 
@@ -78,31 +78,3 @@ def report_on(context: Context, session: Session) -> SessionReport:
     return SessionReport(
         session=session, state=state_of(context, session), progress=context.work.progress(session.id)
     )
-
-
-def others_at_work(context: Context) -> tuple[SessionReport, ...]:
-    """Return the living sessions of others that are in the middle of a task or step (rule T14).
-
-    A session is the caller's own if the caller names it, or runs below its owner; an exclusive one
-    without an owner is everybody's who names none.
-    """
-    living = (report_on(context, one) for one in context.work.sessions(context.key) if one.state == "active")
-    return tuple(
-        one
-        for one in living
-        if one.state == "active" and not _own(context, one.session) and _is_busy(context, one)
-    )
-
-
-def _own(context: Context, session: Session) -> bool:
-    if context.session is not None:
-        return session.id == context.session
-    if session.owner.pid is None:
-        return session.exclusive
-    return context.processes.is_within(session.owner)
-
-
-def _is_busy(context: Context, report: SessionReport) -> bool:
-    if report.progress.count("running"):
-        return True
-    return bool(context.work.effects(context.key, session=report.id, state="running"))

@@ -59,16 +59,6 @@ class ProcFiles:
             return False
         return None if owner.namespace != _namespace() else _lives(owner.pid, owner.started)
 
-    def is_within(self, owner: Owner) -> bool:
-        """Tell whether this process is an owner, or was started below it."""
-        if owner.pid is None or not self.alive(owner):
-            return False
-        pid = os.getpid()
-        while pid > 1 and pid != owner.pid:
-            stat = _stat(pid)
-            pid = int(stat[_PARENT]) if stat else 0
-        return pid == owner.pid
-
     def boot(self) -> str | None:
         """Return the id of the machine's present run; None where that cannot be told."""
         return _boot()

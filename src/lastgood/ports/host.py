@@ -80,9 +80,6 @@ class Processes(Protocol):
     def alive(self, owner: Owner) -> bool | None:
         """Tell whether an owner lives; None where that cannot be told from here (rule S16)."""
 
-    def is_within(self, owner: Owner) -> bool:
-        """Tell whether this process is an owner, or was started below it."""
-
     def boot(self) -> str | None:
         """Return the id of the machine's present run; None where that cannot be told."""
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.effect import Effect, EffectState
     from lastgood.model.progress import Progress
-    from lastgood.model.session import Session
+    from lastgood.model.session import Session, SessionState
 else:
     Protocol = object
 
@@ -17,8 +17,13 @@ else:
 class WorkReader(Protocol):
     """Facts as of the moment of each call."""
 
-    def sessions(self, workspace_key: str | None = None) -> Sequence[Session]:
-        """Return sessions as they were recorded, newest first: of one workspace, or of all."""
+    def sessions(
+        self, workspace_key: str | None = None, *, state: SessionState | None = None
+    ) -> Sequence[Session]:
+        """Return sessions as they were recorded, newest first: of one workspace, or of all.
+
+        Only those recorded in one state, if given: of what ended there may be thousands.
+        """
 
     def session(self, session: str) -> Session | None:
         """Return the session with exactly this id."""

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lastgood.adapters.sqlite.database import Database
     from lastgood.adapters.sqlite.rows import Row
     from lastgood.model.effect import Effect, EffectState
-    from lastgood.model.session import Session
+    from lastgood.model.session import Session, SessionState
 
 _SESSIONS = f"SELECT payload, heartbeat_at FROM session WHERE NOT {broken_seal('session')}"  # noqa: S608 - names of columns
 _EFFECTS = f"SELECT payload FROM step WHERE NOT {broken_seal('step')}"  # noqa: S608 - as above
@@ -36,11 +36,17 @@ class SqliteWork:
     def __init__(self, database: Database) -> None:
         self._database = database
 
-    def sessions(self, workspace_key: str | None = None) -> Sequence[Session]:
-        """Return sessions as they were recorded, newest first: of one workspace, or of all."""
+    def sessions(
+        self, workspace_key: str | None = None, *, state: SessionState | None = None
+    ) -> Sequence[Session]:
+        """Return sessions as they were recorded, newest first: of one workspace, of one state if given."""
+        wanted = ("workspace_key", workspace_key), ("state", state)
+        narrowed = "".join(f"{column} = :{column} AND " for column, value in wanted if value is not None)
+        # What is cheap to compare stands first: a seal is computed for what is left.
         found = self._all(
-            f"{_SESSIONS} AND (:key IS NULL OR workspace_key = :key) ORDER BY number DESC",
-            {"key": workspace_key},
+            f"SELECT payload, heartbeat_at FROM session WHERE {narrowed}"  # noqa: S608 - names of columns
+            f" NOT {broken_seal('session')} ORDER BY number DESC",
+            dict(wanted),
         )
         return [_session(row) for row in found]
 
