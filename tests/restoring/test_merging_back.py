@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.plan import Favour
     from lastgood.workspace import Workspace
 
 MIDDLE = "".join(f"{number}\n" for number in range(10))
@@ -120,9 +121,7 @@ def test_another_base_keeps_other_changes(line: Line) -> None:
     ("conflict", "clash", "complete"),
     [("ours", "person\n", True), ("theirs", f"top\n{MIDDLE}end\n", True), ("markers", "<<<<<<< now", False)],
 )
-def test_a_choice_settles_conflicts(
-    line: Line, conflict: lastgood.model.plan.Favour, clash: str, *, complete: bool
-) -> None:
+def test_a_choice_settles_conflicts(line: Line, conflict: Favour, clash: str, *, complete: bool) -> None:
     """T17: ours, theirs, or marks in the file, which are still to be settled by somebody."""
     report = line.workspace.restore(line.target.id, merge=True, conflict=conflict)
     assert line.texts()["clash"].startswith(clash)
@@ -141,7 +140,7 @@ def test_what_does_not_go_together_is_refused(line: Line, workspace: Workspace, 
         {"merge": True, "only": ["progress"]},
     ):
         with pytest.raises(Usage):
-            line.workspace.restore(line.target.id, **options)  # type: ignore[arg-type]
+            line.workspace.restore(line.target.id, **options)
     with pytest.raises(Usage):
         workspace.undo(force=True, merge=True)
     (tmp_path / "other").mkdir()

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lastgood.model.part import Scope
     from lastgood.workspace import Workspace
 
 HOST = "550e8400-e29b-41d4-a716-446655440000"
@@ -110,7 +111,7 @@ def test_each_scope_comes_back_alone(
     project: Path,
     first: str,
     transcript: Path,
-    only: list[lastgood.model.part.Scope],
+    only: list[Scope],
     expected: tuple[str, int, int],
 ) -> None:
     """T11: and an undo takes back just that."""
@@ -285,7 +286,7 @@ def test_aside_only_files_are_written(
     assert os.listdir(tmp_path / "aside") == ["file"]
     for options in ({"only": ["conversation"]}, {"git": True}, {"merge": True}):
         with pytest.raises(Usage):
-            workspace.restore(first, to=tmp_path / "other", **options)  # type: ignore[arg-type]
+            workspace.restore(first, to=tmp_path / "other", **options)
     with pytest.raises(Invalid):
         workspace.restore(first, to=tmp_path / "other", paths=["file"])
     assert (project / "file").read_text() == "two"

@@ -70,16 +70,16 @@ def plan_restore(context: Context, view: View, wish: Wish) -> RestorePlan:
 def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
     """Carry out a plan; refuses if one of its own paths has changed since (rule T1)."""
     target = _target_of(context, view, plan)
-    if not plan.force:
-        refuse_rivals(context)
     with Restoring(context) as restoring:
+        if not plan.force:
+            refuse_rivals(context)
         return _surveyed(restoring, plan, target)
 
 
 def restore(context: Context, view: View, wish: Wish) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
-    _admit(context, wish)
     with Restoring(context) as restoring:
+        _admit(context, wish)
         with Survey(context) as survey:
             made = _plan(view, wish, survey)
             if not any(step.forced for step in made.steps):

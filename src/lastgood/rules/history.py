@@ -51,8 +51,8 @@ def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int) -> Checkpoint 
     """Return the state before the Nth last turn; without turns, N checkpoints back.
 
     ``checkpoints`` are a workspace's complete ones without guards, newest first. A turn's checkpoint
-    holds the state after the turn unless its metadata says ``moment: before`` (rule S20); where
-    there are any of before, they are the ones that count.
+    holds the state after the turn unless its moment, or a note ``moment``, says before (rule S20);
+    where there are any of before, they are the ones that count.
     """
     befores = [one for one in checkpoints if one.kind == "turn" and _moment(one) == "before"]
     if befores:
@@ -67,4 +67,4 @@ def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int) -> Checkpoint 
 
 
 def _moment(checkpoint: Checkpoint) -> str | None:
-    return checkpoint.manifest.metadata.get("moment")
+    return checkpoint.moment or checkpoint.manifest.metadata.get("moment")

@@ -143,7 +143,7 @@ class MergedTree:
         self.merged: list[Merged] = []
         self.beside: list[bytes] = []
         self.root = _name_of(b"")
-        self._base, self._target, self._present = base, target, present
+        self._origin, self._target, self._present = base, target, present
         self._look = evidence.look
         self._unknown = {gap.path for gap in evidence.gaps_then}
         self._blend, self._favour, self._suffix = blend, favour, suffix
@@ -186,7 +186,7 @@ class MergedTree:
 
     def _merge(self, path: bytes) -> list[Entry]:
         base, target = self._trees[path]
-        olds = {} if base is None else _by_name(self._base.directory(path, base))
+        olds = {} if base is None else _by_name(self._origin.directory(path, base))
         thens = {} if target is None else _by_name(self._target.directory(path, target))
         captured = self._present.directory(path)
         nows = _by_name(captured or ())

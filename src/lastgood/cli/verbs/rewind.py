@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli import values
-from lastgood.cli.opening import open_for, paths_of
+from lastgood.cli.opening import open_for
 from lastgood.cli.restoring import check_options, restore
 
 TYPE_CHECKING = False
@@ -18,5 +18,4 @@ def carry_out(call: Call, console: Console) -> int:
     steps = 1 if text is None else values.number(text, what="N")
     check_options(call, console)
     with open_for(call) as workspace:
-        target = workspace.plan_rewind(steps, paths=paths_of(call, workspace)).target
-        return restore(workspace.get(target), call, console, workspace=workspace)
+        return restore(workspace.rewound(steps), call, console, workspace=workspace)

@@ -95,6 +95,10 @@ class Restores(Door):
         wish = wish_of(self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force)
         return self._told("restored", lambda: restore(self._context, self._view, wish))
 
+    def rewound(self, turns: int = 1) -> Checkpoint:
+        """Return the checkpoint that `rewind` goes back to."""
+        return self._before(turns)
+
     def plan_rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestorePlan:
         """Return what `rewind` would do; the options are those of `plan_restore`."""
         return self.plan_restore(self._before(turns).id, **options)
