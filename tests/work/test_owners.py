@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.processes import ProcFiles
+from lastgood.adapters.processes import ProcFiles, seen_from_above
 from lastgood.errors import NotFound
 
 if TYPE_CHECKING:
@@ -57,6 +57,18 @@ def test_of_an_owner_elsewhere_nobody_can_tell(sleeper: Sleeper, elsewhere: dict
     one.kill()
     one.wait()
     assert PROCESSES.alive(owner) is None
+
+
+def test_a_life_in_a_namespace_below_is_seen_and_another_is_not(sleeper: Sleeper) -> None:
+    """S16: the number alone says nothing there; start and namespace have to fit too."""
+    one = sleeper()
+    owner = PROCESSES.owner(one.pid)
+    assert seen_from_above(owner)
+    for other in ({"namespace": "pid:[1]"}, {"started": "1"}, {"pid": one.pid + 1}):
+        assert not seen_from_above(owner.replace(**other))
+    one.kill()
+    one.wait()
+    assert not seen_from_above(owner)
 
 
 def test_a_process_that_does_not_run_is_no_owner(sleeper: Sleeper) -> None:

@@ -50,14 +50,16 @@ class ProcFiles:
     def alive(self, owner: Owner) -> bool | None:
         """Tell whether an owner lives; None where that cannot be told from here.
 
-        What another machine or another PID namespace runs cannot be told; that this machine was
-        started anew since can.
+        What another machine runs cannot be told; that this machine was started anew since can. A life
+        in another PID namespace is proven where that can be seen from here, a death there never.
         """
         if owner.pid is None or owner.host != os.uname().nodename:
             return None
         if owner.boot is not None and owner.boot != _boot():
             return False
-        return None if owner.namespace != _namespace() else _lives(owner.pid, owner.started)
+        if owner.namespace != _namespace():
+            return True if seen_from_above(owner) else None
+        return _lives(owner.pid, owner.started)
 
     def boot(self) -> str | None:
         """Return the id of the machine's present run; None where that cannot be told."""
@@ -138,6 +140,18 @@ def _all_children() -> dict[int, list[int]]:
     return found
 
 
+def seen_from_above(owner: Owner) -> bool:
+    """Tell whether an owner is seen to live in its own PID namespace, which lies below this one."""
+    for pid in _pids():
+        stat = _stat(pid)
+        if stat is None or stat[_STATE] in {b"Z", b"X"} or stat[_STARTED].decode() != owner.started:
+            continue
+        numbers = _read(pid, "status").partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
+        if _namespace(pid) == owner.namespace and numbers[-1:] == [b"%d" % (owner.pid or 0)]:
+            return True
+    return False
+
+
 def _lives(pid: int, started: str | None) -> bool | None:
     stat = _stat(pid)
     if stat is not None:
@@ -186,8 +200,8 @@ def _boot() -> str | None:
         return None
 
 
-def _namespace() -> str | None:
+def _namespace(pid: int | None = None) -> str | None:
     try:
-        return os.readlink("/proc/self/ns/pid")
+        return os.readlink(f"/proc/{pid or 'self'}/ns/pid")
     except OSError:
         return None
