@@ -104,6 +104,17 @@ def test_tokens_are_a_running_total_of_each_session() -> None:
     assert sum(bucket.tokens for bucket in found.buckets) == 290
 
 
+def test_tokens_used_before_a_period_are_not_counted_in_it() -> None:
+    found = activity(
+        checkpoint(1, at=NOW - 3 * DAY, session="a", tokens=1000),
+        checkpoint(2, at=NOW - HOUR, session="a", tokens=1200),
+        sessions=(session("a", started=NOW - 3 * DAY, beat=NOW),),
+        period="day",
+    )
+    assert (found.tokens, found.sessions[0].tokens, found.buckets[-1].tokens) == (200, 200, 0)
+    assert sum(bucket.tokens for bucket in found.buckets) == 200
+
+
 def test_deleted_checkpoints_count_in_sizes_alone() -> None:
     assert activity(checkpoint(1), checkpoint(2, deleted_at=NOW)).checkpoints.total == 1
 

@@ -155,26 +155,31 @@ def configured(layers: Iterable[Layer]) -> Configuration:
     """
     found: dict[str, Setting] = {}
     added: list[str] = []
-    for layer in layers:
-        for key, raw in layer.values.items():
-            value = _checked(key, raw, layer)
-            before = found.get(key)
-            if layer.scope == "project":
-                before = before or _default(key)
-                if KEYS[key].default and before.value == ():
-                    continue
-                added += [f"{key}: {item}" for item in cast("tuple[str, ...]", value)]
-            if before is not None and isinstance(value, tuple):
-                earlier = cast("tuple[str, ...]", before.value)
-                found[key] = Setting(
-                    key=key,
-                    value=tuple(dict.fromkeys((*earlier, *value))),
-                    sources=(*(before.sources if earlier else ()), layer.source),
-                )
-            else:
-                found[key] = Setting(key=key, value=value, sources=(layer.source,))
+    for layer, key, raw in ((one, key, raw) for one in layers for key, raw in one.values.items()):
+        value = _checked(key, raw, layer)
+        before = found.get(key)
+        if layer.scope == "project":
+            before = before or _default(key)
+            if _is_off(before):
+                continue
+            added += [f"{key}: {item}" for item in cast("tuple[str, ...]", value)]
+        found[key] = _joined(before, key, value, layer.source)
     origins = tuple(found.get(key) or _default(key) for key in KEYS)
     return Configuration(settings=_settings(origins), origins=origins, added_by_project=tuple(added))
+
+
+def _joined(before: Setting | None, key: str, value: object, source: str) -> Setting:
+    """Return a setting with what a further layer says of it."""
+    if before is None or not isinstance(value, tuple):
+        return Setting(key=key, value=value, sources=(source,))
+    earlier = cast("tuple[str, ...]", before.value)
+    sources = (*(before.sources if earlier else ()), source)
+    return Setting(key=key, value=tuple(dict.fromkeys((*earlier, *value))), sources=sources)
+
+
+def _is_off(setting: Setting) -> bool:
+    """Tell whether the user emptied a list that has something in it by default."""
+    return setting.value == () and bool(KEYS[setting.key].default)
 
 
 def _default(key: str) -> Setting:

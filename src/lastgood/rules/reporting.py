@@ -13,6 +13,7 @@ from lastgood.model.activity import (
 )
 from lastgood.model.report import HealthNote
 from lastgood.rules.buckets import bucketed, seconds_between, steady
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,18 +47,15 @@ def summarised(
     ``offset`` is the local time's distance from UTC, in seconds: buckets begin at round local times.
     """
     since = now - _DAYS[period] * _DAY if period in _DAYS else None
-    placed = _placed(records.checkpoints, now=now, since=since, session=session)
+    frame = Frame(since=since, now=now, session=session)
+    placed, gained = _placed(records.checkpoints, frame)
+    checkpoints = [one for _, one in placed]
     sessions = [
         one
         for one in records.sessions
-        if (session is None or one.id == session) and (since is None or _last_sign(one, now=now) >= since)
+        if session in {None, one.id} and frame.reaches(_last_sign(one, now=now))
     ]
-    worked = _worked(sessions, () if session is not None else records.outside, since=since)
-    checkpoints = [one for _, one in placed]
-    gained = _gained(placed)
-    features = [name for one in sessions for name in one.progress.features.completed]
-    if session is None:
-        features += records.outside_features
+    worked = _worked(sessions, () if session is not None else records.outside, frame)
     activity = Activity(
         workspace=workspace,
         store=store,
@@ -65,42 +63,62 @@ def summarised(
         since=since,
         until=now,
         session=session,
-        sessions=_sessions(sessions, worked, checkpoints, now=now),
+        sessions=_sessions(sessions, worked, zip(checkpoints, gained, strict=True), now=now),
         tasks=_counted(worked),
         worked=worked,
-        features=tuple(dict.fromkeys(features)),
+        features=_features(sessions, () if session is not None else records.outside_features),
         checkpoints=_checkpoints(checkpoints),
-        operations=_operations(records, since=since) if session is None else {},
+        operations=_operations(records, frame),
         effects=tuple(
-            one
-            for one in records.effects
-            if (session is None or one.session == session) and (since is None or one.started_at >= since)
+            one for one in records.effects if session in {None, one.session} and frame.reaches(one.started_at)
         ),
         saves=_saves(checkpoints),
         sizes=sizes,
         tokens=sum(gained) if any(one.manifest.metrics.tokens is not None for one in checkpoints) else None,
         buckets=bucketed(placed, worked, gained, since=since, now=now, offset=offset),
-        marks=tuple(
-            Mark(id=one.id, at=at, kind=one.kind, title=(one.name or one.message).strip()[:_TITLE])
-            for at, one in placed
-        ),
+        marks=tuple(_mark(at, one) for at, one in placed),
         notes=(),
     )
     return activity.replace(notes=_notes(activity))
 
 
+class Frame(Value):
+    """What a report is limited to: a time from which on (None: all), now, and a session (None: all)."""
+
+    since: int | None
+    now: int
+    session: str | None
+
+    def reaches(self, at: int) -> bool:
+        """Tell whether a moment is within the period."""
+        return self.since is None or at >= self.since
+
+
+def _mark(at: int, one: Checkpoint) -> Mark:
+    return Mark(id=one.id, at=at, kind=one.kind, title=(one.name or one.message).strip()[:_TITLE])
+
+
+def _features(sessions: Iterable[SessionReport], outside: Iterable[str]) -> tuple[str, ...]:
+    completed = [name for one in sessions for name in one.progress.features.completed]
+    return tuple(dict.fromkeys((*completed, *outside)))
+
+
 def _placed(
-    checkpoints: Iterable[Checkpoint], *, now: int, since: int | None, session: str | None
-) -> list[tuple[int, Checkpoint]]:
-    """Return the checkpoints of a period oldest first, with times that never go back (rule S15)."""
+    checkpoints: Iterable[Checkpoint], frame: Frame
+) -> tuple[list[tuple[int, Checkpoint]], list[int]]:
+    """Return the checkpoints of a period oldest first, and the tokens used since the one before.
+
+    Their times never go back (rule S15).
+    """
     standing = [one for one in checkpoints if one.deleted_at is None]
     standing.sort(key=lambda one: one.sequence)
-    times = steady([one.manifest.created_at for one in standing], now=now)
-    return [
-        (at, one)
-        for at, one in zip(times, standing, strict=True)
-        if (since is None or at >= since) and (session is None or one.session == session)
+    times = steady([one.manifest.created_at for one in standing], now=frame.now)
+    within = [
+        (at, one, tokens)
+        for at, one, tokens in zip(times, standing, _gained(standing), strict=True)
+        if frame.reaches(at) and frame.session in {None, one.session}
     ]
+    return [(at, one) for at, one, _ in within], [tokens for _, _, tokens in within]
 
 
 def _last_sign(report: SessionReport, *, now: int) -> int:
@@ -111,19 +129,20 @@ def _last_sign(report: SessionReport, *, now: int) -> int:
 
 
 def _worked(
-    sessions: Iterable[SessionReport], outside: Iterable[Task], *, since: int | None
+    sessions: Iterable[SessionReport], outside: Iterable[Task], frame: Frame
 ) -> tuple[WorkedTask, ...]:
     of_sessions = [(task, one.id) for one in sessions for task in one.progress.tasks]
     found = [*of_sessions, *((task, None) for task in outside)]
     return tuple(
         WorkedTask(task=task, session=session, seconds=seconds_between(task.started_at, task.ended_at))
         for task, session in found
-        if since is None or _touched(task) is None or (_touched(task) or 0) >= since
+        if frame.reaches(_touched(task, otherwise=frame.now))
     )
 
 
-def _touched(task: Task) -> int | None:
-    return task.started_at if task.ended_at is None else task.ended_at
+def _touched(task: Task, *, otherwise: int) -> int:
+    known = task.started_at if task.ended_at is None else task.ended_at
+    return otherwise if known is None else known
 
 
 def _counted(worked: Iterable[WorkedTask]) -> TaskCounts:
@@ -139,53 +158,51 @@ def _counted(worked: Iterable[WorkedTask]) -> TaskCounts:
 def _sessions(
     reports: Sequence[SessionReport],
     worked: Sequence[WorkedTask],
-    checkpoints: Sequence[Checkpoint],
+    saves: Iterable[tuple[Checkpoint, int]],
     *,
     now: int,
 ) -> tuple[SessionActivity, ...]:
     tasks: dict[str | None, list[WorkedTask]] = {}
-    saves: dict[str | None, list[Checkpoint]] = {}
+    saved: dict[str | None, list[tuple[Checkpoint, int]]] = {}
     for done in worked:
         tasks.setdefault(done.session, []).append(done)
-    for one in checkpoints:
-        saves.setdefault(one.session, []).append(one)
+    for one, tokens in saves:
+        saved.setdefault(one.session, []).append((one, tokens))
     return tuple(
-        _session(report, tasks.get(report.id, ()), saves.get(report.id, ()), now=now) for report in reports
+        _session(report, tasks.get(report.id, ()), saved.get(report.id, ()), now=now) for report in reports
     )
 
 
 def _session(
-    report: SessionReport, worked: Sequence[WorkedTask], saves: Sequence[Checkpoint], *, now: int
+    report: SessionReport,
+    worked: Sequence[WorkedTask],
+    saves: Sequence[tuple[Checkpoint, int]],
+    *,
+    now: int,
 ) -> SessionActivity:
-    last = max([_last_sign(report, now=now), *(one.manifest.created_at for one in saves)])
-    metrics = [one.manifest.metrics for one in saves]
-    known = [one.tokens for one in metrics if one.tokens is not None]
+    last = max([_last_sign(report, now=now), *(one.manifest.created_at for one, _ in saves)])
+    metrics = [one.manifest.metrics for one, _ in saves]
+    told = any(one.tokens is not None for one in metrics)
     return SessionActivity(
         report=report,
         seconds=seconds_between(report.session.started_at, min(last, now)) or 0.0,
         tasks=_counted(worked),
         checkpoints=len(saves),
         stored_bytes=sum(one.stored_bytes for one in metrics),
-        tokens=_sum_of(known) if known else None,
+        tokens=sum(tokens for _, tokens in saves) if told else None,
         memory_bytes=max((one.memory_bytes for one in metrics if one.memory_bytes is not None), default=None),
         cpu_seconds=max((one.cpu_seconds for one in metrics if one.cpu_seconds is not None), default=None),
     )
 
 
-def _sum_of(readings: Iterable[int]) -> int:
-    """Return what a running total rose by; where it fell, it began anew."""
-    total = before = 0
-    for reading in readings:
-        total += reading - before if reading >= before else reading
-        before = reading
-    return total
+def _gained(checkpoints: Iterable[Checkpoint]) -> list[int]:
+    """Return for each checkpoint how many tokens its session had used since the one before.
 
-
-def _gained(placed: Iterable[tuple[int, Checkpoint]]) -> list[int]:
-    """Return for each checkpoint how many tokens its session had used since the one before."""
+    What is told is a running total; where it falls, it began anew.
+    """
     before: dict[str | None, int] = {}
     gained = []
-    for _, one in placed:
+    for one in checkpoints:
         reading = one.manifest.metrics.tokens
         if reading is None:
             gained.append(0)
@@ -213,10 +230,10 @@ def _checkpoints(checkpoints: Sequence[Checkpoint]) -> CheckpointCounts:
     )
 
 
-def _operations(records: Records, *, since: int | None) -> dict[str, int]:
+def _operations(records: Records, frame: Frame) -> dict[str, int]:
     counts: dict[str, int] = {}
     for one in records.operations:
-        if since is None or one.at >= since:
+        if frame.session is None and frame.reaches(one.at):
             counts[one.type] = counts.get(one.type, 0) + 1
     return counts
 
