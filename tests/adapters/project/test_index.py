@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adapters.project.projects import make_project
+from lastgood.adapters.project.entries import read_entries
 from lastgood.adapters.project.index import Index, UnknownIndex, read_index
 from lastgood.adapters.project.repository import find
 
@@ -205,3 +206,28 @@ def test_what_is_no_file_in_place_of_the_index_is_unknown(project: Project, make
     assert callable(make)
     make(project.path / ".git/index")
     assert isinstance(found(project.root), UnknownIndex)
+
+
+def test_equal_entries_give_equal_bytes_in_every_form_of_an_index(project: Project) -> None:
+    for name in ("a", "b/c", "z" * 100, "b/d"):
+        project.commit(name)
+    project.git("update-index", "--chmod=+x", "b/c")
+    repository = find(project.root)
+    assert repository is not None
+    forms = set()
+    for words in (
+        ("--index-version", "2"),
+        ("--index-version", "4"),
+        ("--index-version", "3"),
+        ("--split-index",),
+        ("--no-split-index",),
+    ):
+        project.git("update-index", *words)
+        forms.add(read_entries(repository).canonical())
+    assert len(forms) == 1
+    project.git("update-index", "--skip-worktree", "a")
+    extended = read_entries(repository).canonical()
+    project.git("update-index", "--index-version", "4")
+    assert read_entries(repository).canonical() == extended
+    project.git("update-index", "--no-skip-worktree", "a")
+    assert read_entries(repository).canonical() in forms

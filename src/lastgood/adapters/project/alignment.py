@@ -103,6 +103,8 @@ class Aligner:
     ) -> None:
         self._limit = limit
         self._too_large: int | None = None
+        self._entries: Entries | None = None
+        self._blob = b""
         self._root = root
         self._scan = scan
         self._folder = folder
@@ -145,12 +147,11 @@ class Aligner:
         """Look only at what changed in the files since; None if the index holds something else by now."""
         entries: Entries | None = None
         if known.seen != seen or not known.index or self._writer.lacks([known.index]):
-            entries = _entries(found)
-            index = self._keep_index(entries)
-            if not index or index != known.index:
+            entries = self._read(found)
+            if not self._blob or self._blob != known.index:
                 return None  # if it is the same, git only learned what stat says by now
         if not _is_simple(changes, known.nested):
-            return known.replace(changed=self._changed(found, entries or _entries(found)))
+            return known.replace(changed=self._changed(found, entries or self._read(found)))
         if not changes and not known.gaps and not self._scan.result.gaps:
             return known
         try:
@@ -181,8 +182,7 @@ class Aligner:
         return tuple(left)
 
     def _anew(self, found: Repository, git: GitState) -> Memory:
-        entries = _entries(found)
-        index = self._keep_index(entries)
+        entries = self._read(found)
         changed = self._changed(found, entries)
         held: set[bytes] = set()
         if changed is not None and entries is not None:
@@ -198,7 +198,7 @@ class Aligner:
             staged=tuple(held),
             gaps=(),
             nested=(),
-            index=index,
+            index=self._blob,
             plain=entries is not None and entries.plain,
         )
 
@@ -219,15 +219,16 @@ class Aligner:
         except (Unknown, IndexDamage):
             return None
 
-    def _keep_index(self, entries: Entries | None) -> bytes:
-        """Hand the index to the writer; b"" if it is too large or cannot be understood."""
-        if entries is None:
-            return b""
-        content = entries.canonical()
-        if len(content) > self._limit:
-            self._too_large = len(content)
-            return b""
-        return self._writer.blob(content)
+    def _read(self, found: Repository) -> Entries | None:
+        """Read the index, once, and hand it to the writer unless it is too large; None if it is damaged."""
+        if self._entries is None:
+            self._entries = _entries(found)
+            content = b"" if self._entries is None else self._entries.canonical()
+            if len(content) > self._limit:
+                self._too_large = len(content)
+            elif content:
+                self._blob = self._writer.blob(content)
+        return self._entries
 
     def _mark(self, found: Repository, git: GitState) -> bytes:
         """Return what changes whenever something else than the workspace's files has a say."""

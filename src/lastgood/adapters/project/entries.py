@@ -39,6 +39,7 @@ _SHORT = Struct(">H")
 _WORDS = Struct(">II")
 _FORMS = frozenset({0o100644, 0o100755, 0o120000, 0o160000, 0o040000, 0o100664})
 _LIMIT = 1 << 30
+_LARGER = 3  # the version of an index with flags that need more room
 _COMPRESSED = 4  # the version of an index whose names are compressed
 
 GITLINK = 0o160000
@@ -71,6 +72,7 @@ class Entries:
         self._first: dict[bytes, Place] = {}
         self._trees: dict[bytes, bytes] = {}
         self._sparse = False
+        self._split = False
 
     @property
     def rows(self) -> list[tuple[bytes, Place]]:
@@ -99,6 +101,11 @@ class Entries:
             self._load()
         return self._plain
 
+    @property
+    def whole(self) -> bytes:
+        """An index of these entries in one file: as it was read, unless it is a split one."""
+        return self._content if self._content and not self._split else self.canonical()
+
     def place(self, path: bytes) -> Place | None:
         """Return where the first entry of a path lies; None if it is not tracked."""
         if self._rows is None and self._plain:
@@ -109,6 +116,8 @@ class Entries:
 
     def canonical(self) -> bytes:
         """Return an index of the same entries that depends on nothing else: no stat data, no caches."""
+        if self.plain and self.rows:
+            return self._without_stats()
         version = 2
         pieces: list[bytes] = []
         heads: dict[bytes, bytes] = {}
@@ -127,6 +136,24 @@ class Entries:
             pieces.append(padding[(_FLAGS + len(flags) + len(path)) & 7])
         return sealed(b"".join(pieces), count=len(self.rows), version=version, sparse=self._sparse)
 
+    def _without_stats(self) -> bytes:
+        """Return the same for a plain index: there everything after the stat data can stay as it is."""
+        content, places = self._content, [place[1] for _, place in self.rows]
+        last, (path, _) = places[-1], self.rows[-1]
+        extended = [at for at in places if content[at + _FLAGS] & 0x40] if content[7] == _LARGER else []
+        head = _NAME + (2 if extended and extended[-1] == last else 0)
+        places.append(last + ((head + len(path) + 8) & ~7))
+        heads: dict[bytes, bytes] = {}
+        pieces: list[bytes] = []
+        start = places[0]
+        for end in places[1:]:
+            mode = content[start + _MODE : start + _MODE + 4]
+            if mode not in heads:
+                heads[mode] = bytes(_MODE) + mode + bytes(12)
+            pieces += (heads[mode], content[start + _OID : end])
+            start = end
+        return sealed(b"".join(pieces), count=len(self.rows), version=3 if extended else 2, sparse=False)
+
     def _load(self) -> None:
         if self.absent:
             self._rows = []
@@ -135,7 +162,8 @@ class Entries:
         content = self._content
         entries, extensions = entries_of(content, digest_size=_DIGEST_SIZE)
         self._sparse = SPARSE in extensions
-        self._plain = not self._sparse and SPLIT not in extensions and content[7] != _COMPRESSED
+        self._split = SPLIT in extensions
+        self._plain = not self._sparse and not self._split and content[7] != _COMPRESSED
         if TREES in extensions:
             self._trees = _trees(extensions[TREES])
         rows = [(path, (content, at)) for path, at in entries]

@@ -33,7 +33,7 @@ def staged(found: Repository, commit: str | None, *, entries: Entries, asker: As
     if tree is not None and tree == _tree_of(found, commit):
         return set()
     said = asker.ask(
-        found, [*_QUESTION, commit.encode(), b"--"], index=entries.canonical(), patience=_PATIENCE_SECONDS
+        found, [*_QUESTION, commit.encode(), b"--"], index=entries.whole, patience=_PATIENCE_SECONDS
     )
     if said is None:
         raise Unknown
