@@ -460,10 +460,28 @@ def _change(kind: str, key: str, value: object) -> Callable[[list[dict[str, Any]
     return change
 
 
+def _session(**changed: object) -> Callable[[list[dict[str, Any]]], None]:
+    def change(facts: list[dict[str, Any]]) -> None:
+        key = next(one["key"] for one in facts if one["fact"] == "workspace")
+        from lastgood.codec.progress import encode_session
+        from lastgood.model.session import Owner, Session
+
+        session = Session(
+            id="sess_00", workspace_key=key, owner=Owner(host="h"), started_at=1, heartbeat_at=1
+        )
+        facts.append({"fact": "session", "session": json.loads(encode_session(session)) | changed})
+
+    return change
+
+
 @pytest.mark.parametrize(
     "change",
     [
         _twice,
+        _session(heartbeat_at=1 << 70),
+        _session(id="\ud800"),
+        _session(workspace_key="another"),
+        _session(state="surprise"),
         _swapped,
         _change("checkpoint", "commit", "00" * 20),
         _change("checkpoint", "id", "ckpt_../../../../etc"),

@@ -6,6 +6,7 @@ import os
 import random
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -402,3 +403,30 @@ def test_eight_savers_beside_prunes_and_frees_lose_nothing(project: Path, store:
         assert len(named) == 8 * 4
         assert set(named) <= set(ids(workspace))
         assert workspace.verify(deep=True).ok
+
+
+def test_what_is_clearly_over_the_limit_is_pruned_beside_the_saves(
+    project: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """K1: by a process of its own, which is bound by the same settings."""
+    settings = tmp_path / "configuration" / "lastgood"
+    settings.mkdir(parents=True)
+    (settings / "config.toml").write_text("[retention]\nmax_checkpoints = 5\n")
+    monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
+    with lastgood.open(project, store=store, maintenance="background") as workspace:
+        assert workspace.settings.limits.max_checkpoints == 5
+        for number in range(24):
+            save(workspace, number, kind="turn")
+        deadline = time.monotonic() + 60
+        while len(ids(workspace)) > 13 and time.monotonic() < deadline:
+            time.sleep(0.1)
+
+        assert len(ids(workspace)) <= 13
+
+
+def test_a_repository_cannot_lower_what_is_kept(project: Path, store: Path) -> None:
+    """K7."""
+    (project / ".lastgood.toml").write_text("[retention]\nmax_checkpoints = 1\n")
+
+    with pytest.raises(lastgood.Invalid, match="max_checkpoints"):
+        lastgood.open(project, store=store)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
 # How much more than the store may hold an export may be when it is unpacked, for reading once.
 _INFLATED = 20
+_LARGEST = 1 << 62
 _AGAIN = "export again; nothing was imported"
 
 
@@ -61,7 +62,12 @@ def take_in(
                 writer.publish(durable=context.settings.durability == "full")
             finally:
                 writer.abandon()
-        return context.catalogue.take_in(_arrivals(context, facts, manifests))
+        try:
+            return context.catalogue.take_in(_arrivals(context, facts, manifests))
+        except (UnicodeError, OverflowError) as error:
+            raise Damaged(
+                f"the export has a fact that no catalogue can hold: {error}", hint=_AGAIN
+            ) from error
 
 
 def _agree(facts: Facts) -> None:
@@ -124,6 +130,7 @@ def _copy(
             or (manifest.root.tree, manifest.root.modes)
             != (contents.workspace.tree.hex(), contents.workspace.modes.hex())
             or (spoken, dict(manifest.state)) != (held, state)
+            or not _is_storable(manifest)
         ):
             raise Damaged(f"the record of {short(one.id)} is not that of its objects", hint=_AGAIN)
         copying.tree(contents.workspace)
@@ -143,6 +150,15 @@ def _copy(
             raise Damaged(f"{short(one.id)} is not what it says", hint=_AGAIN)
         taken.append((one, manifest))
     return taken
+
+
+def _is_storable(manifest: Manifest) -> bool:
+    """Tell whether a catalogue can hold the facts of a manifest that are columns."""
+    texts = (manifest.session, manifest.task, manifest.previous, manifest.moment, manifest.name)
+    if any("\ud800" <= character <= "\udfff" for text in texts if text for character in text):
+        return False
+    numbers = (manifest.created_at, manifest.progress.position.step or 0)
+    return all(abs(number) < _LARGEST for number in numbers)
 
 
 def _arrivals(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manifest]]) -> Arrivals:

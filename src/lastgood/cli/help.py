@@ -32,7 +32,8 @@ _GROUPS = (
     ("Make and look", ("save", "list", "show", "diff", "status")),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
-    ("Keep and check", ("name", "pin", "unpin", "check", "delete", "verify", "workspace")),
+    ("Keep and check", ("name", "pin", "unpin", "check", "delete", "prune", "verify", "workspace")),
+    ("Take elsewhere", ("export", "import")),
     ("About lastgood itself", ("report", "config", "doctor", "completion", "help")),
 )
 _REFS = """\

@@ -160,6 +160,8 @@ def _session(fields: Fields) -> object:
     fields.sub("session")
     session = decode_session(dumps(fields.object_or_empty("session")))
     _stored_text(fields, session.id, session.workspace_key)
+    if not all(0 <= at <= _LAST_MOMENT for at in (session.started_at, session.heartbeat_at)):
+        raise fields.wrong("session", "a session")
     return session
 
 

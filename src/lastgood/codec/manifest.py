@@ -156,7 +156,6 @@ def decode(text: bytes | str) -> Manifest:
         )
     if not is_checkpoint_id(fields.text("id")):
         raise Damaged("a manifest has no good id", hint="run: lastgood verify --repair")
-    changes = fields.sub("changes")
     return Manifest(
         id=fields.text("id"),
         workspace=fields.path("workspace").decode("utf-8", "surrogateescape"),
@@ -168,11 +167,7 @@ def decode(text: bytes | str) -> Manifest:
         sequence=fields.number("sequence"),
         previous=fields.text_or_none("previous"),
         root=TreeRef(tree=fields.text("tree"), modes=fields.text("modes")),
-        changes=Counts(
-            added=changes.number("added"),
-            modified=changes.number("modified"),
-            deleted=changes.number("deleted"),
-        ),
+        changes=_changes(fields.sub("changes")),
         files=fields.number("files"),
         size=fields.number("bytes"),
         ignored=fields.number("ignored"),
@@ -193,6 +188,12 @@ def decode(text: bytes | str) -> Manifest:
         state={} if fields.is_null("state") else fields.texts_by_name("state"),
         copy_of=fields.text_or_none("copy_of"),
         withheld=() if fields.is_null("withheld") else fields.texts("withheld"),
+    )
+
+
+def _changes(fields: Fields) -> Counts:
+    return Counts(
+        added=fields.number("added"), modified=fields.number("modified"), deleted=fields.number("deleted")
     )
 
 

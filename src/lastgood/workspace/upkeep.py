@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from lastgood.adapters.processes import SESSION_VARIABLE
 from lastgood.errors import Busy, Storage
 from lastgood.model.settings import PACKS_DUE
 
@@ -63,6 +64,13 @@ def _is_due(context: Context) -> bool:
     return packs % _ASKED_EVERY == 0 and context.catalogue.count_loose(context.key) > limit + limit // 10
 
 
+def _is_wanted(variable: str) -> bool:
+    """Tell what maintenance needs of the environment: the settings count for it too, no session does."""
+    if variable.startswith("LASTGOOD_"):
+        return variable != SESSION_VARIABLE
+    return variable in {"PATH", "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME"}
+
+
 def _start(root: str, store: str) -> int | None:
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     program = (
@@ -72,7 +80,7 @@ def _start(root: str, store: str) -> int | None:
     )
     words = [sys.executable, "-I", "-c", program, package, "--store", store, "-C", root, "--allow-root"]
     silent = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    environment = {key: os.environ[key] for key in ("PATH", "HOME", "LANG", "TMPDIR") if key in os.environ}
+    environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
     if not sys.executable:  # a program that embeds Python
         return None
     try:
