@@ -77,8 +77,9 @@ def _session(workspace: lastgood.Workspace, outside: Path, *, mode: str) -> str 
         "tasks": {one.id: one.state for one in report.tasks},
     }
     _append(outside / "reports", json.dumps(told))
-    assert report.session is not None
-    return report.session.id
+    if mode == "rollback" and between is None:  # killed before its first checkpoint: there is nothing yet
+        workspace.within(id).save("the start", allow_empty=True)
+    return id
 
 
 def _between_tasks(workspace: lastgood.Workspace, session: str) -> str | None:
