@@ -55,7 +55,9 @@ def check_count(value: object, *, least: int, what: str) -> None:
 
 
 def check_budget(value: object) -> None:
-    """Refuse what is no number of seconds."""
+    """Refuse what is no number of seconds; None is no budget."""
+    if value is None:
+        return
     expect(value, int, float, what="the budget")
     if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
         raise Usage(f"the budget is {value}", hint="give a number of seconds")
