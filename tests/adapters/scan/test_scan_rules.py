@@ -115,6 +115,22 @@ def test_what_the_index_holds_stays_captured_though_ignored(desk: Desk, git: Cal
     assert "a.log" not in desk.names(desk.save())
 
 
+@pytest.mark.parametrize("index", [b"", b"DIRC" + bytes(40), b"DIRC\0\0\0\x09" + bytes(40)])
+def test_an_index_that_cannot_be_read_may_hold_what_the_project_ignores(
+    desk: Desk, git: Callable[..., str], index: bytes
+) -> None:
+    """S5, S6: it keeps more, not less; what we leave out on our own stays left out."""
+    desk.write(".gitignore", "*.log\nvendor/\nnode_modules\n")
+    for name in ("a.log", "vendor/lib/a", "vendor/__pycache__/b.pyc", "node_modules/c", "tmp/big"):
+        desk.write(name)
+    git(desk.root, "init", "-q")
+    git(desk.root, "add", ".gitignore")
+    (desk.root / ".git" / "index").write_bytes(index)
+    for scan in (desk.save(exclude=("tmp",)), desk.save(exclude=("tmp",))):
+        assert desk.names(scan) == {".gitignore", "a.log", "vendor", "vendor/lib", "vendor/lib/a"}
+        assert scan.result.private == (b"a.log", b"vendor/lib/a")
+
+
 def test_included_patterns_are_captured_though_ignored_and_are_private(desk: Desk) -> None:
     """S5."""
     desk.write(".gitignore", ".env\nbuild/\n")

@@ -102,12 +102,14 @@ class Judge:
         forced = self.forced.covers(path)
         indexed = self._index.holds_below(path) if directory else self._index.holds(path)
         kept = forced or held or self._includes.matches(path, directory=directory)
+        unsure = not indexed and self._index.may_hold(path, directory=directory)
         if directory:
-            opened = kept or indexed or self.forced.leads_on(path) or self._includes.may_match_below(path)
+            leads = self.forced.leads_on(path) or self._includes.may_match_below(path)
+            opened = kept or indexed or unsure or leads
             if not opened:
                 return _IGNORED
             return Verdict(CAPTURED, ignored=True, buried=True, bare=not kept)
-        if not kept and not indexed:
+        if not kept and not indexed and not unsure:
             return _IGNORED
         verdict = Verdict(CAPTURED, ignored=True)
         verdict.forced = forced

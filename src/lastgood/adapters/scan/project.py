@@ -12,11 +12,11 @@ from lastgood.adapters.project.state import IGNORE_FILE_LIMIT, nested_head, oute
 from lastgood.adapters.scan.form import digest, evidence
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
 from lastgood.names import join
-from lastgood.rules.ignore import Unreadable
+from lastgood.rules.ignore import Includes, Unreadable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Sequence
 
     from lastgood.adapters.project.repository import Repository
     from lastgood.model.settings import CaptureSettings
@@ -29,20 +29,27 @@ _DIGEST_SIZE = 20  # of an object id that our engine could take over
 
 
 class IndexPaths:
-    """The paths that the project's index holds; it is read only when somebody asks."""
+    """The paths that the project's index holds; it is read only when somebody asks.
 
-    def __init__(self, found: Repository | None) -> None:
+    ``excludes`` are the patterns that leave a path out whatever the project itself ignores.
+    """
+
+    def __init__(self, found: Repository | None, *, excludes: Sequence[str] = ()) -> None:
         self._repository = found
         self._index: Index | None = None
         self._known = found is None
+        self._excludes = excludes
+        self._excluded: Includes | None = None
 
     @property
     def index(self) -> Index | None:
         """The index, None if there is none or it cannot be understood."""
         if not self._known and self._repository is not None:
-            # One that cannot be understood sticks to nothing: what the previous tree holds still stays.
             read = read_index(self._repository)
-            self._index = read if isinstance(read, Index) else None
+            if isinstance(read, Index):
+                self._index = read
+            else:
+                self._excluded = Includes(self._excludes)
             self._known = True
         return self._index
 
@@ -56,14 +63,20 @@ class IndexPaths:
         index = self.index
         return index is not None and (path in index.tracked_directories or path in index.places)
 
+    def may_hold(self, path: bytes, *, directory: bool) -> bool:
+        """Tell whether a path may be tracked because nobody can tell: the index cannot be understood."""
+        if self.index is not None or self._excluded is None:
+            return False
+        return not self._excluded.matches(path, directory=directory)
+
 
 class Project:
     """The repository of a workspace, if it has one."""
 
-    def __init__(self, root: bytes) -> None:
+    def __init__(self, root: bytes, *, settings: CaptureSettings) -> None:
         self._root = root
         self._found = repository.find(root)
-        self.index = IndexPaths(self._found)
+        self.index = IndexPaths(self._found, excludes=(*settings.built_in, *settings.exclude))
 
     @property
     def signature(self) -> bytes:

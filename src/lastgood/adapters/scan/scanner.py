@@ -94,7 +94,7 @@ class WorkspaceScanner:
     def _scan(
         self, request: ScanRequest, *, root: int, known: Snapshot, writer: ObjectWriter
     ) -> WorkspaceScan:
-        project = Project(request.root)
+        project = Project(request.root, settings=request.settings)
         rules = project.ignore_state(request.settings)
         conditions = _conditions(request, rules, index=project.signature)
         if not known.records and project.objects:
