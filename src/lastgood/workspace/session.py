@@ -5,6 +5,7 @@ from __future__ import annotations
 import signal
 from contextlib import contextmanager
 from functools import partial
+from typing import Generic, TypeVar
 
 from lastgood.errors import LastgoodError, Usage
 
@@ -12,16 +13,45 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType, TracebackType
-    from typing import Self
+    from typing import Protocol, Self
 
-    from lastgood.model.effect import Effect
+    from lastgood.model.effect import Effect, EffectState
     from lastgood.model.progress import Progress, Task
     from lastgood.model.report import SaveReport
     from lastgood.model.session import SessionReport
-    from lastgood.model.working import SessionEnded, SessionStarted
+    from lastgood.model.working import ProgressReport, SessionEnded, SessionStarted
     from lastgood.workspace.paths import PathLike
-    from lastgood.workspace.verbs.working import Works
 
+    class _Desk(Protocol):
+        """What a session asks of the workspace (which makes sessions, and so cannot be named here)."""
+
+        @property
+        def save(self) -> Callable[..., SaveReport]: ...
+        @property
+        def session_start(self) -> Callable[..., SessionStarted]: ...
+        @property
+        def progress_set(self) -> Callable[..., ProgressReport]: ...
+
+        def within(self, session: str) -> Self: ...
+        def session_end(self, id: str | None = None) -> SessionEnded: ...
+        def session_break_off(
+            self, id: str, *, reason: str, interrupted: bool, save: bool
+        ) -> SessionEnded: ...
+        def session_heartbeat(self, id: str | None = None) -> SessionReport: ...
+        def get_session(self, id: str | None = None) -> SessionReport: ...
+        def progress(self) -> Progress: ...
+        def task_start(self, id: str, *, risky: bool, irreversible: bool) -> ProgressReport: ...
+        def task_done(self, id: str) -> ProgressReport: ...
+        def task_fail(self, id: str, *, reason: str) -> ProgressReport: ...
+        def feature_start(self, id: str) -> ProgressReport: ...
+        def feature_done(self, id: str) -> ProgressReport: ...
+        def sprint_start(self, id: str) -> ProgressReport: ...
+        def sprint_done(self, id: str) -> ProgressReport: ...
+        def step_start(self, name: str, *, task: str | None, irreversible: bool) -> Effect: ...
+        def step_end(self, effect: Effect, *, state: EffectState) -> Effect: ...
+
+
+AnyDesk = TypeVar("AnyDesk", bound="_Desk")
 _SIGTERM_CODE = 128 + signal.SIGTERM
 _REASON_LIMIT = 500
 
@@ -30,7 +60,7 @@ class Terminated(SystemExit):
     """SIGTERM arrived within a session; goes on as the exit that the signal would have been."""
 
 
-class OpenSession:
+class OpenSession(Generic[AnyDesk]):
     """A session of this process; made by `Workspace.session`.
 
     Within the block ``save`` and the other verbs of the workspace belong to it. Left by an interruption
@@ -38,10 +68,10 @@ class OpenSession:
     continued by `recover`; the exception goes on.
     """
 
-    def __init__(self, door: Works, **terms: object) -> None:
+    def __init__(self, door: AnyDesk, **terms: object) -> None:
         self._door = door
         self._terms = terms
-        self._inside: Works | None = None
+        self._inside: AnyDesk | None = None
         self._started: SessionStarted | None = None
         self._ended: SessionEnded | None = None
         self._task: str | None = None
@@ -51,7 +81,7 @@ class OpenSession:
     def __enter__(self) -> Self:
         if self._started is not None:
             raise Usage("a session is entered once", hint="make another: workspace.session(...)")
-        self._started = self._door.session_start(**self._terms)  # type: ignore[arg-type]  # its own terms
+        self._started = self._door.session_start(**self._terms)
         self._inside = self._door.within(self._started.session.id)
         self._arm()
         return self
@@ -67,7 +97,7 @@ class OpenSession:
             self._beside(error, partial(self._break_off, error))
 
     @property
-    def _desk(self) -> Works:
+    def _desk(self) -> AnyDesk:
         if self._inside is None:
             raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
         return self._inside
@@ -95,7 +125,7 @@ class OpenSession:
         return {"LASTGOOD_SESSION": self.id}
 
     @property
-    def workspace(self) -> Works:
+    def workspace(self) -> AnyDesk:
         """The workspace as the session sees it: every verb of it belongs to the session."""
         return self._desk
 
@@ -103,8 +133,7 @@ class OpenSession:
         """Make a checkpoint within the session; takes what `Workspace.save` takes."""
         if self._task is not None:
             options.setdefault("task", self._task)
-        saving: Callable[..., SaveReport] = self._desk.save  # type: ignore[attr-defined]  # the whole workspace
-        return saving(message, **options)
+        return self._desk.save(message, **options)
 
     checkpoint = save
 

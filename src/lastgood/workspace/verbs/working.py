@@ -7,7 +7,7 @@ import os
 from lastgood.errors import Usage
 from lastgood.model.event import Event
 from lastgood.workspace.arguments import check_count, expect
-from lastgood.workspace.verbs.door import Door
+from lastgood.workspace.verbs.saving import Saves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 _OWN = -1
 
 
-class Works(Door):
+class Works(Saves):
     """Verbs about the work itself: its sessions, and how far it has come."""
 
     def session(
@@ -36,7 +36,7 @@ class Works(Door):
         transcript: PathLike | None = None,
         exclusive: bool = True,
         force: bool = False,
-    ) -> OpenSession:
+    ) -> OpenSession[Self]:
         """Return a session to be entered by ``with``: it holds the workspace until the block ends.
 
         The owner is this process unless ``owner_pid`` names another (None: the lease lives by
