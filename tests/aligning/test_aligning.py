@@ -360,6 +360,42 @@ def test_a_branch_on_which_another_worktree_stands_is_left_to_it(bench: Bench, t
     assert text(bench) == bench.head()
 
 
+def test_a_submodule_opened_as_a_workspace_has_its_own_head_and_index(bench: Bench) -> None:
+    origin = bench.folder / "origin"
+    origin.mkdir()
+    bench.git("init", "-q", "-b", "main", str(origin))
+    (origin / "inside").write_text("x\n")
+    bench.git("add", "inside", at=str(origin))
+    bench.git("commit", "-q", "-m", "inside", at=str(origin))
+    bench.git("submodule", "add", "-q", str(origin), "sub")
+    bench.git("commit", "-q", "-m", "sub")
+    with Bench(bench.folder, name="project/sub", made=True) as sub:
+        sub.write("inside", "staged\n")
+        sub.git("add", "inside")
+        then, target = sub.status(), sub.save()
+        sub.git("commit", "-q", "-m", "on")
+        done = sub.back(target)
+        assert done is not None
+        assert done.result == "restored"
+        assert sub.status() == then
+    assert bench.head() == bench.git("rev-parse", "main").decode().strip()
+
+
+def test_a_repository_kept_elsewhere_is_refused_unless_it_names_the_folder(tmp_path: Path) -> None:
+    (tmp_path / "project").mkdir()
+    with Bench(tmp_path, made=True) as bench:
+        bench.git("init", "-q", "-b", "main", "--separate-git-dir", str(tmp_path / "elsewhere"))
+        bench.commit("a")
+        target = bench.save()
+        bench.commit("b")
+        with pytest.raises(Unsafe):
+            bench.plan(target)
+        bench.git("config", "core.worktree", str(bench.path))
+        done = bench.back(target)
+        assert done is not None
+        assert done.result == "restored"
+
+
 def refused_at_plan(bench: Bench, kind: type[LastgoodError]) -> None:
     target = bench.save()
     before = everything(bench) if (bench.path / ".git").is_dir() else {}

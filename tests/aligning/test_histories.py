@@ -54,6 +54,11 @@ COMMANDS = st.one_of(
             ("update-index", "--index-version", "2"),
             ("worktree", "add", "-q", "-f", "../tree", "side"),
             ("pack-refs", "--all"),
+            ("sparse-checkout", "set", "--cone", "d"),
+            ("sparse-checkout", "set", "--cone", "--sparse-index", "d"),
+            ("sparse-checkout", "disable"),
+            ("config", "core.fileMode", "false"),
+            ("config", "core.fileMode", "true"),
         ]
     ),
     st.tuples(st.just("add"), st.just("-N"), PATHS),
