@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
+
 from lastgood.model.activity import Bucket
 
 TYPE_CHECKING = False
@@ -37,15 +39,42 @@ def seconds_between(start: int | None, end: int | None) -> float | None:
 def steady(times: Sequence[int], *, now: int) -> list[int]:
     """Return times, given in the order in which things happened, so that none goes back or lies ahead.
 
-    One that does is shown at the time of the one before it.
+    As many as possible stay as they are; each of the others, told by a clock that was wrong then, is
+    shown at the time of the one before it (at the first right one, if there is none before).
     """
-    shown = []
-    last: int | None = None
-    for at in times:
-        if at <= now and (last is None or at >= last):
-            last = at
-        shown.append(now if last is None else last)
+    right = _longest_rise([at if at <= now else None for at in times])
+    if not right:
+        return [now] * len(times)
+    shown: list[int] = []
+    last = times[right[0]]
+    places = iter(right)
+    following: int | None = next(places)
+    for place in range(len(times)):
+        if place == following:
+            last = times[place]
+            following = next(places, None)
+        shown.append(last)
     return shown
+
+
+def _longest_rise(times: Sequence[int | None]) -> list[int]:
+    """Return the places of a longest series of times that never goes back."""
+    ends: list[int] = []  # for each length, the least time that a series of that length ends with
+    places: list[int] = []
+    before: list[int | None] = []
+    for place, at in enumerate(times):
+        length = len(ends) if at is None else bisect_right(ends, at)
+        before.append(places[length - 1] if length and at is not None else None)
+        if at is None:
+            continue
+        ends[length : length + 1] = [at]
+        places[length : length + 1] = [place]
+    found: list[int] = []
+    last = places[-1] if places else None
+    while last is not None:
+        found.append(last)
+        last = before[last]
+    return found[::-1]
 
 
 def bucketed(

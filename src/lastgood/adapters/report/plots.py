@@ -46,6 +46,8 @@ _SECONDS: Units = ((86_400, " d"), (3600, " h"), (60, " min"), (1, " s"))
 _MILLISECONDS: Units = ((60_000, " min"), (1000, " s"), (1, " ms"))
 _COUNT: Units = ((10**9, " G"), (10**6, " M"), (10**3, " k"), (1, ""))
 _MARKS = 4
+_CLOCK = {"hours": "%H:%M", "minutes": "%H:%M", "seconds": "%H:%M:%S"}
+_LEAST_BUCKETS = 12
 
 
 class Plot(Value):
@@ -255,13 +257,16 @@ def _amount(field: str, top: float, units: Units) -> Spec:
 
 def _time(activity: Activity, offset: int, *, field: str) -> Spec:
     """Return the axis of time: the same for all plots, so that they can be read one below the other."""
-    span = [_local(activity.buckets[0].start, offset), _local(activity.buckets[-1].end, offset)]
+    start, end = _local(activity.buckets[0].start, offset), _local(activity.buckets[-1].end, offset)
+    # A bar as wide as the page says nothing: little time is shown amid some more.
+    spare = max(0, _LEAST_BUCKETS - len(activity.buckets)) * ((end - start) // len(activity.buckets)) // 2
+    span = [start - spare, end + spare]
     return {
         "field": field,
         "type": "temporal",
         "scale": {"type": "utc", "domain": span, "nice": False},
         "title": None,
-        "axis": {"grid": False, "labelOverlap": True, "format": {"hours": "%H:%M", "minutes": "%H:%M"}},
+        "axis": {"grid": False, "labelOverlap": True, "format": _CLOCK},
     }
 
 
