@@ -5,6 +5,8 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -15,7 +17,6 @@ from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
-    from pathlib import Path
 
     from lastgood.workspace import Workspace
 
@@ -52,8 +53,11 @@ def sleeper() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
     started: list[subprocess.Popen[bytes]] = []
 
     def start() -> subprocess.Popen[bytes]:
-        started.append(subprocess.Popen(["sleep", "600"]))
-        return started[-1]
+        one = subprocess.Popen(["sleep", "600"])
+        started.append(one)
+        while not Path(f"/proc/{one.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
+            time.sleep(0.001)  # the kernel knows its words a moment after it started
+        return one
 
     yield start
     for one in started:
