@@ -44,7 +44,7 @@ EXEMPT_NAMES = {
 RULES = (
     [f"S{number}" for number in range(1, 20)]
     + [f"T{number}" for number in range(1, 18)]
-    + [f"P{number}" for number in (1, 2, 3, 4, 5, 6, 8)]
+    + [f"P{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8)]
     + [f"K{number}" for number in range(1, 9)]
 )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import subprocess
@@ -9,13 +10,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, told, told_as_document
+from command import COMMAND, Command, told, told_as_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from contextlib import AbstractContextManager
+    from pathlib import Path
 
-    from command import Command
     from lastgood.workspace.session import OpenSession
 
     Died = Callable[..., str]
@@ -214,3 +215,38 @@ def test_the_check_of_the_aiwf_guide_finds_an_incomplete_session(lastgood: Comma
     assert found() == "Found incomplete session\n"
     lastgood("recover", "--fresh")
     assert found() == ""
+
+
+def test_a_run_goes_on_where_its_store_was_brought_by_import(
+    lastgood: Command, died: Died, tmp_path: Path
+) -> None:
+    """P7, P8: on a fresh runner, where nobody can see its owner."""
+    id = died(work, goal="ship it")
+    lastgood("export", str(tmp_path / "kept.lastgood"))
+    lastgood.project.rename(tmp_path / "not on that machine")
+    runner = tmp_path / "runner"
+    runner.mkdir()
+    there = Command(runner, tmp_path / "store of the runner")
+    there("import", str(tmp_path / "kept.lastgood"), "--attach")
+    assert "incomplete" in there("checkpoint", "status").out
+
+    document = there("recover", "--continue", "--rollback", "--json").json
+
+    assert (document["done"], document["session"]["id"]) == ("continue", id)
+    assert (runner / "draft.md").read_text() == "a draft"
+    assert [one["name"] for one in document["unknown_effects"]] == ["deploy", "T02"]
+    assert "incomplete" not in there("checkpoint", "status").out
+
+
+def test_hostile_words_are_shown_escaped(lastgood: Command, died: Died) -> None:
+    def die(session: OpenSession) -> None:
+        session.progress(phase="x\u202ey", artifacts=[b"a\nb\xff"])
+        left.append(session.step("s\u2066p", irreversible=True))
+        left[-1].__enter__()
+
+    died(die, goal="\u202eevil 'goal'")
+    for words in (["--review"], ["--continue"]):
+        shown = lastgood("recover", *words)
+        assert not any(ch in shown.out + shown.err for ch in "\u202e\u2066")
+        assert "a\\x0ab\\xff" in shown.out
+        json.loads(lastgood("recover", "--review", "--json").out)

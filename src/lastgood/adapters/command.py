@@ -28,7 +28,7 @@ _GONE = {b"Z", b"X"}
 _WATCH = f'read -r _; kill -s TERM -- "-$1"; sleep {GRACE:g}; kill -s KILL -- "-$1"'
 
 
-class ProcessGroups:
+class GuardedCommands:
     """Runs commands with the environment of the caller."""
 
     def __init__(self, environment: Mapping[str, str]) -> None:

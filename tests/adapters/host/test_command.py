@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.command import TAIL, ProcessGroups
+from lastgood.adapters.command import TAIL, GuardedCommands
 
 if TYPE_CHECKING:
     from lastgood.model.verdict import Ran
@@ -22,7 +22,7 @@ LONG = 30.0
 
 def run(folder: Path, *words: str, timeout: float = LONG) -> Ran:
     environment = {"PATH": os.environ["PATH"]}
-    return ProcessGroups(environment).run(
+    return GuardedCommands(environment).run(
         words, directory=os.fsencode(folder), variables={"LASTGOOD_CHECKPOINT": "ckpt_1"}, timeout=timeout
     )
 
@@ -114,8 +114,8 @@ def test_an_interrupted_wait_ends_the_command(tmp_path: Path) -> None:
 def test_a_command_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
     words = ["/bin/sh", "-c", "echo $$ > pid.new; mv pid.new pid; exec sleep 1000"]
     program = (
-        "import os; from lastgood.adapters.command import ProcessGroups;"
-        f" ProcessGroups(dict(os.environ)).run({words}, directory={os.fsencode(tmp_path)!r},"
+        "import os; from lastgood.adapters.command import GuardedCommands;"
+        f" GuardedCommands(dict(os.environ)).run({words}, directory={os.fsencode(tmp_path)!r},"
         " variables={}, timeout=1000)"
     )
     runner = subprocess.Popen([sys.executable, "-c", program])

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import values
+from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import open_for
 from lastgood.cli.plans import remarks
 from lastgood.cli.progress import Progress
@@ -134,7 +135,7 @@ def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
     console.line(f"Session {run.id} was ended; its checkpoints stay, and no file was touched.")
     for line in standing_lines(report, now=time.time_ns()):
         console.line(line)
-    goal = "" if run.session.goal is None else f" --goal '{printable(run.session.goal)}'"
+    goal = "" if run.session.goal is None else f" --goal {quoted(printable(run.session.goal))}"
     console.line(f"Start anew from the present files: {call.command(f'session start{goal}')}")
 
 

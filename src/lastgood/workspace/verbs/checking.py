@@ -31,7 +31,7 @@ class Checks(Door):
     def _judge(self, checkpoint: Checkpoint, order: CheckOrder, *, here: bool = False) -> CheckReport:
         # Lazily: a save without a check has no use for processes.
         from lastgood.actions.check import check
-        from lastgood.adapters.command import ProcessGroups
+        from lastgood.adapters.command import GuardedCommands
         from lastgood.workspace.aside import in_copy
 
         return check(
@@ -39,7 +39,7 @@ class Checks(Door):
             self._view,
             checkpoint,
             order=order,
-            commands=ProcessGroups(os.environ),
+            commands=GuardedCommands(os.environ),
             aside=in_copy(self._context.store, name=os.path.basename(self._context.root) or b"copy"),
             here=here,
         )
