@@ -7,11 +7,15 @@ import time
 from typing import TYPE_CHECKING
 
 import lastgood
+from lastgood.actions import maintain
 from lastgood.model.settings import LimitSettings
+from lastgood.testing.clock import FakeClock
 from lastgood.workspace.upkeep import Upkeep
 
 if TYPE_CHECKING:
     from pathlib import Path
+
+    import pytest
 
 
 def test_a_store_that_is_too_large_loses_no_more_while_bytes_wait_to_be_freed(
@@ -52,3 +56,26 @@ def test_maintenance_that_ended_is_let_go(project: Path, store: Path) -> None:
         assert upkeep._child != child
         if upkeep._child is not None:
             os.waitpid(upkeep._child, 0)
+
+
+def test_an_operation_is_forgotten_by_age_only_if_there_are_many(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T8: what can be undone may be old."""
+    clock = FakeClock()
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        for text in ("one", "two", "three", "four"):
+            (project / "file").write_text(text)
+            workspace.save(text, name=text)
+        for text in ("one", "two", "three"):
+            workspace.restore(text)
+        clock.advance(91 * 24 * 3600)
+        workspace.maintain()
+        assert len(workspace.operations()) == 3
+
+        monkeypatch.setattr(maintain, "OPERATIONS_KEPT", 2)
+        workspace.maintain()
+
+        assert len(workspace.operations()) == 2
+        workspace.undo()
+        assert (project / "file").read_text() == "two"

@@ -15,6 +15,10 @@ if TYPE_CHECKING:
 
     from lastgood.ports.context import Context
 
+# Operations stay for ninety days (in nanoseconds), and always the newest of each workspace.
+OPERATION_LIFE = 90 * 24 * 3600 * 1_000_000_000
+OPERATIONS_KEPT = 1000
+
 
 def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) -> tuple[str, ...]:
     """Apply retention, free bytes, consolidate, back up, tag; return what was done.
@@ -41,6 +45,7 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
         _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
     except Damaged as error:  # what else there is to do helps all the same
         done.append(error.message)
+    _note(done, "old operations forgotten: {}", _forget_operations(context))
     _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
     if context.engine.packs() >= PACKS_DUE and context.engine.consolidate():
         done.append("packs consolidated")
@@ -82,6 +87,11 @@ def _is_due(context: Context, horizon: int) -> bool:
         return True
     kept = roots(context, deleted_after=horizon)
     return context.engine.unreached_bytes(kept.live, wounded=kept.wounded) > 0
+
+
+def _forget_operations(context: Context) -> int:
+    before = context.clock.now() - OPERATION_LIFE
+    return context.catalogue.forget_operations(before=before, keep=OPERATIONS_KEPT)
 
 
 def _tags(context: Context) -> dict[str, bytes]:

@@ -206,6 +206,9 @@ class Catalogue(CatalogueReader, Protocol):
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""
 
+    def forget_operations(self, *, before: int, keep: int) -> int:
+        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
+
     def set_undone(self, operation: str, *, undone: bool) -> None:
         """Mark an operation as undone, or as standing again."""
 

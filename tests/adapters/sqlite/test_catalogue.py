@@ -257,6 +257,22 @@ def test_an_adopted_checkpoint_takes_its_old_number_if_it_is_free(
     assert save(11).sequence == 11
 
 
+def test_old_operations_go_but_the_newest_of_each_workspace(catalogue: SqliteCatalogue) -> None:
+    """K1: there is an end to them."""
+    for number in range(6):
+        catalogue.add_operation(Operation(id=f"op_{number}", workspace_key=KEY, type="delete", at=number))
+    catalogue.add_operation(Operation(id="op_other", workspace_key=OTHER, type="delete", at=0))
+
+    assert catalogue.forget_operations(before=2, keep=2) == 2
+    assert [one.id for one in catalogue.operations(KEY)] == ["op_5", "op_4", "op_3", "op_2"]
+    assert catalogue.forget_operations(before=100, keep=3) == 1
+    assert [one.id for one in catalogue.operations(KEY)] == ["op_5", "op_4", "op_3"]
+    assert [one.id for one in catalogue.operations(OTHER)] == ["op_other"]
+    assert catalogue.back_up()
+    assert catalogue.forget_operations(before=100, keep=3) == 0
+    assert not catalogue.back_up()
+
+
 def test_operations_come_newest_first_with_their_present_state(catalogue: SqliteCatalogue) -> None:
     """T8."""
     steps = (Step(path=b"\xff\n", action="write"),)

@@ -297,6 +297,12 @@ class SqliteCatalogue:
 
         self._database.write(insert)
 
+    def forget_operations(self, *, before: int, keep: int) -> int:
+        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
+        if not self._database.read(lambda known: pruning.old_operations(known, before=before, keep=keep)):
+            return 0  # and nothing new to back up
+        return self._database.write(lambda known: pruning.drop_operations(known, before=before, keep=keep))
+
     def set_undone(self, operation: str, *, undone: bool) -> None:
         """Mark an operation as undone, or as standing again."""
         self._change(

@@ -19,6 +19,11 @@ _MARK = (
     "UPDATE checkpoint SET deleted_at = ?"
     " WHERE id = ? AND deleted_at IS NULL AND name IS ? AND pinned = ? AND good IS ?"
 )
+_OLD_OPERATIONS = (
+    f"FROM operation WHERE at < ? AND NOT {broken_seal('operation')}"  # noqa: S608 - names of columns
+    " AND number <= (SELECT number FROM operation AS newer"
+    " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
 _DROP = f"DELETE FROM checkpoint WHERE id = ? AND deleted_at IS NOT NULL AND NOT {broken_seal('checkpoint')}"  # noqa: S608 - names of columns
 
 
@@ -60,3 +65,13 @@ def freed(connection: sqlite3.Connection) -> list[str]:
 def clear_freed(connection: sqlite3.Connection) -> None:
     """Forget the commits of dropped rows."""
     connection.execute("DELETE FROM meta WHERE name = 'freed'")
+
+
+def old_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
+    """Return how many operations are older than a time and not among the newest of their workspace."""
+    return int(connection.execute(f"SELECT count(*) {_OLD_OPERATIONS}", (before, keep)).fetchone()[0])
+
+
+def drop_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
+    """Drop those operations, and return how many that were."""
+    return connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
