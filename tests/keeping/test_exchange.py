@@ -702,3 +702,52 @@ def test_a_tree_that_names_more_paths_than_any_disk_holds_is_refused(workspace: 
             Copying(engine, target, spool=Spool(b"/tmp")).tree(tree)
     finally:
         target.abandon()
+
+
+def test_what_is_known_to_be_damaged_does_not_keep_the_rest_from_leaving(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    """K4: it is told, and exit code 3 says so."""
+    request.node.add_marker(pytest.mark.damages)
+    (project / "file").write_bytes(os.urandom(5000))
+    hit = workspace.save("hit").checkpoint
+    pack = next((store / "objects.git" / "objects" / "pack").glob("*.pack"))
+    (project / "file").write_bytes(os.urandom(5000))
+    sound = workspace.save("sound").checkpoint
+    pack.chmod(0o600)
+    pack.write_bytes(pack.read_bytes()[:3000])
+    with pytest.raises(lastgood.Damaged):
+        workspace.export(tmp_path / "first.tar")
+    assert not (tmp_path / "first.tar").exists()
+    workspace.prune(verify=True)
+
+    report = workspace.export(tmp_path / "second.tar")
+
+    assert report.damaged == (hit.id,)
+    assert report.checkpoints == (sound.id,)
+    assert run(project, store, "export", str(tmp_path / "third.tar")).returncode == 3
+
+
+def test_facts_nested_beyond_reading_are_refused(sound: dict[str, bytes], parcel: Path, other: Path) -> None:
+    from lastgood.codec.progress import encode_progress
+    from lastgood.model.progress import Progress
+
+    key = next(one["key"] for one in facts_of(sound) if one["fact"] == "workspace")
+    shallow = encode_progress(Progress(goal="x", state={"mark": 1}))
+    for depth in (100_000, 5000, 900, 490, 330, 240, 100):
+        record = shallow.replace('{"mark":1}', '{"a":' * depth + "1" + "}" * depth)
+        assert record != shallow
+        line = f'{{"fact":"progress","key":"{key}","workspace_key":"{key}","progress":{record}}}\n'
+        rebuilt(parcel, sound | {"facts.jsonl": sound["facts.jsonl"] + line.encode()})
+        if depth > 1000:
+            assert_refused(parcel, other, lastgood.Damaged)
+            continue
+        # Between, it depends on the interpreter: refused, or taken in and of use.
+        with opened(other.parent / "elsewhere", other.parent / f"store-{depth}") as there:
+            try:
+                there.import_file(parcel)
+            except lastgood.Damaged:
+                assert records(there) == []
+            else:
+                assert there._context.work.progress(key).goal == "x"
+            assert there.verify(deep=True).ok

@@ -225,18 +225,19 @@ def _staying(paths: tuple[bytes, ...], left: tuple[bytes, ...]) -> tuple[bytes, 
 
 def _redacted(manifest: Manifest) -> Manifest:
     """Return a manifest whose texts show no known secret."""
-    progress = manifest.progress
+    progress, actor = manifest.progress, manifest.actor
     shown = {
         "message": redact(manifest.message),
         "metadata": {redact(key): redact(value) for key, value in manifest.metadata.items()},
         "progress": _shown_progress(progress),
+        "actor": actor.replace(name=_shown(actor.name), call=_shown(actor.call)),
     }
     return manifest.replace(**shown)
 
 
 def _shown_progress(progress: Progress) -> Progress:
     return progress.replace(
-        goal=None if progress.goal is None else redact(progress.goal),
+        goal=_shown(progress.goal),
         state=cast("dict[str, object]", redact_value(dict(progress.state))),
     )
 
@@ -244,7 +245,13 @@ def _shown_progress(progress: Progress) -> Progress:
 def _told(check: Check | None, *, exact: bool) -> Check | None:
     if check is None or exact:
         return check
-    return check.replace(command=redact(check.command), output_tail=redact(check.output_tail))
+    return check.replace(
+        command=redact(check.command), output_tail=redact(check.output_tail), reason=_shown(check.reason)
+    )
+
+
+def _shown(text: str | None) -> str | None:
+    return None if text is None else redact(text)
 
 
 def _facts(
@@ -258,12 +265,7 @@ def _facts(
     kept = [KeptProgress(key=key, workspace_key=owner, progress=work.progress(key)) for key, owner in owners]
     if not exact:
         sessions = [
-            one.replace(
-                goal=None if one.goal is None else redact(one.goal),
-                owner=one.owner.replace(
-                    command=None if one.owner.command is None else redact(one.owner.command)
-                ),
-            )
+            one.replace(goal=_shown(one.goal), owner=one.owner.replace(command=_shown(one.owner.command)))
             for one in sessions
         ]
         kept = [one.replace(progress=_shown_progress(one.progress)) for one in kept]

@@ -64,7 +64,7 @@ def take_in(
                 writer.abandon()
         try:
             return context.catalogue.take_in(_arrivals(context, facts, manifests))
-        except (UnicodeError, OverflowError) as error:
+        except (UnicodeError, OverflowError, RecursionError) as error:
             raise Damaged(
                 f"the export has a fact that no catalogue can hold: {error}", hint=_AGAIN
             ) from error

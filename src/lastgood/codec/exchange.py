@@ -81,7 +81,10 @@ def decode_facts(text: bytes) -> Facts:
     for number, line in enumerate(text.split(b"\n")[:-1], start=1):
         fields = Fields(loads(line, what=f"line {number} of the facts"), what=f"line {number} of the facts")
         kind = fields.one_of("fact", tuple(_READERS))
-        found[kind].append(_READERS[kind](fields))
+        try:
+            found[kind].append(_READERS[kind](fields))
+        except RecursionError:
+            raise fields.wrong("fact", "less deeply nested") from None
     if text and not text.endswith(b"\n"):
         raise Damaged("the facts of the export end within a line", hint="export again")
     return Facts(

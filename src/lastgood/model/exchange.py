@@ -99,7 +99,7 @@ class Withheld(Value):
 
 
 class ExportReport(Value):
-    """What an export wrote; ``size`` in bytes."""
+    """What an export wrote; ``size`` in bytes. ``damaged`` were left out, being known as such."""
 
     file: str
     checkpoints: tuple[str, ...]
@@ -107,6 +107,7 @@ class ExportReport(Value):
     sessions: int
     size: int
     withheld: tuple[Withheld, ...] = ()
+    damaged: tuple[str, ...] = ()
 
 
 class ImportReport(Value):

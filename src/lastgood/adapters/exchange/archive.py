@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 HEADER, FACTS, PACK, SUMS = b"lastgood.json", b"facts.jsonl", b"objects.pack", b"SHA256SUMS"
 MEMBERS = (HEADER, FACTS, PACK, SUMS)
-MOST_FACTS = 1 << 30
+MOST_FACTS = 1 << 28
 _MOST = {HEADER: 1 << 16, FACTS: MOST_FACTS, PACK: 1 << 62, SUMS: 1 << 12}
 _BLOCK = 512
 _STEP = 1 << 20

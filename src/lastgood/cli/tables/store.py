@@ -146,7 +146,7 @@ STORE: tuple[Verb, ...] = (
             ("lastgood export checkpoints-$(date +%Y%m%d).tar", "a backup of this workspace"),
             ("lastgood export good.tar @good", "one checkpoint"),
         ),
-        codes=(0, 10, 12, 15, 16),
+        codes=(0, 3, 10, 12, 15, 16),
     ),
     Verb(
         name="import",

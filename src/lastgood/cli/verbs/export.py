@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood.cli.opening import open_for
 from lastgood.cli.wording import count, size
 from lastgood.codec.report.exchange import export_document
+from lastgood.ids import short
 from lastgood.names import printable, to_text
 
 TYPE_CHECKING = False
@@ -13,6 +16,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.model.exchange import ExportReport
 
+_OMISSIONS = 3
 _SHOWN = 10
 
 
@@ -28,14 +32,19 @@ def carry_out(call: Call, console: Console) -> int:
             exact=call.has("exact"),
             allow_secrets=call.has("allow-secrets"),
         )
+        root = workspace.path
     if console.json:
         console.document(export_document(report))
-        return 0
+        return _OMISSIONS if report.damaged else 0
     console.line(
         f"{printable(report.file)}: {count(len(report.checkpoints), 'checkpoint')}, {size(report.size)}"
     )
     _tell_withheld(report, console)
-    return 0
+    if os.path.abspath(report.file).startswith(f"{root}/"):
+        console.note("it lies in the workspace: the next save takes it in unless it is ignored")
+    for id in report.damaged:
+        console.warn(f"left out, being damaged: {short(id)}")
+    return _OMISSIONS if report.damaged else 0
 
 
 def _tell_withheld(report: ExportReport, console: Console) -> None:

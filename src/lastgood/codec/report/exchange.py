@@ -23,6 +23,7 @@ def export_document(report: ExportReport) -> Document:
             "checkpoints": list(report.checkpoints),
             "workspaces": [folder_value(path) for path in report.workspaces],
             "sessions": report.sessions,
+            "damaged": list(report.damaged),
             "withheld": [
                 {
                     "id": one.id,

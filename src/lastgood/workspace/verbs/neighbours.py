@@ -57,20 +57,23 @@ class Neighbours(Door):
 
         Left out unless asked for: ``private`` files, and those that only a guard holds. Texts and
         ``conversation`` leave without secrets of known shapes, unless ``exact``. Raises `Unsafe`
-        with a list if files show secrets and ``allow_secrets`` is not given.
+        with a list if files show secrets and ``allow_secrets`` is not given. What is known to be
+        damaged is left out where no checkpoint is named.
         """
         from lastgood.model.exchange import Choices
         from lastgood.ports.catalogue import Query
         from lastgood.workspace.exchange import export
         from lastgood.workspace.paths import plain
 
-        key = self._context.key
-        chosen = (
-            [self._view.resolve(ref) for ref in refs] if refs else self._view.find(Query(workspace_key=key))
-        )
+        chosen = {one.id: one for one in map(self._view.resolve, refs)}
+        damaged: tuple[str, ...] = ()
+        if not refs:
+            found = self._view.find(Query(workspace_key=self._context.key))
+            damaged = tuple(one.id for one in found if one.damaged is not None)
+            chosen = {one.id: one for one in found if one.damaged is None}
         choices = Choices(private=private, conversation=conversation, exact=exact, secrets=allow_secrets)
-        unique = tuple({one.id: one for one in chosen}.values())
-        return export(self._context, plain(file), unique, choices)
+        report = export(self._context, plain(file), tuple(chosen.values()), choices)
+        return report.replace(damaged=damaged)
 
     def import_file(self, file: PathLike, *, attach: bool = False) -> ImportReport:
         """Take in an export: proven whole first, then all of it or nothing.
