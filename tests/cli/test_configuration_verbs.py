@@ -108,6 +108,12 @@ def test_a_second_import_changes_nothing(lastgood: Command, yaml: str) -> None:
         (b"- 1\n- 2\n", 12),
         (b"", 12),
         (b"x" * (2 << 20), 12),
+        (
+            b"a: &a [x]\n"
+            + b"".join(b"%c: &%c [%s]\n" % (n, n, b",".join([b"*%c" % (n - 1)] * 9)) for n in range(98, 110))
+            + b"checkpoint_on: *m\n",
+            12,
+        ),
     ],
 )
 def test_what_is_no_settings_is_refused_and_nothing_is_written(
@@ -132,6 +138,22 @@ def test_a_wrong_file_of_the_users_is_not_written_over(lastgood: Command, yaml: 
     own_file().write_text("[auto\n")
     told(lastgood("config", "import", yaml, expect=None), 12)
     assert own_file().read_text() == "[auto\n"
+
+
+def test_a_full_disk_leaves_the_users_file_as_it_was(lastgood: Command, yaml: str) -> None:
+    own_file().parent.mkdir(parents=True)
+    own_file().write_text("# mine\n")
+    done = subprocess.run(
+        ["bash", "-c", 'ulimit -f 0; exec "$@"', "-", sys.executable, COMMAND, "config", "import", yaml],
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, "could not be written" in done.stderr) == (1, True)
+    assert own_file().read_text() == "# mine\n"
+    assert os.listdir(own_file().parent) == ["config.toml"]
 
 
 def test_without_the_libraries_it_says_what_to_install(lastgood: Command, yaml: str) -> None:

@@ -112,7 +112,8 @@ def _number(key: str, value: object, source: str) -> int:
 
 
 def _wrong(source: str, key: str, value: object, wanted: str) -> Invalid:
-    shown = printable(repr(value))[:80]
+    # Aliases can make a few lines of YAML into lists of lists without end: those are not written out.
+    shown = f"a {type(value).__name__}" if isinstance(value, list | dict) else printable(repr(value))[:80]
     return Invalid(
         f"{source}: {printable(key)} cannot be {shown}",
         hint=f"it has to be {wanted}",
