@@ -6,6 +6,7 @@ and rules are the same, only what changed in the files since the checkpoint befo
 
 from __future__ import annotations
 
+import fcntl
 import os
 from marshal import dumps, loads
 
@@ -75,15 +76,17 @@ class Alignment:
     def keep(self, checkpoint: str) -> None:
         """Remember this as what the checkpoint holds; a convenience, so that no failure counts."""
         body = dumps([*self._memory.replace(checkpoint=checkpoint).as_dict().values()])
-        temporary = self._folder + _NAME + b"." + os.urandom(8).hex().encode()
+        temporary = self._folder + _NAME + b".new"
         try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(temporary, flags, 0o600)
             try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one writer is enough
+                os.ftruncate(descriptor, 0)
                 write_whole(descriptor, _FORMAT + _digest(body) + body)
+                os.rename(temporary, self._folder + _NAME)
             finally:
                 os.close(descriptor)
-            os.rename(temporary, self._folder + _NAME)
         except OSError:
             return
 

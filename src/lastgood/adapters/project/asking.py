@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 _FIRST_NAP = 0.0005
 _LONGEST_NAP = 0.01
 _KILL = 9
+# Where a program finds the file that is open as its fourth: a kill leaves nothing of it behind.
+_THIRD = b"/proc/self/fd/3" if hasattr(os, "memfd_create") else b"/dev/fd/3"
 
 
 class Asker:
@@ -57,17 +59,12 @@ class Asker:
             b"GIT_OBJECT_DIRECTORY": found.objects,
             b"GIT_SHALLOW_FILE": found.common_dir + b"/shallow",
         }
-        scratch = self._folder + b"/git.index." + os.urandom(8).hex().encode()
+        if index:
+            environment[b"GIT_INDEX_FILE"] = _THIRD
         try:
-            if index:
-                environment[b"GIT_INDEX_FILE"] = scratch
-                _write(scratch, index)
-            return self._run(program, arguments, environment, given=given, patience=patience)
+            return self._run(program, arguments, environment, given=(given, index), patience=patience)
         except OSError:
             return None
-        finally:
-            if index:
-                _drop(scratch)
 
     def _run(
         self,
@@ -75,24 +72,27 @@ class Asker:
         arguments: Sequence[bytes],
         environment: dict[bytes, bytes],
         *,
-        given: bytes,
+        given: tuple[bytes, bytes],
         patience: float,
     ) -> bytes | None:
+        # Opened in the order of their places, so that putting one in its place never hits a later one.
         feed, printed = self._sheet(), self._sheet()
         nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+        index = self._sheet()
         try:
-            _pour(feed, given)
-            os.lseek(feed, 0, os.SEEK_SET)
+            for sheet, content in zip((feed, index), given, strict=True):
+                _pour(sheet, content)
+                os.lseek(sheet, 0, os.SEEK_SET)
             actions = [
                 (os.POSIX_SPAWN_DUP2, descriptor, place)
-                for place, descriptor in enumerate((feed, printed, nowhere))
+                for place, descriptor in enumerate((feed, printed, nowhere, index))
             ]
             child = os.posix_spawn(program, (program, *arguments), environment, file_actions=actions)
             if _wait(child, patience) != 0:
                 return None
             return os.pread(printed, os.fstat(printed).st_size, 0)
         finally:
-            for descriptor in (feed, printed, nowhere):
+            for descriptor in (feed, printed, nowhere, index):
                 os.close(descriptor)
 
     def _sheet(self) -> int:
@@ -132,22 +132,7 @@ def _end(child: int) -> None:
     os.waitpid(child, 0)
 
 
-def _write(path: bytes, content: bytes) -> None:
-    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW, 0o600)
-    try:
-        _pour(descriptor, content)
-    finally:
-        os.close(descriptor)
-
-
 def _pour(descriptor: int, content: bytes) -> None:
     rest = memoryview(content)
     while rest:
         rest = rest[os.write(descriptor, rest) :]
-
-
-def _drop(path: bytes) -> None:
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
