@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+import random
 import re
 import sqlite3
 import subprocess
+import sys
+import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from command import Command
+    from lastgood.workspace import Workspace
 
     Sleeper = Callable[[], subprocess.Popen[bytes]]
 
@@ -44,6 +48,8 @@ def test_a_session_is_started_joined_and_ended(lastgood: Command, project: Path)
     assert record["unknown_effects"] == []
     listed = lastgood("list", "--session", found.group(1), "--json").json["checkpoints"]
     assert [one["kind"] for one in listed] == ["session-end", "task", "session-start"]
+    some_digits = lastgood("list", "--session", found.group(1)[5:13], "--json").json["checkpoints"]
+    assert some_digits == listed
     assert lastgood("list", "--session", "sess_none").out == ""
 
 
@@ -197,6 +203,34 @@ def test_a_save_for_a_task_carries_it(lastgood: Command) -> None:
     ]
     assert (record["task"], record["moment"], record["metrics"]["tokens"]) == ("T07", "after", 1200)
     assert lastgood("show", "task:T07", "--json").json["checkpoint"]["id"] == record["id"]
+
+
+def test_a_kill_leaves_a_task_and_its_step_agreeing(lastgood: Command, workspace: Workspace) -> None:
+    """P2, P6: whenever it strikes; and saying it again brings it about."""
+    chance = random.Random(7)
+    lastgood("session", "start")
+    context = workspace._context
+    for id in (f"T{number:02}" for number in range(10)):
+        for verb in ("start", "done"):
+            (lastgood.project / "a.txt").write_text(f"{verb} {id}")
+            one = subprocess.Popen(
+                [sys.executable, COMMAND, "task", verb, id],
+                cwd=lastgood.project,
+                env=lastgood.environment,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+            )
+            time.sleep(chance.uniform(0.02, 0.12))
+            one.kill()
+            one.wait()
+            tasks = [task.state for task in workspace.tasks() if task.id == id]
+            assert tasks == [step.state for step in context.work.effects(context.key) if step.name == id]
+        if not tasks:
+            lastgood("task", "start", id)
+        lastgood("task", "done", id)
+        after = workspace.get(f"task:{id}").manifest.progress
+        assert after.tasks[-1].state == "done"
+    assert workspace.progress().count("done") == 10
 
 
 def test_what_changed_since_the_start_of_the_session(lastgood: Command, project: Path) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.errors import NotFound
 from lastgood.ports.catalogue import Query
 from lastgood.workspace.arguments import check_count
 from lastgood.workspace.paths import inside
@@ -42,12 +43,21 @@ class Looks(Door):
             workspace_key=None if all_workspaces else self._context.key,
             limit=limit,
             kind=kind,
-            session=session,
+            session=None if session is None else self._session_meant(session),
             since=since,
             name=name,
             good=good,
         )
         return tuple(self._view.find(query))
+
+    def _session_meant(self, text: str) -> str:
+        """Return the whole id of a session named by some digits; of another workspace it is given whole."""
+        from lastgood.actions.session import named
+
+        try:
+            return named(self._context, text).id
+        except NotFound:
+            return text
 
     def get(self, ref: str) -> Checkpoint:
         """Return the checkpoint that a REF names."""
