@@ -651,7 +651,7 @@ def test_conversations_leave_without_secrets_exactly_or_not_at_all(
 
 
 def _segments(there: Workspace, checkpoint: Checkpoint) -> list[bytes]:
-    from lastgood.actions.conversing import blobs
+    from lastgood.actions.spoken import blobs
 
     if checkpoint.conversation is None:
         return []

@@ -14,6 +14,7 @@ import pytest
 
 import lastgood
 from lastgood.model.settings import LimitSettings, Rungs, Settings
+from lastgood.ports.catalogue import Query
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
@@ -327,19 +328,13 @@ def test_a_sweep_that_was_killed_is_made_good_by_the_next_maintenance(kept: Work
         Path(kept.path, "large").write_bytes(noise(number))
         save(kept, number)
     kept.delete(*ids(kept)[1:])
-    kept._context.catalogue.drop([one.id for one in kept._context.catalogue.find(_all())])
+    kept._context.catalogue.drop([one.id for one in kept._context.catalogue.find(Query(deleted=True))])
     full = pack_bytes(store)
 
     kept.maintain()
 
     assert pack_bytes(store) < full / 2
     assert kept.verify(deep=True).ok
-
-
-def _all() -> Any:
-    from lastgood.ports.catalogue import Query
-
-    return Query(deleted=True)
 
 
 def test_what_was_pinned_meanwhile_does_not_go(kept: Workspace) -> None:
@@ -430,3 +425,38 @@ def test_a_repository_cannot_lower_what_is_kept(project: Path, store: Path) -> N
 
     with pytest.raises(lastgood.Invalid, match="max_checkpoints"):
         lastgood.open(project, store=store)
+
+
+def test_a_week_of_turns_over_many_workspaces_stays_under_the_limit(
+    store: Path, tmp_path: Path, clock: FakeClock
+) -> None:
+    """K1: whatever the number of worktrees; nothing pinned goes, and each keeps its newest."""
+    limit = 600_000
+    settings = Settings(limits=LimitSettings(max_store_size=limit, max_checkpoints=30))
+    pinned: dict[int, str] = {}
+    newest: dict[int, str] = {}
+    for day in range(7):
+        for number in range(6):
+            folder = tmp_path / f"worktree-{number}"
+            folder.mkdir(exist_ok=True)
+            with lastgood.open(
+                folder, store=store, maintenance="off", clock=clock, settings=settings
+            ) as workspace:
+                for turn in range(8):
+                    (folder / "file").write_bytes(noise(day * 1000 + number * 100 + turn)[:3000])
+                    clock.advance(1000)
+                    made = workspace.save(str(turn), kind="turn", pin=day == turn == 0).checkpoint
+                    pinned.setdefault(number, made.id)
+                    newest[number] = made.id
+        clock.advance(DAY)
+        with lastgood.open(tmp_path / "worktree-0", store=store, clock=clock, settings=settings) as workspace:
+            workspace.maintain()
+            every = [(one.id, one.workspace) for one in workspace._context.catalogue.find(Query())]
+        left = {id for id, _ in every}
+        assert {*newest.values(), *pinned.values()} <= left
+        assert all(sum(path == where for _, where in every) <= 30 + 1 for _, path in every)
+    with lastgood.open(tmp_path / "worktree-0", store=store, clock=clock, settings=settings) as workspace:
+        clock.advance(2 * DAY)
+        workspace.maintain()
+        assert pack_bytes(store) <= limit
+        assert workspace.verify(deep=True).ok

@@ -284,6 +284,28 @@ class EngineSuite:
         assert [engine.read_blob(entry.oid) for entry in entries] == [b"one", b"two"]
         assert list(engine.check()) == []
 
+    def test_what_a_sweep_would_free_can_be_told_before(self) -> None:
+        engine = self.make_engine()
+        big = os.urandom(100_000)
+        first = save(engine, 1, {b"a": b"one", b"big": big})
+        second = save(engine, 2, {b"a": b"one", b"b": b"two"})
+        assert engine.unreached_bytes([first, second]) == 0
+        told = engine.unreached_bytes([second])
+        assert len(big) // 2 < told <= engine.stored_bytes()
+        assert abs(engine.sweep([second]) - told) < 5000
+        assert_refused(lambda: engine.unreached_bytes([UNKNOWN]), Damaged)
+
+    def test_of_a_wounded_checkpoint_a_sweep_keeps_what_is_left(self) -> None:
+        engine = self.make_engine()
+        first = save(engine, 1, {b"a": b"one"})
+        second = save(engine, 2, {b"b": b"two"})
+        gone = save(engine, 3, {b"c": b"three"})
+        assert engine.sweep([first], wounded=[second, UNKNOWN]) > 0
+        assert set(engine.commits()) == {first, second}
+        assert engine.missing([gone]) == {gone}
+        entries = engine.directory(engine.contents(second).workspace)
+        assert [engine.read_blob(entry.oid) for entry in entries] == [b"two"]
+
     def test_a_sweep_with_nothing_to_free_frees_nothing(self) -> None:
         engine = self.make_engine()
         commits = [save(engine, number, {b"a": b"%d" % number}) for number in range(3)]
