@@ -211,3 +211,54 @@ def test_an_interrupted_check_leaves_the_checkpoint_without_a_verdict(
         signal.signal(signal.SIGALRM, before)
     found = workspace.get(saved)
     assert (found.good, found.check) == (None, None)
+
+
+def test_a_check_that_deletes_what_it_checks_does_not_count(
+    workspace: Workspace, project: Path, store: Path, saved: str
+) -> None:
+    (project / "new").write_text("new")
+    report = workspace.check(saved, 'rm -r "$PWD"')
+    assert report.aside
+    assert report.good is None
+    assert os.listdir(store / "tmp") == []
+    saved = workspace.save("two").checkpoint.id
+    report = workspace.check(saved, 'rm -r "$PWD"')
+    assert not report.aside
+    assert report.good is None
+    project.mkdir()
+    workspace.restore(saved)
+    assert (project / "src" / "app.py").read_text() == "one\n"
+
+
+def test_a_checkpoint_of_another_workspace_is_checked_aside(
+    workspace: Workspace, store: Path, tmp_path: Path, saved: str
+) -> None:
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    with lastgood.open(other, store=store, maintenance="off") as theirs:
+        report = theirs.check(saved, "cat src/app.py")
+    assert (report.good, report.aside) == (True, True)
+    assert workspace.get("@good").id == saved
+
+
+def test_hostile_names_are_checked_and_told(workspace: Workspace, project: Path) -> None:
+    name = os.fsencode(project) + b"/a\nb\xff"
+    with open(name, "w") as file:
+        file.write("one")
+    saved = workspace.save("one").checkpoint.id
+    report = workspace.check(saved, "printf 'x' >> \"$(ls -d a*)\"; printf '\\377\\000'")
+    assert report.good is None
+    assert report.check.output_tail == "\ufffd\0"
+    (project / "new").write_text("new")
+    assert workspace.check(saved, "true").good is True
+
+
+def test_ten_thousand_files_are_checked_aside(workspace: Workspace, project: Path) -> None:
+    for folder in range(100):
+        (project / str(folder)).mkdir()
+        for number in range(100):
+            (project / str(folder) / str(number)).write_text(f"{folder} {number}")
+    saved = workspace.save("many").checkpoint.id
+    (project / "new").write_text("new")
+    report = workspace.check(saved, "find . -type f | wc -l")
+    assert (report.good, report.aside, report.check.output_tail.strip()) == (True, True, "10000")

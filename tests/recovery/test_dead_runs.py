@@ -13,6 +13,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Ambiguous, Busy, Conflict, LastgoodError, NotFound, Usage
+from lastgood.model.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
@@ -184,6 +185,27 @@ def test_without_rollback_a_checkpoint_only_says_which_run_is_meant(
     assert (report.done, report.checkpoint) == ("continue", first)
     assert (project / "two").read_text() == "half"
     assert states(workspace, id)["T01"] == ("done", 1)
+
+
+def test_a_run_without_a_checkpoint_is_not_rolled_back(project: Path, store: Path) -> None:
+    settings = Settings(auto=AutoSettings(enabled=False))
+    with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        with pytest.raises(KeyboardInterrupt), workspace.session() as session:
+            raise KeyboardInterrupt
+        if workspace.list(session=session.id):
+            workspace.delete(*(one.id for one in workspace.list(session=session.id)))
+        with pytest.raises(NotFound):
+            workspace.recover(roll_back=True)
+        assert workspace.get_session(session.id).state == "incomplete"
+        assert workspace.recover().checkpoint is None
+
+
+def test_whoever_names_the_dead_session_recovers_it_too(workspace: Workspace, died: Died) -> None:
+    """An agent that is started anew with the environment of before."""
+    id = died(work)
+    mine = workspace.within(id)
+    assert mine.recover(choice="review").state == "incomplete"
+    assert mine.recover().done == "continue"
 
 
 def test_of_several_dead_runs_one_has_to_be_named(workspace: Workspace, died: Died) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.survey import Survey
-from lastgood.errors import Busy, Storage
+from lastgood.errors import Busy, NotFound, Storage, Unsafe
 from lastgood.model.checkpoint import Check
 from lastgood.model.tree import DIRECTORY
 from lastgood.model.verdict import CheckReport
@@ -99,7 +99,10 @@ def _in_copy(
     # A copy has no .git: git must not take one of the folders above it for its own.
     above = to_text(folder.rpartition(b"/")[0])
     ran = run(folder, {"GIT_CEILING_DIRECTORIES": above})
-    changed = [path for path, entry in held if not alike(applier.present(path), entry)]
+    try:
+        changed = [path for path, entry in held if not alike(applier.present(path), entry)]
+    except (NotFound, Unsafe):
+        return ran, "the command took the copy away"
     return ran, _told(changed, "changed by the command itself") if changed else None
 
 
@@ -112,7 +115,7 @@ def _difference(context: Context, tree: Files, checkpoint: Checkpoint) -> str | 
             result = survey.scan.result
             changed = [one.path for one in compare(tree, survey.files, gaps=result.gaps)]
             places = {(gap.path, gap.reason) for gap in result.gaps}
-    except Busy as error:
+    except (Busy, NotFound, Unsafe) as error:
         return error.message
     changed += sorted(path for path, _ in places ^ {(gap.path, gap.reason) for gap in checkpoint.gaps})
     return _told(changed, "changed while it was being checked") if changed else None

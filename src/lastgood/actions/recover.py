@@ -203,7 +203,8 @@ def _unknown(context: Context, run: SessionReport | None) -> tuple[Effect, ...]:
 
 
 def _state(context: Context) -> State:
-    if current_session(context) is not None:
+    current = current_session(context)
+    if current is not None and state_of(context, current) == "active":
         return "active"
     return "incomplete" if unfinished(context) else "idle"
 

@@ -31,13 +31,16 @@ def judged(
     console: Console,
 ) -> CheckReport:
     """Run a check; whoever asks this process to end ends the check with it, and no verdict is recorded."""
-    before = [signal.signal(number, _interrupt) for number in _ENDING]
+    # What is ignored stays ignored: `nohup` means it.
+    armed = [number for number in _ENDING if signal.getsignal(number) is signal.SIG_DFL]
+    for number in armed:
+        signal.signal(number, _interrupt)
     try:
         with Progress(console, "checking"):
             return workspace.check(ref, command, timeout=timeout)
     finally:
-        for number, was in zip(_ENDING, before, strict=True):
-            signal.signal(number, was)
+        for number in armed:
+            signal.signal(number, signal.SIG_DFL)
 
 
 def tell_verdict(report: CheckReport, console: Console, *, note: Callable[[str], None]) -> None:

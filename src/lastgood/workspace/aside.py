@@ -28,17 +28,28 @@ def in_copy(store: bytes, *, name: bytes) -> Callable[[Callable[[bytes], Result]
         try:
             held = TemporaryFolder(os.path.join(store, b"tmp"))
         except OSError as error:
-            raise Storage(f"no folder can be made in the store: {error.strerror}") from error
+            raise _unmade(error) from error
         try:
-            # It also deletes what a command has made unreadable.
-            with TemporaryDirectory(dir=held.path, ignore_cleanup_errors=True) as folder:
-                copy = os.path.join(folder, name)
+            try:
+                # It also deletes what a command has made unreadable.
+                folder = TemporaryDirectory(dir=held.path, ignore_cleanup_errors=True)
+                copy = os.path.join(folder.name, name)
                 os.mkdir(copy)
+            except OSError as error:
+                raise _unmade(error) from error
+            with folder:
                 return work(copy)
         finally:
             _discard(held)
 
     return attempt
+
+
+def _unmade(error: OSError) -> Storage:
+    return Storage(
+        f"no folder for a copy can be made in the store: {error.strerror}",
+        hint="is there room in the store's file system?",
+    )
 
 
 def _discard(held: TemporaryFolder) -> None:
