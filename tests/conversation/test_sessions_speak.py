@@ -54,6 +54,7 @@ def test_a_transcript_that_cannot_be_read_is_a_note_and_no_lost_save(
         assert report.created
         assert report.checkpoint.conversation is None
         assert [note.code for note in report.notes] == ["transcript-unreadable"]
+        assert [note.code for note in workspace.status().health] == ["transcript-unreadable"]
         if bad == "missing":
             path.write_bytes(said("now it is there"))
             assert workspace.save("two").checkpoint.conversation is not None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from _sha1 import sha1
 
+from lastgood.actions.spoken import blobs, is_message, lines_of, parsed
 from lastgood.errors import Damaged, Invalid, LastgoodError
 from lastgood.model.conversation import Conversation, Evidence, Stretch
 from lastgood.model.report import HealthNote
@@ -18,9 +19,9 @@ if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
     from lastgood.model.conversation import ConversationForm
-    from lastgood.model.session import Standing
+    from lastgood.model.session import Session, Standing
     from lastgood.ports.context import Context
-    from lastgood.ports.engine import ObjectReader, ObjectWriter
+    from lastgood.ports.engine import ObjectWriter
     from lastgood.ports.transcripts import Transcript
 
 # How much of what is stored already is read again at each save; a shorter transcript is read whole.
@@ -76,6 +77,17 @@ def capture(context: Context, standing: Standing, speech: Speech | None, *, writ
         return Captured(notes=(_unread(error),))
 
 
+def unheard(context: Context, session: Session | None) -> tuple[HealthNote, ...]:
+    """Return what a person should know of a session whose transcript cannot be read."""
+    if session is None or session.transcript is None:
+        return ()
+    try:
+        probe(context, Speech(transcript=session.transcript.encode("utf-8", "surrogateescape")))
+    except (Invalid, LookupError) as error:
+        return (_unread(error),)
+    return ()
+
+
 def _from_file(context: Context, path: bytes, writer: ObjectWriter) -> Captured:
     file = context.transcripts.open(path)
     try:
@@ -88,7 +100,7 @@ def _unread(error: Exception) -> HealthNote:
     said = error.message if isinstance(error, LastgoodError) else str(error)
     return HealthNote(
         code="transcript-unreadable",
-        message=f"{said}; the checkpoint is without conversation",
+        message=f"{said}; without it checkpoints hold no conversation",
         hint="a host makes the file with the first message; see: lastgood session show",
     )
 
@@ -354,43 +366,3 @@ class _Capture:
                 hint="earlier checkpoints hold what it was: lastgood show REF --conversation",
             ),
         )
-
-
-def blobs(objects: ObjectReader, tree: str) -> Iterator[bytes]:
-    """Yield the segments of a conversation in order."""
-    for folder in objects.directory(TreeId(tree=bytes.fromhex(tree))):
-        for entry in objects.directory(folder.tree_id):
-            yield entry.oid
-
-
-def lines_of(pieces: Iterator[bytes]) -> Iterator[bytes]:
-    """Yield the lines that pieces of a transcript make up, each with its end."""
-    rest: list[bytes] = []
-    for piece in pieces:
-        lines = piece.split(b"\n")
-        for line in lines[:-1]:
-            yield b"".join((*rest, line, b"\n"))
-            rest = []
-        if lines[-1]:
-            rest.append(lines[-1])
-    if rest:
-        yield b"".join(rest)
-
-
-def is_message(form: ConversationForm, line: bytes) -> bool:
-    """Tell whether a line of a transcript is a message, as its form defines it."""
-    sure = forms.may_be_message(form, line)
-    if sure is not None:
-        return sure
-    record = parsed(line)
-    return record is not None and forms.message_in(form, record) is not None
-
-
-def parsed(line: bytes) -> dict[str, object] | None:
-    """Return the JSON object that a line is, None if it is none."""
-    from lastgood.codec.canonical import loads
-
-    try:
-        return loads(line, what="a line")
-    except Damaged:
-        return None

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.actions.conversing import blobs
 from lastgood.actions.copying import Copying
+from lastgood.actions.spoken import blobs
 from lastgood.codec.manifest import decode, encode
 from lastgood.errors import Damaged, NotFound, Unsafe
 from lastgood.model.checkpoint import TreeRef

@@ -13,8 +13,8 @@ from lastgood.transaction.saving import Saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.model.session import Session
     from lastgood.actions.conversing import Speech
+    from lastgood.model.session import Session
     from lastgood.ports.context import Context
     from lastgood.transaction.saving import Draft
 
@@ -41,7 +41,13 @@ def save(
             report = survey.keep(saving, draft)
         else:
             survey.let_be()
-            report = SaveReport(checkpoint=same, created=False, reason="unchanged", unchanged_since=same.id, notes=survey.notes)
+            report = SaveReport(
+                checkpoint=same,
+                created=False,
+                reason="unchanged",
+                unchanged_since=same.id,
+                notes=survey.notes,
+            )
         session = survey.standing.session
     if session is not None:
         _beat(context, session)

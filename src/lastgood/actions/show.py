@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.actions.conversing import blobs, is_message, lines_of, parsed
+from lastgood.actions.spoken import blobs, is_message, lines_of, parsed
 from lastgood.errors import NotFound
 from lastgood.model.report import ListedEntry
 from lastgood.model.tree import DIRECTORY

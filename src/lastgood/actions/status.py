@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.actions.conversing import unheard
 from lastgood.actions.session import alive, unfinished
 from lastgood.actions.standing import current_session
 from lastgood.actions.survey import Survey
@@ -45,7 +46,7 @@ def status(context: Context, view: View) -> StatusReport:
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
         store_bytes=context.engine.stored_bytes(),
-        health=(*notes, *_health(context)),
+        health=(*notes, *unheard(context, own), *_health(context)),
         session=about,
         position=None if progress.position.empty else progress.position,
         sessions=living,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.actions.conversing import blobs
+from lastgood.actions.spoken import blobs
 from lastgood.codec.manifest import decode
 from lastgood.errors import Damaged, LastgoodError
 from lastgood.model.report import DamagedCheckpoint, VerifyReport

@@ -6,7 +6,7 @@ help nobody. A copy under a new session id, cut at the checkpoint, is what the h
 
 from __future__ import annotations
 
-from lastgood.actions.conversing import blobs
+from lastgood.actions.spoken import blobs
 from lastgood.codec.canonical import path_value
 from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Unsafe
 from lastgood.model.part import Part, PartOutcome
