@@ -163,7 +163,7 @@ class RestoreReport(Value):
     @property
     def complete(self) -> bool:
         """Whether everything that was asked for was done (exit code 0)."""
-        return not self.omissions and all(part.result != "failed" for part in self.parts)
+        return not self.omissions and all(part.result in {"restored", "planned"} for part in self.parts)
 
 
 def _is_omission(outcome: Outcome) -> bool:
