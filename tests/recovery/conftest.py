@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lastgood.workspace import Workspace
     from lastgood.workspace.session import OpenSession
 
-    Act = Callable[[OpenSession], None]
+    Act = Callable[[OpenSession[Workspace]], None]
 
 
 @pytest.fixture

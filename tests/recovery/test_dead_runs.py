@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 left: list[AbstractContextManager[object]] = []
 
 
-def work(session: OpenSession) -> None:
+def work(session: OpenSession[Workspace]) -> None:
     """Finish one task, and die in the next while deploying."""
     folder = session.workspace.path
     session.progress(phase="Construction", iteration=3, step=12, steps=15, artifacts=["draft.md"])
@@ -162,7 +162,7 @@ def test_rollback_to_an_earlier_checkpoint_has_later_tasks_done_again(
 ) -> None:
     """P6: what cannot be undone is named."""
 
-    def deploy(session: OpenSession) -> None:
+    def deploy(session: OpenSession[Workspace]) -> None:
         with session.task("T01"), session.step("deploy", irreversible=True):
             (project / "one").write_text("1")
 
@@ -285,7 +285,7 @@ def test_the_lease_lives_with_its_new_owner(workspace: Workspace, died: Died) ->
 
 
 def test_processes_that_the_run_left_are_named(workspace: Workspace, tmp_path: Path, died: Died) -> None:
-    def leave(session: OpenSession) -> None:
+    def leave(session: OpenSession[Workspace]) -> None:
         child = subprocess.Popen(["sleep", "1000"], env={**os.environ, **session.environment})
         (tmp_path / "pid").write_text(str(child.pid))
 
@@ -321,13 +321,13 @@ def test_an_interrupted_restore_is_finished_before_the_run_goes_on(
     saved = workspace.save("one").checkpoint.id
     (project / "file").write_text("two")
 
-    def restore(session: OpenSession) -> None:
+    def restore(session: OpenSession[Workspace]) -> None:
         def kill(name: str, arguments: tuple[object, ...]) -> None:
             if name == "os.rename" and ".lastgood-" in str(arguments):
                 os.kill(os.getpid(), signal.SIGKILL)
 
         sys.addaudithook(kill)
-        session.workspace.restore(saved)  # type: ignore[attr-defined]  # the whole workspace
+        session.workspace.restore(saved)
 
     id = died(restore)
     review = workspace.recover(choice="review")
@@ -350,7 +350,7 @@ def test_several_dead_runs_do_not_keep_an_interrupted_restore_waiting(
     (project / "file").write_text("two")
     died()
 
-    def restore(session: OpenSession) -> None:
+    def restore(session: OpenSession[Workspace]) -> None:
         sys.addaudithook(
             lambda name, words: (
                 os.kill(os.getpid(), signal.SIGKILL)
@@ -358,7 +358,7 @@ def test_several_dead_runs_do_not_keep_an_interrupted_restore_waiting(
                 else None
             )
         )
-        session.workspace.restore(saved)  # type: ignore[attr-defined]  # the whole workspace
+        session.workspace.restore(saved)
 
     died(restore)
     report = workspace.recover()

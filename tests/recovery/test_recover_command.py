@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from pathlib import Path
 
+    from lastgood.workspace import Workspace
     from lastgood.workspace.session import OpenSession
 
     Died = Callable[..., str]
@@ -28,7 +29,7 @@ SHORT = r"ckpt_[0-9a-f]{8}"
 left: list[AbstractContextManager[object]] = []
 
 
-def work(session: OpenSession) -> None:
+def work(session: OpenSession[Workspace]) -> None:
     folder = session.workspace.path
     session.progress(phase="Construction", iteration=3, step=12, steps=15, artifacts=["draft.md"])
     with open(f"{folder}/draft.md", "w", encoding="utf-8") as file:
@@ -239,7 +240,7 @@ def test_a_run_goes_on_where_its_store_was_brought_by_import(
 
 
 def test_hostile_words_are_shown_escaped(lastgood: Command, died: Died) -> None:
-    def die(session: OpenSession) -> None:
+    def die(session: OpenSession[Workspace]) -> None:
         session.progress(phase="x\u202ey", artifacts=[b"a\nb\xff"])
         left.append(session.step("s\u2066p", irreversible=True))
         left[-1].__enter__()
