@@ -9,6 +9,7 @@ import pytest
 
 import lastgood
 from aligning.bench import Bench
+from lastgood.adapters.project.alignment import DIRTY_LIMIT
 from lastgood.model.settings import CaptureSettings, Settings
 
 if TYPE_CHECKING:
@@ -292,6 +293,17 @@ def test_a_file_over_the_cap_is_judged_by_what_git_knows_of_it(tmp_path: Path) -
         (bench.path / "untracked").unlink()
         bench.write("small")
         assert agrees(bench)
+
+
+def test_more_paths_than_a_manifest_should_carry_are_not_listed(bench: Bench) -> None:
+    bench.commit("a")
+    for number in range(DIRTY_LIMIT):
+        bench.write(f"{number % 100}/{number}", "")
+    assert len(bench.dirty() or ()) == DIRTY_LIMIT
+    bench.write("one more")
+    assert bench.dirty() is None
+    (bench.path / "one more").unlink()
+    assert len(bench.dirty() or ()) == DIRTY_LIMIT
 
 
 def test_the_memory_of_the_last_state_can_be_deleted(bench: Bench) -> None:

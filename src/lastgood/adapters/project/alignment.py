@@ -33,6 +33,8 @@ if TYPE_CHECKING:
 
 # A larger index than this is not kept: it is that of half a million files.
 INDEX_LIMIT = 64 << 20
+# More paths than this are not listed: every checkpoint's manifest would carry them.
+DIRTY_LIMIT = 10_000
 _FORMAT = b"lastgood git state 1\n"
 _NAME = b"/git.state"
 _DIGEST_BYTES = 16
@@ -141,7 +143,8 @@ class Aligner:
         )
         dirty = None
         if memory.changed is not None:
-            dirty = tuple(sorted({*memory.changed, *memory.staged}))
+            paths = {*memory.changed, *memory.staged}
+            dirty = tuple(sorted(paths)) if len(paths) <= DIRTY_LIMIT else None
         return Alignment(self._folder, memory, dirty=dirty, too_large=self._too_large)
 
     def _go_on(
