@@ -84,7 +84,8 @@ def _save(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None
 
 def _restore(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
     report = workspace.restore(order["ref"], **order.get("options", {}))
-    failures = [one for one in (*report.outcomes, *report.parts) if one.result == "failed"]
+    failures = [str(one) for one in report.outcomes if one.result == "failed"]
+    failures += [str(one) for one in report.parts if one.result == "failed"]
     say(f"incomplete {failures[0]}" if failures else f"restored {report.operation}")
 
 

@@ -12,8 +12,8 @@ if TYPE_CHECKING:
     from lastgood.ports.catalogue import Catalogue, WorkspaceRow
     from lastgood.ports.engine import Engine
     from lastgood.ports.host import Clock, Locks, Processes, ProjectGit
-    from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.text import TextMerger
+    from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.work import Work
     from lastgood.ports.workspace import Applier, JournalFile, Scanner
 
