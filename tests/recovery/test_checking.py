@@ -253,12 +253,12 @@ def test_hostile_names_are_checked_and_told(workspace: Workspace, project: Path)
     assert workspace.check(saved, "true").good is True
 
 
-def test_ten_thousand_files_are_checked_aside(workspace: Workspace, project: Path) -> None:
-    for folder in range(100):
+def test_a_thousand_files_are_checked_aside(workspace: Workspace, project: Path) -> None:
+    for folder in range(10):
         (project / str(folder)).mkdir()
         for number in range(100):
             (project / str(folder) / str(number)).write_text(f"{folder} {number}")
     saved = workspace.save("many").checkpoint.id
     (project / "new").write_text("new")
     report = workspace.check(saved, "find . -type f | wc -l")
-    assert (report.good, report.aside, report.check.output_tail.strip()) == (True, True, "10000")
+    assert (report.good, report.aside, report.check.output_tail.strip()) == (True, True, "1000")

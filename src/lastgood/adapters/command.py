@@ -8,6 +8,7 @@ import signal
 import subprocess
 import time
 
+from lastgood.adapters.processes import content_of, pids
 from lastgood.model.verdict import Ran
 
 TYPE_CHECKING = False
@@ -164,11 +165,11 @@ class _Running:
         if self._child.poll() is None:
             yield self._child.pid
         group = str(self._child.pid).encode()
-        for pid in _pids():
-            fields = _content(pid, "stat").rpartition(b")")[2].split()
+        for pid in pids():
+            fields = content_of(pid, "stat").rpartition(b")")[2].split()
             if len(fields) <= _GROUP or fields[0] in _GONE or pid == self._child.pid:
                 continue
-            if fields[_GROUP] == group or self._mark in _content(pid, "environ").split(b"\0"):
+            if fields[_GROUP] == group or self._mark in content_of(pid, "environ").split(b"\0"):
                 yield pid
 
 
@@ -183,19 +184,3 @@ def _signal(pid: int, number: int) -> None:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
         return  # gone meanwhile, or another user's
-
-
-def _pids() -> Iterator[int]:
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    yield from (int(name) for name in names if name.isdigit())
-
-
-def _content(pid: int, name: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""

@@ -82,8 +82,8 @@ class ProcFiles:
         mark = f"{SESSION_VARIABLE}={session}".encode()
         return [
             Living(pid=pid, command=_command(pid) or "")
-            for pid in _pids()
-            if pid != os.getpid() and mark in _read(pid, "environ").split(b"\0")
+            for pid in pids()
+            if pid != os.getpid() and mark in content_of(pid, "environ").split(b"\0")
         ]
 
     def usage(self, owner: Owner) -> Usage | None:
@@ -133,7 +133,7 @@ def _children(pid: int) -> list[int] | None:
 
 def _all_children() -> dict[int, list[int]]:
     found: dict[int, list[int]] = {}
-    for pid in _pids():
+    for pid in pids():
         stat = _stat(pid)
         if stat is not None:
             found.setdefault(int(stat[_PARENT]), []).append(pid)
@@ -142,11 +142,11 @@ def _all_children() -> dict[int, list[int]]:
 
 def seen_from_above(owner: Owner) -> bool:
     """Tell whether an owner is seen to live in its own PID namespace, which lies below this one."""
-    for pid in _pids():
+    for pid in pids():
         stat = _stat(pid)
         if stat is None or stat[_STATE] in {b"Z", b"X"} or stat[_STARTED].decode() != owner.started:
             continue
-        numbers = _read(pid, "status").partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
+        numbers = content_of(pid, "status").partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
         if _namespace(pid) == owner.namespace and numbers[-1:] == [b"%d" % (owner.pid or 0)]:
             return True
     return False
@@ -165,7 +165,8 @@ def _lives(pid: int, started: str | None) -> bool | None:
     return None if started is None else False  # where there is no /proc the number is all there is
 
 
-def _pids() -> Iterator[int]:
+def pids() -> Iterator[int]:
+    """Yield the number of every process that can be seen from here."""
     try:
         names = os.listdir("/proc")
     except OSError:
@@ -173,7 +174,8 @@ def _pids() -> Iterator[int]:
     yield from (int(name) for name in names if name.isdigit())
 
 
-def _read(pid: int, name: str) -> bytes:
+def content_of(pid: int, name: str) -> bytes:
+    """Return one of the kernel's files about a process, nothing if it is gone or another user's."""
     try:
         with open(f"/proc/{pid}/{name}", "rb") as file:
             return file.read()
@@ -183,12 +185,12 @@ def _read(pid: int, name: str) -> bytes:
 
 def _stat(pid: int) -> list[bytes] | None:
     # The name may hold spaces and parentheses: the fields begin behind its last one.
-    fields = _read(pid, "stat").rpartition(b")")[2].split()
+    fields = content_of(pid, "stat").rpartition(b")")[2].split()
     return fields if len(fields) > _RESIDENT else None
 
 
 def _command(pid: int) -> str | None:
-    words = _read(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" ")
+    words = content_of(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" ")
     return words.decode("utf-8", "replace")[:_COMMAND_LIMIT] or None
 
 
