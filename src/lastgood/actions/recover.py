@@ -232,7 +232,12 @@ def _reloaded(context: Context, view: View, found: Found) -> RecoverReport:
         else one
         for one in report.artifacts
     ]
-    return report.replace(artifacts=tuple(anew), restored=restored, outcomes=restored.outcomes)
+    return report.replace(
+        artifacts=tuple(anew),
+        restored=restored,
+        outcomes=restored.outcomes,
+        drift=drift_since(context, view, checkpoint),
+    )
 
 
 def _held(view: View, report: RecoverReport, found: Found) -> tuple[bytes, ...]:
