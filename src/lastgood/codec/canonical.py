@@ -10,7 +10,7 @@ from __future__ import annotations
 from binascii import Error as Base64Error
 from binascii import a2b_base64, b2a_base64
 
-from lastgood.errors import Damaged, Internal
+from lastgood.errors import Damaged, Internal, Unsupported
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -258,6 +258,17 @@ class Fields:
             except Base64Error as error:
                 raise self.wrong(name, "a path") from error
         raise self.wrong(name, "a path")
+
+
+def versioned(text: str | bytes, *, what: str, version: int) -> Fields:
+    """Return the fields of a record; `Unsupported` if it is not of the one version that is read."""
+    fields = Fields(loads(text, what=what), what=what)
+    found = fields.number("version")
+    if found != version:
+        raise Unsupported(
+            f"{what} has the format {found}; this lastgood reads {version}", hint="use a newer lastgood"
+        )
+    return fields
 
 
 def base64_text(content: bytes) -> str:

@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.codec.canonical import Fields, dumps, loads, path_value
+from lastgood.codec.canonical import Fields, dumps, path_value, versioned
 from lastgood.codec.moment import iso
-from lastgood.errors import Unsupported
 from lastgood.model.effect import EFFECT_STATES, Effect
 from lastgood.model.progress import TASK_STATES, Features, Position, Progress, Task
 from lastgood.model.session import SESSION_STATES, Owner, Session
@@ -161,10 +160,4 @@ def _text(record: dict[str, object]) -> str:
 
 
 def _fields(text: str | bytes, *, what: str) -> Fields:
-    fields = Fields(loads(text, what=what), what=what)
-    if fields.number("version") != VERSION:
-        raise Unsupported(
-            f"{what} has the format {fields.number('version')}; this lastgood reads {VERSION}",
-            hint="use a newer lastgood",
-        )
-    return fields
+    return versioned(text, what=what, version=VERSION)

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.codec.canonical import Fields, dumps, loads, path_value
-from lastgood.errors import Unsupported
+from lastgood.codec.canonical import Fields, dumps, path_value, versioned
 from lastgood.model.operation import Journal, Operation
 from lastgood.model.part import SCOPES, Part
 from lastgood.model.plan import RestorePlan, Step
@@ -157,13 +156,7 @@ def _text(record: dict[str, object]) -> str:
 
 
 def _fields(text: str | bytes, *, what: str) -> Fields:
-    fields = Fields(loads(text, what=what), what=what)
-    if fields.number("version") != VERSION:
-        raise Unsupported(
-            f"{what} has the format {fields.number('version')}; this lastgood reads {VERSION}",
-            hint="use a newer lastgood",
-        )
-    return fields
+    return versioned(text, what=what, version=VERSION)
 
 
 def _step_record(step: Step) -> dict[str, object]:
