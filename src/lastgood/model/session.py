@@ -51,8 +51,8 @@ class Session(Value):
     counts as incomplete (`lastgood.rules.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
     checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
-    why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or ``failed``:
-    its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody sets, in
+    why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or
+    ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody sets, in
     nanoseconds of the machine's run ``heartbeat_boot``.
     """
 

@@ -129,8 +129,9 @@ STORE: tuple[Verb, ...] = (
         name="export",
         says="write checkpoints into one portable file",
         about=(
-            "A plain tar: git's objects, facts as lines of JSON, checksums. By default all checkpoints of this\n"
-            "workspace. Private files stay here, and texts leave without what looks like a secret."
+            "A plain tar: git's objects, facts as lines of JSON, checksums. By default all\n"
+            "checkpoints of this workspace. Private files stay here, and texts leave without what\n"
+            "looks like a secret."
         ),
         arguments=(
             Argument(name="FILE", form="folder"),
