@@ -52,8 +52,8 @@ class Session(Value):
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
     checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
     why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or
-    ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody sets, in
-    nanoseconds of the machine's run ``heartbeat_boot``.
+    ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody
+    sets, in nanoseconds of the machine's run ``heartbeat_boot``.
     """
 
     id: str
