@@ -9,7 +9,7 @@ from lastgood.actions.rivals import changed_by_others
 from lastgood.actions.survey import Survey
 from lastgood.codec.canonical import dumps
 from lastgood.codec.records import part_record
-from lastgood.errors import Conflict, NotFound
+from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
 from lastgood.ids import short
 from lastgood.model.plan import RestorePlan, Step
 from lastgood.model.report import UndoReport
@@ -120,6 +120,8 @@ def _parts(
         parts.refuse(context, wanted)
     except Conflict as error:
         raise Conflict(error.message, hint=turn.hint, details=error.details) from error
+    except (Damaged, NotFound, Unsafe, Unsupported) as error:
+        raise type(error)(error.message, hint=turn.hint, details=error.details) from error
     return wanted, ()
 
 

@@ -66,6 +66,8 @@ def _is_freed(context: Context, operation: Operation) -> bool:
 def _deletion(restoring: Restoring, operation: Operation, *, undone: bool) -> UndoReport:
     catalogue = restoring.context.catalogue
     known = [one for id in operation.checkpoints if (one := catalogue.get(id)) is not None]
+    if operation.type == "prune" and not undone:  # retention spares what was named since (rule K1)
+        known = [one for one in known if one.name is None and not one.pinned]
     ids = tuple(one.id for one in known)
     if undone:
         catalogue.undelete(ids)

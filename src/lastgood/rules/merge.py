@@ -273,7 +273,7 @@ def plan_merge(
         for step in plan(tree, present, evidence=evidence, paths=outside):
             steps.setdefault(step.path, step)
     for path, reason in tree.conflicts.items():
-        if limits and not any(within(path, limit) for limit in limits):
+        if limits and not any(within(path, limit) or within(limit, path) for limit in limits):
             continue
         if path in steps:
             steps[path] = steps[path].replace(reason=reason)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Conflict
+from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
 from lastgood.model.part import PartOutcome
 
 TYPE_CHECKING = False
@@ -74,7 +74,7 @@ def able(
     """Return the parts that can be brought about although things changed since, and say what stays.
 
     Forced, progress is put back over what came since: a guard holds it. A conversation that went on,
-    or a HEAD that moved, is left as it is all the same.
+    or a HEAD that moved or cannot be put back any more, is left as it is all the same.
     """
     from lastgood.actions.parts import progress
 
@@ -84,7 +84,7 @@ def able(
         fresh = progress.renewed(context, part) if forced and part.scope == "progress" else part
         try:
             refuse(context, (fresh,))
-        except Conflict as error:
+        except (Conflict, Damaged, NotFound, Unsafe, Unsupported) as error:
             kept.append(PartOutcome(scope=part.scope, result="kept", reason=error.message))
         else:
             found.append(fresh)
