@@ -43,6 +43,9 @@ class Key(Value):
     choices: tuple[str, ...] = ()
 
 
+# Rule K1: a feature's checkpoint stays for ever, so nobody can say how many.
+LIMITED_KINDS = tuple(kind for kind in KINDS if kind != "feature")
+
 KEYS: dict[str, Key] = {
     "capture.exclude": Key(
         form="texts",
@@ -92,7 +95,7 @@ KEYS: dict[str, Key] = {
             default=None,
             says=f"how many of kind `{kind}` stay: the newest, one an hour, one a day",
         )
-        for kind in KINDS
+        for kind in LIMITED_KINDS
     },
 }
 
@@ -211,7 +214,7 @@ def _settings(origins: Sequence[Setting]) -> Settings:
         ),
         retention={
             kind: Rungs(**dict.fromkeys(RUNGS, 0) | cast("dict[str, int]", rungs))
-            for kind in KINDS
+            for kind in LIMITED_KINDS
             if (rungs := value[f"retention.{kind}"]) is not None
         },
         durability=cast("Durability", value["durability"]),
