@@ -93,6 +93,23 @@ def test_a_prune_done_again_spares_what_was_marked_since(
     assert {one.id for one in workspace.list()} == {made[0], made[2]}
 
 
+def test_a_folder_is_put_beside_a_conflict_once(workspace: Workspace, project: Path) -> None:
+    """T17: the same merge again finds it there."""
+    (project / "place").mkdir()
+    (project / "place" / "inside").write_text("target\n")
+    target = workspace.save("target").checkpoint
+    shutil.rmtree(project / "place")
+    (project / "place").write_text("base\n")
+    workspace.save("base")
+    (project / "place").write_text("mine\n")
+    workspace.restore(target.id, merge=True)
+    names = sorted(os.listdir(project))
+
+    workspace.restore(target.id, merge=True)
+
+    assert sorted(os.listdir(project)) == names
+
+
 def test_a_merge_of_a_path_lists_the_conflict_above_it(workspace: Workspace, project: Path) -> None:
     """T17: a file where there is a folder by now, which was changed."""
     (project / "place").write_text("a file\n")

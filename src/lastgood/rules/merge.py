@@ -250,13 +250,18 @@ class MergedTree:
         for number in range(1, len(names) + 1000):
             name = beside_name(entry.name, self._suffix, number=number)
             place = join(parent(path), name)
-            there = None if name in made else self._look(place)
+            there = None if name in made else self._there(place)
             if there is not None and same(there, entry):
                 return  # an earlier merge has put it there
             if there is None and name not in names and name not in made:
                 made[name] = entry.replace(name=name)
                 self.beside.append(place)
                 return
+
+    def _there(self, path: bytes) -> Entry | None:
+        """Return what a path holds now; a directory that was captured with what is in it."""
+        captured = _by_name(self._present.directory(parent(path)) or ())
+        return captured.get(path.rpartition(b"/")[2]) or self._look(path)
 
     def _counts(self, path: bytes) -> bool:
         return not self._limits or any(within(path, limit) or within(limit, path) for limit in self._limits)
