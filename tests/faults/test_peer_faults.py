@@ -277,12 +277,12 @@ def test_statuses_of_a_diff_tell_what_happened(workspace: Workspace, bench: Benc
     assert (moved.status, moved.old_path) == ("renamed", b"moved")
 
 
-def test_the_oldest_checkpoints_over_the_limit_go_and_their_bytes_too(bench: Bench) -> None:
+def test_checkpoints_over_the_limit_go_and_their_bytes_too(bench: Bench) -> None:
     from faults.clocks import DAY, ShiftedClock
-    from lastgood.model.settings import LimitSettings
+    from lastgood.model.settings import LimitSettings, Rungs
 
     clock = ShiftedClock()
-    settings = Settings(limits=LimitSettings(max_checkpoints=12))
+    settings = Settings(limits=LimitSettings(max_checkpoints=12), retention={"auto": Rungs(last=100)})
     with lastgood.open(
         bench.workspace, store=bench.store, maintenance="off", settings=settings, clock=clock
     ) as workspace:
@@ -290,7 +290,7 @@ def test_the_oldest_checkpoints_over_the_limit_go_and_their_bytes_too(bench: Ben
             (bench.workspace / "noise").write_bytes(os.urandom(100_000))
             workspace.save("noise", kind="auto")
         workspace.maintain()
-        assert len(workspace.list()) == 13  # and the newest complete one, which is permanent
+        assert len(workspace.list()) == 12
         full = workspace.status().store_bytes
         clock.shift = 2 * DAY
         workspace.maintain()
