@@ -1,0 +1,1 @@
+"""Doors for frameworks; each is loaded by its own user only."""
