@@ -25,11 +25,12 @@ def progress_document(verb: str, report: ProgressReport) -> Document:
         "unknown_effects": [effect_record(one) for one in report.unknown],
     }
     if report.task is not None:
-        fields["task"] = _task(report.task)
+        fields["task"] = task_record(report.task)
     return document(verb, fields)
 
 
-def _task(task: Task) -> Document:
+def task_record(task: Task) -> Document:
+    """Return a task of the work."""
     return {
         **task.as_dict(),
         "started_at": None if task.started_at is None else iso(task.started_at),
