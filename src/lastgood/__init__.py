@@ -11,6 +11,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastgood.aio import AsyncWorkspace, open_async
     from lastgood.errors import (
         Ambiguous,
         Busy,
@@ -37,6 +38,7 @@ __version__ = "0.1.0"
 __all__ = [
     "Actor",
     "Ambiguous",
+    "AsyncWorkspace",
     "Busy",
     "Checkpoint",
     "Conflict",
@@ -55,17 +57,20 @@ __all__ = [
     "Workspace",
     "__version__",
     "open",
+    "open_async",
 ]
 
 # Importing the package is part of every start of the command line: names are loaded when asked for.
 _PLACES = {
     "Actor": "lastgood.model.checkpoint",
+    "AsyncWorkspace": "lastgood.aio",
     "Checkpoint": "lastgood.model.checkpoint",
     "Event": "lastgood.model.event",
     "RestorePlan": "lastgood.model.plan",
     "Settings": "lastgood.model.settings",
     "Workspace": "lastgood.workspace",
     "open": "lastgood.workspace",
+    "open_async": "lastgood.aio",
 }
 
 

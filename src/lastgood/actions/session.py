@@ -6,12 +6,13 @@ from lastgood.actions.effects import forsake
 from lastgood.actions.moments import mark
 from lastgood.actions.standing import current_session, report_on, state_of, uptime
 from lastgood.codec.moment import iso
-from lastgood.errors import Ambiguous, Busy, Conflict, LastgoodError, NotFound
+from lastgood.errors import Ambiguous, Busy, Conflict, NotFound
 from lastgood.ids import session_id
 from lastgood.model.session import Session
 from lastgood.model.working import SessionEnded, SessionStarted
 from lastgood.names import printable
 from lastgood.rules import progress as rules
+from lastgood.rules.attempts import registered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,7 +20,9 @@ if TYPE_CHECKING:
 
     from lastgood.model.progress import Progress
     from lastgood.model.report import SaveReport
+    from lastgood.model.running import PlannedRun
     from lastgood.model.session import Owner, SessionReport
+    from lastgood.model.workplan import WorkPlan
     from lastgood.ports.context import Context
 
 _LEAST_DIGITS = 4
@@ -35,8 +38,9 @@ def start(
     transcript: str | None = None,
     exclusive: bool = True,
     force: bool = False,
+    plan: WorkPlan | None = None,
 ) -> SessionStarted:
-    """Open a session and make its first checkpoint.
+    """Open a session, with the plan that it carries out, and make its first checkpoint.
 
     Raises `Conflict` if another exclusive session lives, unless ``force``; then that one is recorded
     as taken over. Those that died stay incomplete, to be continued or given up by `recover`.
@@ -63,11 +67,12 @@ def start(
         heartbeat_boot=context.processes.boot(),
     )
     context.catalogue.add_workspace(context.row)
-    context.work.open_session(session, replacing=replacing)
+    run = None if plan is None else planned_run(session, plan)
+    context.work.open_session(session, replacing=replacing, run=run)
     if robbed is not None:
         forsake(context, robbed.id)
     inside = context.replace(session=session.id)
-    saved = _first(inside, session)
+    saved = _first(inside, session, plan=plan)
     return SessionStarted(
         session=report_on(inside, context.work.session(session.id) or session),
         saved=saved,
@@ -76,8 +81,25 @@ def start(
     )
 
 
-def end(context: Context, name: str | None = None, *, finished: bool = True) -> SessionEnded:
+def planned_run(session: Session, plan: WorkPlan) -> PlannedRun:
+    """Return a plan as it is kept with the session that carries it out."""
+    from lastgood.model.running import PlannedRun
+    from lastgood.rules.workplan import fingerprint
+
+    return PlannedRun(
+        session=session.id,
+        workspace_key=session.workspace_key,
+        fingerprint=fingerprint(plan),
+        plan=plan,
+    )
+
+
+def end(
+    context: Context, name: str | None = None, *, finished: bool = True, by: str | None = None
+) -> SessionEnded:
     """End a session after its last checkpoint; not ``finished``, it waits to be continued.
+
+    ``by`` says why it ended, if not as one would think.
 
     One that died is ended only by its name, and without a checkpoint: it is given up. Raises
     `Conflict` if it has ended already, `NotFound` if there is none.
@@ -94,7 +116,7 @@ def end(context: Context, name: str | None = None, *, finished: bool = True) -> 
         context,
         session,
         finished=finished,
-        by="fresh" if state == "incomplete" else "finished" if finished else "interrupted",
+        by=by or ("fresh" if state == "incomplete" else "finished" if finished else "interrupted"),
     )
     return SessionEnded(session=report_on(context, ended), saved=saved, unknown=forsake(context, session.id))
 
@@ -285,17 +307,19 @@ def _refuse_interrupted(context: Context) -> None:
         )
 
 
-def _first(inside: Context, session: Session) -> SaveReport | None:
+def _first(inside: Context, session: Session, *, plan: WorkPlan | None) -> SaveReport | None:
     """Record what the session is for and make its first checkpoint; without that it has not begun."""
 
     def begin(found: Progress) -> Progress:
         begun = rules.move(found, goal=session.goal)
+        if plan is not None:
+            begun = registered(begun, [task.id for task in plan.tasks])
         return begun if session.sprint is None else rules.start_sprint(begun, session.sprint)
 
     try:
-        if session.goal is not None or session.sprint is not None:
+        if session.goal is not None or session.sprint is not None or plan is not None:
             inside.work.change_progress(session.id, begin, workspace_key=inside.key)
         return mark(inside, "session-start", message=session.goal or "session start")
-    except LastgoodError:
+    except BaseException:  # also if the caller is interrupted: nobody will end what never began
         close(inside, session, finished=True, by="failed")
         raise

@@ -9,6 +9,7 @@ import time
 
 from lastgood.adapters.files import PRIVATE_FILE, make_directories, write_whole
 from lastgood.adapters.owner import describe, record
+from lastgood.adapters.stopping import pause
 from lastgood.errors import Busy, Storage
 from lastgood.names import printable, to_text
 from lastgood.ports.host import ExclusiveHold, SharedHold
@@ -84,7 +85,7 @@ class _Lock:
             left = deadline - time.monotonic()
             if left <= 0:
                 raise self._busy()
-            time.sleep(min(sleep, left))
+            pause(min(sleep, left))
             sleep = min(sleep * 2, _MOST_SLEEP)
 
     def _try(self, mode: int) -> bool:

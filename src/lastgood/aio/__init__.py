@@ -1,1 +1,19 @@
-"""The asynchronous face: the same verbs, awaited."""
+"""The asynchronous face: the same verbs, awaited, under asyncio and under trio.
+
+>>> import asyncio
+>>> async def main():
+...     async with lastgood.open_async(project, store=store) as workspace:
+...         report = await workspace.save("before the refactor")
+...         return report.created
+>>> asyncio.run(main())
+True
+
+Cancelling an awaited call never leaves it running: it has either not started or is over when the
+caller hears of it.
+"""
+
+from lastgood.aio.opening import Opening, open_async
+from lastgood.aio.session import AsyncSession
+from lastgood.aio.workspace import AsyncWorkspace
+
+__all__ = ["AsyncSession", "AsyncWorkspace", "Opening", "open_async"]

@@ -7,9 +7,30 @@ from lastgood.model.checkpoint import Actor
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import TypedDict
 
+    from lastgood.model.checkpoint import Kind
     from lastgood.transaction.saving import Draft
+    from lastgood.workspace.paths import PathLike
+
+    class SaveOptions(TypedDict, total=False):
+        """What may be said about a checkpoint beside its message."""
+
+        name: str | None
+        kind: Kind
+        metadata: Mapping[str, str] | None
+        allow_empty: bool
+        budget: float | None
+        pin: bool
+        actor: Actor | None
+        task: str | None
+        tokens: int | None
+        check: str | Sequence[str] | None
+        check_timeout: float | None
+        messages: Iterable[Mapping[str, object]] | None
+        transcript: PathLike | None
+
 
 _ACTORS = ("agent", "tool", "person", "lastgood", "unknown")
 

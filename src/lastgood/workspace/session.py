@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import signal
+import sys
 from contextlib import contextmanager
 from functools import partial
 from typing import Generic, TypeVar
@@ -13,13 +14,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from types import FrameType, TracebackType
-    from typing import Protocol, Self
+    from typing import Protocol, Self, Unpack
 
     from lastgood.model.effect import Effect, EffectState
     from lastgood.model.progress import Progress, Task
     from lastgood.model.report import SaveReport
     from lastgood.model.session import SessionReport
     from lastgood.model.working import ProgressReport, SessionEnded, SessionStarted
+    from lastgood.workspace.arguments import SaveOptions
     from lastgood.workspace.paths import PathLike
 
     class _Desk(Protocol):
@@ -52,7 +54,7 @@ if TYPE_CHECKING:
 
 
 AnyDesk = TypeVar("AnyDesk", bound="_Desk")
-_SIGTERM_CODE = 128 + signal.SIGTERM
+SIGTERM_CODE = 128 + signal.SIGTERM
 _REASON_LIMIT = 500
 
 
@@ -129,7 +131,7 @@ class OpenSession(Generic[AnyDesk]):
         """The workspace as the session sees it: every verb of it belongs to the session."""
         return self._desk
 
-    def save(self, message: str = "", **options: object) -> SaveReport:
+    def save(self, message: str = "", **options: Unpack[SaveOptions]) -> SaveReport:
         """Make a checkpoint within the session; takes what `Workspace.save` takes."""
         if self._task is not None:
             options.setdefault("task", self._task)
@@ -223,7 +225,7 @@ class OpenSession(Generic[AnyDesk]):
 
     def _break_off(self, error: BaseException) -> None:
         """Make the checkpoint of an interruption or error, and leave the session to be continued."""
-        stopped = isinstance(error, KeyboardInterrupt | Terminated)
+        stopped = _is_interruption(error)
         self._ended = self._desk.session_break_off(
             self.id,
             reason="interrupted" if stopped else _reason(error),
@@ -255,7 +257,22 @@ class OpenSession(Generic[AnyDesk]):
 
 
 def _terminate(_number: int, _frame: FrameType | None) -> None:
-    raise Terminated(_SIGTERM_CODE)
+    raise Terminated(SIGTERM_CODE)
+
+
+def _is_interruption(error: BaseException) -> bool:
+    """Tell whether somebody put an end to the work from outside: Ctrl-C, SIGTERM, a cancelled task."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(_is_interruption(one) for one in error.exceptions)
+    return isinstance(error, (KeyboardInterrupt, Terminated, *_cancellations()))
+
+
+def _cancellations() -> Iterator[type[BaseException]]:
+    """Yield what a cancelled task meets, under the event loops that are in use."""
+    for name, cancelled in (("asyncio", "CancelledError"), ("trio", "Cancelled")):
+        loop = sys.modules.get(name)
+        if loop is not None:
+            yield getattr(loop, cancelled)
 
 
 def _is_plain_exit(error: BaseException) -> bool:

@@ -16,11 +16,12 @@ from lastgood import errors
 from lastgood.adapters.clock import SystemClock
 from lastgood.adapters.scan.scanner import WorkspaceScanner
 from lastgood.adapters.scan.wire import plain_request, scan_of
+from lastgood.adapters.stopping import STRIDE, asker, heed, pause
 from lastgood.errors import Internal, LastgoodError, Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     from lastgood.adapters.scan.found import WorkspaceScan
     from lastgood.model.scan import ScanRequest
@@ -169,7 +170,7 @@ def _converse(child: int, question: bytes, sending: int) -> int:
     ended = False
     try:
         _send(sending, len(question).to_bytes(LENGTH_BYTES, "big") + question)
-        status = os.waitpid(child, 0)[1]
+        status = _status_of(child)
         ended = True
     except ChildProcessError:  # the caller ignores SIGCHLD: then nothing is left to wait for
         status = 0
@@ -179,6 +180,33 @@ def _converse(child: int, question: bytes, sending: int) -> int:
             os.kill(child, 9)
             os.waitpid(child, 0)
     return os.waitstatus_to_exitcode(status)
+
+
+def _status_of(child: int) -> int:
+    """Wait for a process to end, unless this thread is asked to give up, and return its wait status."""
+    if asker() is None:
+        return os.waitpid(child, 0)[1]
+    try:
+        ending = os.pidfd_open(child)
+    except (AttributeError, OSError):  # not Linux, or an old one, or already waited for
+        return _looked_for(child, lambda: pause(STRIDE / 10))
+    from select import POLLIN, poll
+
+    ended = poll()
+    ended.register(ending, POLLIN)
+    try:
+        return _looked_for(child, lambda: ended.poll(STRIDE * 1000))
+    finally:
+        os.close(ending)
+
+
+def _looked_for(child: int, wait: Callable[[], object]) -> int:
+    while True:
+        ended, status = os.waitpid(child, os.WNOHANG)
+        if ended:
+            return status
+        wait()
+        heed()
 
 
 def _send(descriptor: int, content: bytes) -> None:

@@ -1,0 +1,157 @@
+"""A session as an ``async with`` block; what it does is done by the synchronous one."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Generic, TypeVar
+
+from lastgood.aio.awaited import Face, awaited
+from lastgood.workspace.session import SIGTERM_CODE, OpenSession, Terminated
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+    from typing import Self
+
+    from lastgood.aio.awaited import Crew
+    from lastgood.aio.bridge import Bridge, Termination
+    from lastgood.model.effect import Effect
+    from lastgood.model.progress import Task
+    from lastgood.model.working import SessionEnded, SessionStarted
+    from lastgood.workspace import Workspace
+
+Begun = TypeVar("Begun")
+Outer = TypeVar("Outer")
+_NOT_BEGUN = "cancelled before it began"
+
+
+class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
+    """A session of this process, for programs with an event loop; made by `AsyncWorkspace.session`.
+
+    Left by an interruption (Ctrl-C, SIGTERM, a cancellation) or by an error, it makes a checkpoint of
+    that kind and stays incomplete, to be continued by `recover`; the exception goes on. A session ends
+    as it should however often its task is cancelled meanwhile.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with lastgood.open_async(project, store=store) as workspace:
+    ...         async with workspace.session(goal="migrate to v2") as session:
+    ...             async with session.task("T01"):
+    ...                 (project / "notes.txt").write_text("v2")
+    ...         return [task.state for task in session.ended.session.progress.tasks]
+    >>> asyncio.run(main())
+    ['done']
+    """
+
+    def __init__(
+        self,
+        inner: OpenSession[Workspace],
+        *,
+        bridge: Bridge,
+        crew: Crew,
+        face: Callable[[Workspace], Outer],
+    ) -> None:
+        super().__init__(inner, bridge=bridge, crew=crew)
+        self._face = face
+        self._termination: Termination | None = None
+
+    async def __aenter__(self) -> Self:
+        begun: list[object] = []
+        try:
+            await self._call(lambda: begun.append(self._inner.__enter__()), whole=True)
+        except BaseException as error:
+            if begun:  # cancelled just when it began
+                await self._certain(partial(self._inner.__exit__, type(error), error, None))
+            raise
+        self._termination = self._bridge.on_termination()
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            await self._certain(partial(self._inner.__exit__, kind, error, trace))
+        finally:
+            terminated = self._termination is not None and self._termination.lift(error)
+            if terminated:
+                raise Terminated(SIGTERM_CODE) from error
+
+    save = awaited(OpenSession.save)
+    checkpoint = save
+    show = awaited(OpenSession.show)
+    heartbeat = awaited(OpenSession.heartbeat, whole=True)
+    progress = awaited(OpenSession.progress, whole=True)
+
+    @property
+    def id(self) -> str:
+        """The session's id."""
+        return self._inner.id
+
+    @property
+    def started(self) -> SessionStarted:
+        """How it began: its first checkpoint, whom it took over from, what died before."""
+        return self._inner.started
+
+    @property
+    def ended(self) -> SessionEnded | None:
+        """How it ended; None while it lasts."""
+        return self._inner.ended
+
+    @property
+    def environment(self) -> Mapping[str, str]:
+        """What a child process needs in its environment to work in this session."""
+        return self._inner.environment
+
+    @property
+    def workspace(self) -> Outer:
+        """The workspace as the session sees it: every verb of it belongs to the session."""
+        return self._face(self._inner.workspace)
+
+    def task(self, id: str, *, risky: bool = False, irreversible: bool = False) -> Block[Task]:
+        """Work on a task: started, then done; or failed, with a checkpoint of kind error.
+
+        After an interruption or cancellation it is still running, and `recover` reports its effect as
+        unknown.
+        """
+        return self._block(self._inner.task(id, risky=risky, irreversible=irreversible))
+
+    def feature(self, id: str) -> Block[None]:
+        """Build a feature: complete when the block ends without an exception."""
+        return self._block(self._inner.feature(id))
+
+    def sprint(self, id: str) -> Block[None]:
+        """Work through a sprint: over when the block ends without an exception."""
+        return self._block(self._inner.sprint(id))
+
+    def step(self, name: str, *, irreversible: bool = False) -> Block[Effect]:
+        """Do something that must not be done twice unawares: recorded before and after (rule P6)."""
+        return self._block(self._inner.step(name, irreversible=irreversible))
+
+    def _block(self, inner: AbstractContextManager[Begun]) -> Block[Begun]:
+        return Block(inner, bridge=self._bridge, crew=self._crew)
+
+
+class Block(Face["AbstractContextManager[Begun]"], Generic[Begun]):
+    """A ``with`` block whose beginning and end are blocking work; the end comes whatever happens."""
+
+    async def __aenter__(self) -> Begun:
+        begun: list[Begun] = []
+        try:
+            await self._call(lambda: begun.append(self._inner.__enter__()), whole=True)
+        except BaseException:
+            if begun:
+                await self._certain(partial(self._leave, _NOT_BEGUN))
+            raise
+        return begun[0]
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self._certain(partial(self._inner.__exit__, kind, error, trace))
+
+    def _leave(self, reason: str) -> None:
+        """End a block that was cancelled when only its beginning was recorded: nothing was done in it."""
+        error = InterruptedError(reason)
+        self._inner.__exit__(InterruptedError, error, None)

@@ -1,0 +1,180 @@
+"""The verbs, awaited: each is one line, and all that it does is done by the synchronous one."""
+
+from __future__ import annotations
+
+from functools import partial
+from inspect import iscoroutinefunction
+
+from lastgood.aio.awaited import Crew, Face, awaited
+from lastgood.aio.session import AsyncSession
+from lastgood.errors import Usage
+from lastgood.workspace import Workspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Self
+
+    from lastgood.aio.bridge import Bridge
+    from lastgood.model.event import Event, Observer
+    from lastgood.model.settings import Settings
+    from lastgood.workspace.paths import PathLike
+
+_OWN = -1
+
+
+class AsyncWorkspace(Face[Workspace]):
+    """A folder whose states are kept, for programs with an event loop; made by `lastgood.open_async`.
+
+    Its verbs are those of `Workspace`, awaited. Several may run at once. It belongs to the loop
+    that it was opened in.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with lastgood.open_async(project, store=store) as workspace:
+    ...         before = (await workspace.save("before the refactor")).checkpoint
+    ...         (project / "notes.txt").write_text("ruined")
+    ...         report = await workspace.restore(before.id)
+    ...         return report.omissions
+    >>> asyncio.run(main())
+    ()
+    """
+
+    save = awaited(Workspace.save)
+    check = awaited(Workspace.check)
+
+    list = awaited(Workspace.list)
+    get = awaited(Workspace.get)
+    previous = awaited(Workspace.previous)
+    entries = awaited(Workspace.entries)
+    read = awaited(Workspace.read)
+    conversation = awaited(Workspace.conversation)
+    transcript = awaited(Workspace.transcript)
+    diff = awaited(Workspace.diff)
+    operations = awaited(Workspace.operations)
+    status = awaited(Workspace.status)
+
+    plan_restore = awaited(Workspace.plan_restore)
+    preview = awaited(Workspace.preview)
+    apply = awaited(Workspace.apply)
+    restore = awaited(Workspace.restore)
+    rewound = awaited(Workspace.rewound)
+    plan_rewind = awaited(Workspace.plan_rewind)
+    rewind = awaited(Workspace.rewind)
+    undo = awaited(Workspace.undo)
+    redo = awaited(Workspace.redo)
+    recover = awaited(Workspace.recover, whole=True)
+    steps = awaited(Workspace.steps)
+
+    delete = awaited(Workspace.delete, whole=True)
+    pin = awaited(Workspace.pin, whole=True)
+    unpin = awaited(Workspace.unpin, whole=True)
+    name = awaited(Workspace.name, whole=True)
+    verify = awaited(Workspace.verify, whole=True)
+    plan_prune = awaited(Workspace.plan_prune)
+    prune = awaited(Workspace.prune, whole=True)
+    sizes = awaited(Workspace.sizes)
+    maintain = awaited(Workspace.maintain, whole=True)
+
+    workspaces = awaited(Workspace.workspaces)
+    attach = awaited(Workspace.attach, whole=True)
+    plan_forget = awaited(Workspace.plan_forget)
+    forget = awaited(Workspace.forget, whole=True)
+    export = awaited(Workspace.export, whole=True)
+    import_file = awaited(Workspace.import_file, whole=True)
+
+    report = awaited(Workspace.report)
+    report_page = awaited(Workspace.report_page)
+    examine = awaited(Workspace.examine)
+
+    session_start = awaited(Workspace.session_start, whole=True)
+    session_end = awaited(Workspace.session_end, whole=True)
+    session_break_off = awaited(Workspace.session_break_off, whole=True)
+    session_heartbeat = awaited(Workspace.session_heartbeat, whole=True)
+    sessions = awaited(Workspace.sessions)
+    get_session = awaited(Workspace.get_session)
+    progress = awaited(Workspace.progress)
+    progress_report = awaited(Workspace.progress_report)
+    progress_set = awaited(Workspace.progress_set, whole=True)
+    tasks = awaited(Workspace.tasks)
+    task_start = awaited(Workspace.task_start, whole=True)
+    task_done = awaited(Workspace.task_done, whole=True)
+    task_fail = awaited(Workspace.task_fail, whole=True)
+    task_skip = awaited(Workspace.task_skip, whole=True)
+    feature_start = awaited(Workspace.feature_start, whole=True)
+    feature_done = awaited(Workspace.feature_done, whole=True)
+    sprint_start = awaited(Workspace.sprint_start, whole=True)
+    sprint_done = awaited(Workspace.sprint_done, whole=True)
+    step_start = awaited(Workspace.step_start, whole=True)
+    step_end = awaited(Workspace.step_end, whole=True)
+
+    def session(
+        self,
+        goal: str | None = None,
+        *,
+        sprint: str | None = None,
+        owner_pid: int | None = _OWN,
+        transcript: PathLike | None = None,
+        exclusive: bool = True,
+        force: bool = False,
+    ) -> AsyncSession[Self]:
+        """Return a session to be entered by ``async with``: it holds the workspace until the block ends.
+
+        The owner is this process unless ``owner_pid`` names another (None: the lease lives by
+        heartbeat alone). ``force`` takes over from a session that lives.
+        """
+        opened = self._inner.session(
+            goal, sprint=sprint, owner_pid=owner_pid, transcript=transcript, exclusive=exclusive, force=force
+        )
+        return AsyncSession(opened, bridge=self._bridge, crew=self._crew, face=self._beside)
+
+    def within(self, session: str) -> Self:
+        """Return this workspace as those see it who work in a session; it shares everything else."""
+        return self._beside(self._inner.within(session))
+
+    @property
+    def path(self) -> str:
+        """The workspace's real path."""
+        return self._inner.path
+
+    @property
+    def store(self) -> str:
+        """The store's real path."""
+        return self._inner.store
+
+    @property
+    def settings(self) -> Settings:
+        """What configuration decided."""
+        return self._inner.settings
+
+    def subscribe(self, observer: Observer) -> Callable[[], None]:
+        """Tell an observer what happened, after the fact; return the call that ends it.
+
+        It is called in the event loop's own thread, before the verb returns to its caller; it is a plain
+        call, such as a queue's ``put_nowait``. An exception of an observer never harms the operation.
+        """
+        if iscoroutinefunction(observer):
+            raise Usage("an observer is not awaited", hint="hand it a plain call, such as queue.put_nowait")
+        told: Callable[[Event], None] = partial(self._bridge.tell, observer)
+        return self._inner.subscribe(told)
+
+    async def close(self) -> None:
+        """Let go of the store when no call is under way any more; harmless when repeated."""
+        await self._bridge.certain(partial(self._crew.dismiss, self._inner.close))
+
+    async def __aenter__(self) -> Self:
+        return self
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        await self.close()
+
+    def _beside(self, inner: Workspace) -> Self:
+        return type(self)(inner, bridge=self._bridge, crew=self._crew)
+
+
+def face_of(workspace: Workspace, bridge: Bridge) -> AsyncWorkspace:
+    """Return the asynchronous face of a workspace that was opened."""
+    return AsyncWorkspace(workspace, bridge=bridge, crew=Crew())
