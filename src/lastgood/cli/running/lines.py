@@ -1,0 +1,47 @@
+"""A run as JSON Lines: one document for each thing that happens."""
+
+from __future__ import annotations
+
+import time
+
+from lastgood.codec.report.running import event_document, reviewed_document
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from lastgood.cli.console import Console
+    from lastgood.model.running import RunEvent, RunReport
+
+
+class JsonLines:
+    """Tells a run to a program; each line is written as soon as it is known."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+        self._last: RunEvent | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._console.flush()
+
+    def __call__(self, event: RunEvent) -> None:
+        """Tell one event; the last is kept back for the report that belongs to it."""
+        if event.type == "finished":
+            self._last = event
+            return
+        self._console.document(event_document(event))
+        self._console.flush()
+
+    def end(self, report: RunReport) -> None:
+        """Write the last line."""
+        if self._last is None:
+            self._console.document(reviewed_document(report, at=time.time_ns()))
+        else:
+            self._console.document(event_document(self._last, report))
+        self._console.flush()

@@ -1,0 +1,174 @@
+"""A run on a terminal: what is over scrolls away, what is going on stays in sight below."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections import deque
+
+from rich.text import Text
+
+from lastgood.cli.activity import duration
+from lastgood.cli.running.board import Board
+from lastgood.cli.running.region import Region
+from lastgood.cli.running.told import output_line, told
+from lastgood.cli.wording import count
+from lastgood.errors import Storage
+from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import FrameType, TracebackType
+    from typing import Self
+
+    from lastgood.cli.console import Console
+    from lastgood.model.running import RunEvent
+
+_EVERY = 0.1
+_BAR = 20
+# What the lines below the scrolling ones say already.
+_SHOWN_BELOW = frozenset({"task-started", "check-started", "checkpoint"})
+
+
+class LiveDisplay:
+    """Draws a run at most ten times a second.
+
+    Driven by the interval timer rather than by a thread: beside a second thread each checkpoint's
+    scan would have to leave the process. ``command`` is what runs where it is one command: its
+    output then scrolls by, else only the last line is shown.
+    """
+
+    def __init__(self, console: Console, *, command: str | None = None) -> None:
+        self._console = console
+        self._command = command
+        self._board = Board(time.monotonic)
+        self._region = Region(colour=console.colour)
+        self._above: deque[str] = deque()
+        self._shown: object = None
+        self._drawing = False
+        self._fault: Storage | None = None
+
+    def __enter__(self) -> Self:
+        signal.signal(signal.SIGALRM, self._tick)
+        signal.signal(signal.SIGCONT, self._continued)
+        signal.setitimer(signal.ITIMER_REAL, _EVERY, _EVERY)
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGCONT, signal.SIG_DFL)
+        # The handler stays: an alarm may be on its way, and what is ignored would be inherited.
+        self._drawing = True
+        if self._fault is not None:
+            raise self._fault
+        self._draw([])
+
+    def __call__(self, event: RunEvent) -> None:
+        """Take one event in; the next drawing shows it."""
+        if event.type == "attempt-failed" and self._command is None:
+            self._above.extend(f"  | {output_line(line)}" for line in self._board.tail)
+        self._board.take(event)
+        if event.type == "output" and self._command is not None:
+            self._above.append(output_line(event.line or ""))
+        if event.type not in _SHOWN_BELOW:
+            for style, text in told(event):
+                self._above.append(self._console.styled(text, style) if style else text)
+
+    def _tick(self, _number: int, _frame: FrameType | None) -> None:
+        if self._drawing or self._fault is not None:
+            return
+        self._drawing = True
+        try:
+            self._draw(self._lines())
+        except Storage as fault:
+            # It is told at the end: nothing that is shown may stop what is being done.
+            self._fault = fault
+        self._drawing = False
+
+    def _continued(self, _number: int, _frame: FrameType | None) -> None:
+        """Draw anew below whatever the shell wrote while this process was stopped."""
+        self._region.forget()
+        self._shown = None
+
+    def _draw(self, lines: list[Text]) -> None:
+        columns = _size()[0]
+        shown = (columns, [(str(line), line.style) for line in lines])
+        if not self._above and shown == self._shown:
+            return
+        above = []
+        while self._above:
+            above.append(self._above.popleft())
+        self._console.send(self._region.drawn(lines, above=above, columns=columns))
+        self._console.flush()
+        self._shown = shown
+
+    def _lines(self) -> list[Text]:
+        """Return what is to be seen at the bottom; nothing while another program has the terminal."""
+        if not _in_foreground():
+            return []
+        columns, rows = _size()
+        if self._command is not None:
+            return [self._command_line()]
+        lines = self._task_lines(columns) if rows > 3 else []
+        lines += self._pending_lines(min(rows // 2, rows - len(lines) - 3))
+        return [*lines, self._summary(columns)]
+
+    def _command_line(self) -> Text:
+        board = self._board
+        doing = "checking" if board.checking else printable(self._command or "")
+        words = [duration(int(board.elapsed)), count(board.checkpoints, "checkpoint"), doing]
+        return Text(" · ".join(words), style="dim")
+
+    def _task_lines(self, columns: int) -> list[Text]:
+        board = self._board
+        if board.task is None:
+            return []
+        active = Text(f"▸ {printable(board.task)}", style="bold cyan")
+        attempt = "" if board.attempt == 1 else f"  attempt {board.attempt}"
+        doing = "  checking" if board.checking else ""
+        active.append(f"{attempt}  {duration(int(board.attempt_elapsed))}{doing}", style="not bold")
+        if not board.line:
+            return [active]
+        return [active, Text(f"  │ {output_line(board.line, limit=columns)}", style="dim")]
+
+    def _pending_lines(self, room: int) -> list[Text]:
+        pending = self._board.pending()
+        if room <= 0 or not pending:
+            return []
+        if len(pending) > room:
+            shown = pending[: room - 1]
+            more = [Text(f"  and {len(pending) - len(shown):,} more", style="dim")]
+        else:
+            shown, more = pending, []
+        return [Text(f"  {printable(task)}", style="dim") for task in shown] + more
+
+    def _summary(self, columns: int) -> Text:
+        board = self._board
+        total, done = len(board.states), board.count("done")
+        others = [(board.count("failed"), "failed"), (board.count("skipped"), "skipped")]
+        words = [f"{done}/{total} done", *(f"{amount} {state}" for amount, state in others if amount)]
+        words += [duration(int(board.elapsed)), count(board.checkpoints, "checkpoint")]
+        line = Text()
+        if total and columns >= 3 * _BAR:
+            filled = _BAR * done // total
+            line.append("━" * filled, style="green").append("─" * (_BAR - filled) + "  ", style="dim")
+        return line.append(" · ".join(words))
+
+
+def _size() -> tuple[int, int]:
+    """Return columns and rows of the terminal; where it does not say, the usual ones."""
+    try:
+        columns, rows = os.get_terminal_size(1)
+    except OSError:
+        return 80, 24
+    return columns or 80, rows or 24
+
+
+def _in_foreground() -> bool:
+    try:
+        return os.tcgetpgrp(1) == os.getpgrp()
+    except OSError:
+        return True

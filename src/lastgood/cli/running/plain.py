@@ -1,0 +1,73 @@
+"""A run as plain lines: for logs, pipes and terminals that cannot do more."""
+
+from __future__ import annotations
+
+from lastgood.cli.running.told import output_line, told
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+    from lastgood.cli.console import Console
+    from lastgood.model.running import RunEvent
+
+# What --quiet leaves out: it is kept with the session all the same.
+_ROUTINE = frozenset({"started", "task-started", "checkpoint", "check-started", "output"})
+
+
+class PlanLines:
+    """Tells a run of a plan on standard output."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._console.flush()
+
+    def __call__(self, event: RunEvent) -> None:
+        """Tell one event."""
+        if self._console.quiet and event.type in _ROUTINE:
+            return
+        if event.type == "output":
+            self._console.line(f"  | {output_line(event.line or '')}")
+        for style, text in told(event):
+            self._console.line(self._console.styled(text, style) if style else text)
+        self._console.flush()
+
+
+class CommandLines:
+    """Passes the output of one command on to standard output; all else goes to standard error."""
+
+    def __init__(self, console: Console) -> None:
+        self._console = console
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._console.flush()
+
+    def __call__(self, event: RunEvent) -> None:
+        """Tell one event."""
+        if event.type == "output":
+            self._pass_on(event.line or "")
+        for style, text in told(event):
+            if style in {"yellow", "red"}:
+                self._console.warn(text)
+            else:
+                self._console.note(text)
+
+    def _pass_on(self, line: str) -> None:
+        if self._console.out_is_terminal:
+            self._console.line(output_line(line))
+        else:
+            self._console.send(line.encode("utf-8", "surrogateescape") + b"\n")
+        self._console.flush()

@@ -1,0 +1,208 @@
+"""What is said of each event, and how lines are drawn over one another."""
+
+from __future__ import annotations
+
+import json
+from typing import TYPE_CHECKING, Any
+
+import pyte
+import pytest
+from rich.text import Text
+
+from lastgood.cli.running.board import Board
+from lastgood.cli.running.region import Region
+from lastgood.cli.running.told import output_line, told
+from lastgood.codec.canonical import dumps
+from lastgood.codec.report.running import event_document
+from lastgood.model.progress import Task
+from lastgood.model.running import RunEvent
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+SESSION = "sess_0123456789abcdef"
+CHECKPOINT = "ckpt_0123456789abcdef"
+EVENTS = (
+    "started",
+    "task-started",
+    "output",
+    "checkpoint",
+    "check-started",
+    "attempt-failed",
+    "rolled-back",
+    "task-done",
+    "task-failed",
+    "task-skipped",
+    "sprint-done",
+    "noticed",
+    "interrupted",
+    "finished",
+)
+
+
+def event(type: Any, **fields: Any) -> RunEvent:
+    return RunEvent(type=type, at=1_700_000_000_000_000_000, session=SESSION, **fields)
+
+
+def words(type: Any, **fields: Any) -> list[str]:
+    return [text for _, text in told(event(type, **fields))]
+
+
+def test_every_event_but_output_and_the_end_is_told_in_words() -> None:
+    said = {
+        type: words(type, task="T01", attempt=2, reason="because", sprint="S1", checkpoint=CHECKPOINT)
+        for type in EVENTS
+    }
+    assert {type for type, lines in said.items() if not lines} == {"output", "finished"}
+
+
+def test_names_and_reasons_with_control_characters_are_shown_escaped() -> None:
+    shown = words("task-failed", task="a\x1b[2Jb", reason="no\nway\x07")
+    assert shown == ["a\\x1b[2Jb: failed: no\\x0away\\x07"]
+    assert words("rolled-back", task="T", paths=(b"a\xff\n.py",))[1] == "    a\\xff\\x0a.py"
+
+
+def test_only_the_first_paths_of_many_are_shown() -> None:
+    shown = words("rolled-back", task="T", paths=tuple(b"f%d" % number for number in range(12)))
+    assert len(shown) == 12
+    assert shown[-1] == "    and 2 more"
+
+
+@pytest.mark.parametrize(
+    ("line", "shown"),
+    [
+        ("plain", "plain"),
+        ("10%\r20%\r30%", "30%"),
+        ("windows\r", "windows"),
+        ("\x1b[1;31mred\x1b[0m", "red"),
+        ("up\x1b[A and gone\x1b[2K", "up\\x1b[A and gone\\x1b[2K"),
+        ("a\tb", "a       b"),
+        ("bell\x07", "bell\\x07"),
+        ("\udcff", "\\xff"),
+        ("right to left \u202e", "right to left \\u202e"),
+        ("", ""),
+    ],
+)
+def test_a_line_of_output_is_shown_as_a_terminal_would_leave_it_and_escaped(line: str, shown: str) -> None:
+    assert output_line(line) == shown
+
+
+def test_a_line_of_a_megabyte_is_cut_before_it_is_looked_at() -> None:
+    assert len(output_line("x" * (1 << 20), limit=80)) == 320
+
+
+def test_a_document_has_the_fields_that_are_set() -> None:
+    document = event_document(event("output", task="T01", line="caf\udce9"))
+    assert json.loads(dumps(document)) == {
+        "schema": "lastgood.run/1",
+        "event": "output",
+        "at": "2023-11-14T22:13:20.000Z",
+        "session": SESSION,
+        "task": "T01",
+        "line": "caf\ufffd",
+    }
+    back = event_document(event("rolled-back", paths=(b"a", b"\xff"), checkpoint=CHECKPOINT, good=False))
+    assert back["paths"] == ["a", {"bytes": "/w=="}]
+    assert back["good"] is False
+
+
+def board(*events: RunEvent) -> Board:
+    made = Board(lambda: 0.0)
+    for one in events:
+        made.take(one)
+    return made
+
+
+TASKS = (Task(id="T01"), Task(id="T02"), Task(id="T03", state="done"))
+
+
+def test_a_board_knows_how_each_task_stands() -> None:
+    seen = board(
+        event("started", tasks=TASKS),
+        event("task-started", task="T01", attempt=2),
+        event("output", task="T01", line="hello"),
+        event("checkpoint", checkpoint=CHECKPOINT),
+    )
+    assert (seen.task, seen.attempt, seen.line, seen.checkpoints) == ("T01", 2, "hello", 1)
+    assert (seen.pending(), seen.count("done"), seen.count("running")) == (["T02"], 1, 1)
+    seen.take(event("task-failed", task="T01"))
+    assert (seen.task, seen.count("failed")) == (None, 1)
+
+
+def test_the_output_of_an_attempt_before_is_forgotten() -> None:
+    seen = board(event("task-started", task="T01"), event("output", line="old"))
+    seen.take(event("task-started", task="T01", attempt=2))
+    assert (seen.line, list(seen.tail)) == ("", [])
+
+
+class Glass:
+    """A terminal that a region is drawn on."""
+
+    def __init__(self, columns: int, rows: int) -> None:
+        self.region = Region(colour=True)
+        self.screen = pyte.HistoryScreen(columns, rows, history=1000)
+        self._stream = pyte.ByteStream(self.screen)
+
+    def draw(self, lines: Sequence[str], above: Sequence[str] = ()) -> None:
+        texts = [Text(line, style="bold") for line in lines]
+        drawn = self.region.drawn(texts, above=above, columns=self.screen.columns)
+        self._stream.feed(drawn.replace(b"\n", b"\r\n"))
+
+    @property
+    def shown(self) -> list[str]:
+        return [line.rstrip() for line in self.screen.display if line.strip()]
+
+
+def test_what_is_drawn_replaces_what_was_drawn_before() -> None:
+    glass = Glass(40, 10)
+    glass.draw(["one", "two", "three and more"])
+    glass.draw(["uno", "dos"])
+    assert glass.shown == ["uno", "dos"]
+    glass.draw([])
+    assert glass.shown == []
+    assert (glass.screen.cursor.x, glass.screen.cursor.y) == (0, 0)
+
+
+def test_what_stays_scrolls_away_above_what_is_drawn() -> None:
+    glass = Glass(40, 5)
+    for number in range(20):
+        glass.draw([f"running {number}", "footer"], above=[f"done {number}"])
+    assert glass.shown == ["done 18", "done 19", "running 19", "footer"]
+    over = ["".join(row[x].data for x in range(40)).rstrip() for row in glass.screen.history.top]
+    assert over == [f"done {number}" for number in range(18)]
+
+
+@pytest.mark.parametrize("line", ["x" * 200, "漢字" * 100, "a\u0301" * 100, "👩‍👩‍👧" * 50])
+def test_a_line_that_is_too_long_is_cut_and_never_wraps(line: str) -> None:
+    glass = Glass(40, 10)
+    glass.draw([line, "footer"])
+    glass.draw([line, "footer"])
+    assert len(glass.shown) == 2
+    assert glass.shown[1] == "footer"
+
+
+def test_a_line_that_stays_may_wrap() -> None:
+    glass = Glass(40, 10)
+    glass.draw(["running"], above=["y" * 60])
+    glass.draw(["running"], above=["next"])
+    assert glass.shown == ["y" * 40, "y" * 20, "next", "running"]
+
+
+def test_after_the_shell_wrote_below_it_is_drawn_anew() -> None:
+    glass = Glass(40, 10)
+    glass.draw(["running"])
+    glass.region.forget()
+    glass.draw(["running on"])
+    assert glass.shown == ["running", "running on"]
+
+
+def test_without_colour_nothing_is_styled() -> None:
+    drawn = Region(colour=False).drawn([Text("one", style="bold red")], above=[], columns=40)
+    assert b"m" not in drawn
+    assert b"m" in Region(colour=True).drawn([Text("one", style="bold red")], above=[], columns=40)
+
+
+def test_a_terminal_that_became_narrower_has_broken_lines_in_two() -> None:
+    region = Region(colour=False)
+    region.drawn([Text("x" * 60), Text("short")], above=[], columns=80)
+    assert region.drawn([Text("x")], above=[], columns=40).count(b"\x1b[A") == 3
