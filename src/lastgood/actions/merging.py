@@ -10,10 +10,11 @@ from lastgood.ports.text import Texts
 from lastgood.rules.merge import Blended, MergedTree, plan_merge
 from lastgood.rules.takeback import take_back
 from lastgood.value import Value
+from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from lastgood.actions.survey import Survey
     from lastgood.model.checkpoint import Checkpoint
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from lastgood.ports.context import Context
     from lastgood.rules.evidence import Evidence
     from lastgood.rules.merge import Sides
-    from lastgood.view import Files
 
 # Git looks so far for a zero byte to tell what is no text; and larger files are nobody's prose.
 _LOOKED_AT = 8000
@@ -109,9 +109,18 @@ def taken_back(
     label = short(source or "then")
     contents = Contents(survey.context, favour=None, label=label)
     made, merged = take_back(
-        steps, survey.actual, blend=contents.blend, suffix=b".lastgood-" + label.encode()
+        steps,
+        survey.actual,
+        source=_entries_of(survey.context, source),
+        blend=contents.blend,
+        suffix=b".lastgood-" + label.encode(),
     )
     return made, needed(made, merged)
+
+
+def _entries_of(context: Context, checkpoint: str | None) -> Callable[[bytes], Entry | None]:
+    found = None if checkpoint is None else context.catalogue.get(checkpoint)
+    return (lambda _path: None) if found is None else Files(tree_of(found), context.engine).entry
 
 
 def needed(steps: Iterable[Step], merged: Iterable[Merged]) -> tuple[Merged, ...]:

@@ -65,6 +65,13 @@ def obstacles(paths: Iterable[bytes], actual: Callable[[bytes], Entry | None]) -
     return {way for way in above if (entry := actual(way)) is None or entry.kind != DIRECTORY}
 
 
+def barred(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
+    """Return the paths above what steps write that hold no directory, and that no step makes one."""
+    writing = tuple(step for step in steps if step.want is not None and step.action not in UNTOUCHED)
+    made = {step.path for step in writing if step.action == "mkdir"}
+    return obstacles((step.path for step in writing), actual) - made
+
+
 def is_barred(steps: Iterable[Step]) -> bool:
     """Tell whether some of what steps want could not even be planned, because of what is in its way."""
     return any(step.action == "skip" and step.want is not None for step in steps)

@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from lastgood.model.plan import Step
+from lastgood.model.plan import CONFLICT, Step
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import join, parent
+from lastgood.names import ancestors, join, parent, printable, to_text
 from lastgood.rules.evidence import alike
 from lastgood.rules.merge import KEPT, Sides, beside_name, decide
 from lastgood.rules.planner import action_between
-from lastgood.rules.rebase import UNTOUCHED
+from lastgood.rules.rebase import UNTOUCHED, barred
 from lastgood.rules.restore import in_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator
+    from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lastgood.model.plan import Merged
     from lastgood.model.tree import Entry
@@ -25,11 +25,12 @@ _TRIES = 1000
 
 
 def take_back(
-    steps: Iterable[Step], actual: Look, *, blend: Blend, suffix: bytes
+    steps: Iterable[Step], actual: Look, *, source: Look, blend: Blend, suffix: bytes
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that lead to what some steps want, changes since what they have being kept.
 
-    ``actual`` answers for every path. What is put beside a conflict has ``suffix`` at its name.
+    ``actual`` answers for every path, ``source`` for what is taken back. What is put beside a conflict
+    has ``suffix`` at its name.
     """
     made: list[Step] = []
     merged: list[Merged] = []
@@ -47,7 +48,31 @@ def take_back(
         made += _steps(sides, verdict, actual, suffix=suffix)
         if verdict.merged is not None:
             merged.append(verdict.merged)
-    return in_order(made), tuple(merged)
+    return in_order(_housed(made, actual, source)), tuple(merged)
+
+
+def _housed(steps: Sequence[Step], actual: Look, source: Look) -> Iterator[Step]:
+    """Make directories again that are gone; what lies below something else by now is a conflict."""
+    homes: dict[bytes, Step] = {}
+    for path in barred(steps, actual):
+        home = source(path) if actual(path) is None else None
+        if home is not None and home.kind == DIRECTORY:
+            homes[path] = Step(path=path, action="mkdir", want=_alone(home))
+    closed = barred((*steps, *homes.values()), actual)
+    used: set[bytes] = set()
+    for step in steps:
+        if step.want is None or step.action in UNTOUCHED:
+            yield step
+            continue
+        above = ancestors(step.path)
+        way = next((place for place in above if place in closed), None)
+        if way is None:
+            used.update(above)
+            yield step
+        else:
+            reason = f"{CONFLICT}: {printable(to_text(way))} is no folder any more"
+            yield step.replace(action="skip", reason=reason, forced=False)
+    yield from (home for path, home in homes.items() if path in used)
 
 
 def _steps(sides: Sides, verdict: Verdict, actual: Look, *, suffix: bytes) -> Iterator[Step]:

@@ -42,17 +42,19 @@ def carry_out(call: Call, console: Console) -> int:
 
 
 def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:
-    done = "took back" if call.verb.name == "undo" else "did again"
+    undoing = call.verb.name == "undo"
+    effective = operation.undone is undoing
+    done = ("took back" if undoing else "did again") if effective else f"nothing was {call.verb.name}ne of"
     if operation.checkpoints:
         what = count(len(operation.checkpoints), "checkpoint")
-        result = f"{what} {'back' if call.verb.name == 'undo' else 'deleted'}"
+        result = f"{what} {'back' if undoing else 'deleted'}"
     else:
         result = report_counts(report.outcomes)
     console.line(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
     for line in (*remarks(report.outcomes), *(line for part in report.parts for line in part_lines(part))):
         console.warn(line)
-    other = "redo" if call.verb.name == "undo" else "undo"
-    console.line(f"the other way: {call.command(other)}")
+    if effective:
+        console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
 
 
 def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
