@@ -152,6 +152,8 @@ def decode_effect(text: str | bytes) -> Effect:
         state=cast("EffectState", fields.one_of("state", EFFECT_STATES)),
         after=fields.number("after"),
         ended_at=fields.number_or_none("ended_at"),
+        checkpoint=fields.text_or_none("checkpoint"),
+        result=None if fields.is_null("result") else fields.object_or_empty("result"),
     )
 
 

@@ -36,6 +36,15 @@ if TYPE_CHECKING:
 RUN_STATES: tuple[RunState, ...] = ("done", "failed", "interrupted")
 
 
+class PlannedRun(Value):
+    """The plan that a session carries out, as it is kept; ``fingerprint`` tells it from an edited one."""
+
+    session: str
+    workspace_key: str
+    fingerprint: str
+    plan: WorkPlan
+
+
 class RunEvent(Value):
     """One thing that happened in a run; ``at`` is in nanoseconds since the epoch.
 

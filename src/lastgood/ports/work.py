@@ -9,6 +9,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.effect import Effect, EffectState
     from lastgood.model.progress import Progress
+    from lastgood.model.running import PlannedRun
     from lastgood.model.session import Session, SessionState
 else:
     Protocol = object
@@ -32,12 +33,23 @@ class WorkReader(Protocol):
         """Return the progress of a session, or (by its key) of a workspace outside any; empty if none."""
 
     def effects(
-        self, workspace_key: str, *, session: str | None = None, state: EffectState | None = None
+        self,
+        workspace_key: str,
+        *,
+        session: str | None = None,
+        state: EffectState | None = None,
+        name: str | None = None,
     ) -> Sequence[Effect]:
         """Return the steps of a workspace in the order of their start.
 
-        Of one session only, or in one state only, if given.
+        Of one session only, in one state only, or of one name only, if given.
         """
+
+    def run(self, session: str) -> PlannedRun | None:
+        """Return the plan that a session carries out; None if it has none."""
+
+    def runs(self, workspace_key: str, *, limit: int) -> Sequence[PlannedRun]:
+        """Return the plans that the sessions of a workspace carry out, newest first, so many at most."""
 
 
 class Work(WorkReader, Protocol):
@@ -46,8 +58,10 @@ class Work(WorkReader, Protocol):
     The workspace has to be known to the catalogue (`Catalogue.add_workspace`).
     """
 
-    def open_session(self, session: Session, *, replacing: Sequence[Session] = ()) -> None:
-        """Add a session and record others anew, together.
+    def open_session(
+        self, session: Session, *, replacing: Sequence[Session] = (), run: PlannedRun | None = None
+    ) -> None:
+        """Add a session, with the plan that it carries out, and record others anew, together.
 
         Raises `Conflict` if the session is exclusive and another exclusive one of the workspace is
         recorded as active and not among those replaced: it opened in between; or if one that is to be
@@ -94,6 +108,9 @@ class Work(WorkReader, Protocol):
         ``steps`` gives the steps of the work to be recorded with it, all or nothing. What either
         raises leaves everything as it was; both may ask for facts.
         """
+
+    def put_run(self, run: PlannedRun, *, progress: Callable[[Progress], Progress]) -> Progress:
+        """Give a session another plan, and replace its progress, together."""
 
     def put_effect(self, effect: Effect) -> None:
         """Record a step of the work, or record it anew."""

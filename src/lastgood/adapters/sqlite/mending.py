@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 AWAIT_ADOPTION = "INSERT OR REPLACE INTO meta (name, value) VALUES ('unadopted', 1)"
 AWAITS_ADOPTION = "SELECT 1 FROM meta WHERE name = 'unadopted'"
 _ADOPTED = "DELETE FROM meta WHERE name = 'unadopted'"
-_DROPPED = ("operation", "session", "progress", "step")
+_DROPPED = ("operation", "session", "progress", "step", "run")
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
 _INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {rows.BIRTH_MARKS})"  # noqa: S608 - as above
 _FOUND = (

@@ -7,10 +7,11 @@ import os
 from lastgood.adapters.sqlite.database import open_uri, prepare
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
-from lastgood.adapters.sqlite.seal import SEALED, broken_seal
+from lastgood.adapters.sqlite.seal import SEALED, broken_seal, tables
 from lastgood.codec.manifest import decode
 from lastgood.codec.progress import decode_effect, decode_progress, decode_session
 from lastgood.codec.records import decode_operation
+from lastgood.codec.workplan import decode_plan
 from lastgood.errors import LastgoodError
 from lastgood.value import Value
 
@@ -22,11 +23,14 @@ if TYPE_CHECKING:
 
 # Where even the highest number cannot be read: how far to look.
 _FAR = 100_000
+# Since this version the columns are the same; tables were added.
+_OLDEST = 2
 # Tables of the work: what reads a row's payload, the last column before the seal.
 WORK_FORMS: dict[str, Callable[[str], object]] = {
     "session": decode_session,
     "progress": decode_progress,
     "step": decode_effect,
+    "run": decode_plan,
 }
 
 
@@ -49,11 +53,12 @@ def salvage(path: str) -> Salvage:
     connection = open_uri(path, "mode=ro", wait=0)
     try:
         prepare(connection)
-        if application(connection) != APPLICATION_ID or version(connection) != CURRENT.version:
+        if application(connection) != APPLICATION_ID or not _OLDEST <= version(connection) <= CURRENT.version:
             return Salvage()
         checkpoints = [row for row in _numbered(connection, "checkpoint", "sequence") if _decodes(row)]
         operations = [row for row in _numbered(connection, "operation", "number") if _operates(row)]
-        work = {table: tuple(_sound(connection, table)) for table in WORK_FORMS}
+        present = tables(connection)
+        work = {table: tuple(_sound(connection, table)) for table in WORK_FORMS if table in present}
         keys = {
             row[2] for row in (*checkpoints, *operations, *(row for found in work.values() for row in found))
         }

@@ -60,6 +60,21 @@ WORK = (
     "CREATE INDEX step_of_workspace ON step (workspace_key, number)",
 )
 
+# The plans that runs carry out; ``id`` is that of the run's session.
+RUNS = (
+    """
+    CREATE TABLE run (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        fingerprint TEXT NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX run_of_workspace ON run (workspace_key, number)",
+)
+
 # Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
 # last because it is long: a query that does not ask for it never reads its pages.
 _STATEMENTS = (
@@ -118,6 +133,7 @@ _STATEMENTS = (
     """,
     "CREATE INDEX operation_of_workspace ON operation (workspace_key, number)",
     *WORK,
+    *RUNS,
 )
 
 
@@ -129,7 +145,13 @@ def _to_version_2(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-CURRENT = Schema(version=2, statements=_STATEMENTS, migrations=(_to_version_2,))
+def _to_version_3(connection: sqlite3.Connection) -> None:
+    """Add the plans of runs."""
+    for statement in RUNS:
+        connection.execute(statement)
+
+
+CURRENT = Schema(version=3, statements=_STATEMENTS, migrations=(_to_version_2, _to_version_3))
 
 
 def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -> None:

@@ -43,6 +43,7 @@ SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
     "session": ("id", ("number", "id", "workspace_key", "exclusive", "state", "heartbeat_at", "payload")),
     "progress": ("id", ("number", "id", "workspace_key", "payload")),
     "step": ("id", ("number", "id", "workspace_key", "session", "state", "payload")),
+    "run": ("id", ("number", "id", "workspace_key", "fingerprint", "payload")),
 }
 
 # Table: the column by which SQLite itself finds a row.
@@ -90,12 +91,23 @@ def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
 
 
 def broken_rows(connection: sqlite3.Connection) -> list[str]:
-    """Return which rows were altered from outside, as ``TABLE KEY``."""
+    """Return which rows were altered from outside, as ``TABLE KEY``.
+
+    A backup of an earlier version lacks the tables that came later.
+    """
     found: list[str] = []
+    present = tables(connection)
     for table, (name, _) in SEALED.items():
+        if table not in present:
+            continue
         statement = f"SELECT {name} FROM {table} NOT INDEXED WHERE {broken_seal(table)} ORDER BY {name}"  # noqa: S608 - names above
         found += [f"{table} {row[0]}" for row in connection.execute(statement)]
     return found
+
+
+def tables(connection: sqlite3.Connection) -> set[str]:
+    """Return which tables a database has."""
+    return {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def _fresh(table: str) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.adapters.sqlite.seal import broken_seal, reseal
+from lastgood.codec.canonical import dumps
 from lastgood.codec.progress import (
     decode_effect,
     decode_progress,
@@ -22,10 +23,11 @@ if TYPE_CHECKING:
     from lastgood.adapters.sqlite.database import Database
     from lastgood.adapters.sqlite.rows import Row
     from lastgood.model.effect import Effect, EffectState
+    from lastgood.model.running import PlannedRun
     from lastgood.model.session import Session, SessionState
 
 _SESSIONS = f"SELECT payload, heartbeat_at FROM session WHERE NOT {broken_seal('session')}"  # noqa: S608 - names of columns
-_EFFECTS = f"SELECT payload FROM step WHERE NOT {broken_seal('step')}"  # noqa: S608 - as above
+_RUNS = f"SELECT id, workspace_key, fingerprint, payload FROM run WHERE NOT {broken_seal('run')}"  # noqa: S608 - as above
 _PROGRESS = f"SELECT payload FROM progress WHERE id = ? AND NOT {broken_seal('progress')}"  # noqa: S608 - as above
 _RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
 
@@ -60,17 +62,41 @@ class SqliteWork:
         return self._database.read(lambda connection: _progress(connection, key))
 
     def effects(
-        self, workspace_key: str, *, session: str | None = None, state: EffectState | None = None
+        self,
+        workspace_key: str,
+        *,
+        session: str | None = None,
+        state: EffectState | None = None,
+        name: str | None = None,
     ) -> Sequence[Effect]:
-        """Return the steps of a workspace in the order of their start; of one session or state if given."""
+        """Return the steps of a workspace in the order of their start; of a session, state, name if given."""
+        # The canonical text of a name stands in the payload: few others than those wanted are read.
+        said = None if name is None else f'"name":{dumps(name).decode("ascii")},'
         found = self._all(
-            f"{_EFFECTS} AND workspace_key = :key AND (:session IS NULL OR session = :session)"
-            " AND (:state IS NULL OR state = :state) ORDER BY number",
-            {"key": workspace_key, "session": session, "state": state},
+            "SELECT payload FROM step WHERE workspace_key = :key AND (:session IS NULL OR session = :session)"  # noqa: S608 - names of columns
+            " AND (:state IS NULL OR state = :state) AND (:said IS NULL OR instr(payload, :said))"
+            f" AND NOT {broken_seal('step')} ORDER BY number",
+            {"key": workspace_key, "session": session, "state": state, "said": said},
         )
-        return [decode_effect(str(row[0])) for row in found]
+        effects = [decode_effect(str(row[0])) for row in found]
+        return effects if name is None else [one for one in effects if one.name == name]
 
-    def open_session(self, session: Session, *, replacing: Sequence[Session] = ()) -> None:
+    def run(self, session: str) -> PlannedRun | None:
+        """Return the plan that a session carries out; None if it has none."""
+        found = self._all(f"{_RUNS} AND id = :id", {"id": session})
+        return _run(found[0]) if found else None
+
+    def runs(self, workspace_key: str, *, limit: int) -> Sequence[PlannedRun]:
+        """Return the plans that the sessions of a workspace carry out, newest first, so many at most."""
+        found = self._all(
+            f"{_RUNS} AND workspace_key = :key ORDER BY number DESC LIMIT :limit",
+            {"key": workspace_key, "limit": limit},
+        )
+        return [_run(row) for row in found]
+
+    def open_session(
+        self, session: Session, *, replacing: Sequence[Session] = (), run: PlannedRun | None = None
+    ) -> None:
         """Add a session and record others anew, together; `Conflict` if a rival opened in between."""
 
         def insert(connection: sqlite3.Connection) -> None:
@@ -81,6 +107,8 @@ class SqliteWork:
                 (session.id, session.workspace_key, *_session_columns(session)),
             )
             reseal(connection, "session", session.id)
+            if run is not None:
+                _put_run(connection, run)
 
         self._database.write(insert)
 
@@ -150,6 +178,17 @@ class SqliteWork:
             _put_progress(connection, key, made, workspace_key=workspace_key)
             for effect in () if steps is None else steps(made):
                 _put_effect(connection, effect)
+            return made
+
+        return self._database.write(replace)
+
+    def put_run(self, run: PlannedRun, *, progress: Callable[[Progress], Progress]) -> Progress:
+        """Give a session another plan, and replace its progress, together."""
+
+        def replace(connection: sqlite3.Connection) -> Progress:
+            made = progress(_progress(connection, run.session))
+            _put_progress(connection, run.session, made, workspace_key=run.workspace_key)
+            _put_run(connection, run)
             return made
 
         return self._database.write(replace)
@@ -241,6 +280,30 @@ def _put_effect(connection: sqlite3.Connection, effect: Effect) -> None:
         (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
     )
     reseal(connection, "step", effect.id)
+
+
+def _put_run(connection: sqlite3.Connection, run: PlannedRun) -> None:
+    from lastgood.codec.workplan import encode_plan  # lazily: a save has no use for plans
+
+    connection.execute(
+        "INSERT INTO run (id, workspace_key, fingerprint, payload) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint, payload = excluded.payload",
+        (run.session, run.workspace_key, run.fingerprint, encode_plan(run.plan)),
+    )
+    reseal(connection, "run", run.session)
+
+
+def _run(row: Row) -> PlannedRun:
+    from lastgood.codec.workplan import decode_plan
+    from lastgood.model.running import PlannedRun
+
+    session, workspace_key, fingerprint, payload = row
+    return PlannedRun(
+        session=str(session),
+        workspace_key=str(workspace_key),
+        fingerprint=str(fingerprint),
+        plan=decode_plan(str(payload)),
+    )
 
 
 def _progress(connection: sqlite3.Connection, key: str) -> Progress:

@@ -1,0 +1,130 @@
+"""run: what is recorded of a plan's tasks, each attempt before it starts and after it ends (rule P6)."""
+
+from __future__ import annotations
+
+from lastgood.actions import effects, progress
+from lastgood.actions.progress import Place
+from lastgood.errors import NotFound
+from lastgood.ports.catalogue import Query
+from lastgood.rules import attempts as rules
+from lastgood.rules.progress import task as task_of
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.effect import Effect, EffectState
+    from lastgood.model.progress import Progress
+    from lastgood.model.working import ProgressReport
+    from lastgood.ports.context import Context
+
+# What the leftovers of one attempt are looked for among.
+_NEWEST = 200
+
+
+class Begun(Value):
+    """An attempt that may start now: its record is durable."""
+
+    report: ProgressReport
+    effect: Effect
+
+
+def begin(context: Context, id: str, *, irreversible: bool, start: str | None) -> Begun:
+    """Record that an attempt of a task starts; ``start`` is the checkpoint of what is there before it."""
+    place = Place(context)
+    now = context.clock.now()
+    known = attempts(context, id)
+    begun: list[Effect] = []
+
+    def steps(after: Progress) -> list[Effect]:
+        task = task_of(after, id)
+        assert task is not None
+        planned = effects.planned(
+            context, id, session=place.id, task=id, attempt=task.attempts, irreversible=irreversible
+        )
+        begun[:] = [planned.replace(checkpoint=start)]
+        unseen = [effects.ended(context, one, state="unknown") for one in known if one.state == "running"]
+        return [*unseen, *begun]
+
+    _, after = place.change(lambda found: rules.begin(found, id, steps=known, at=now), steps=steps)
+    return Begun(report=place.report(after, task=id), effect=begun[0])
+
+
+def command_ended(context: Context, effect: Effect) -> Effect:
+    """Record that an attempt's command has ended well, though its check is still to be made."""
+    return effects.finish(context, effect, state="done")
+
+
+def done(context: Context, id: str) -> ProgressReport:
+    """Record that a task is done, with the step of its attempt, and make its checkpoint."""
+    place = Place(context)
+    now = context.clock.now()
+    place.change(
+        lambda found: rules.end(found, id, state="done", at=now),
+        steps=lambda _: _ended(context, id, state="done"),
+    )
+    return progress.end_task(context, id, state="done")
+
+
+def failed(context: Context, id: str, *, state: EffectState) -> ProgressReport:
+    """Record that an attempt failed; ``state`` is what is known of its step, if that has not ended."""
+    place = Place(context)
+    now = context.clock.now()
+    _, after = place.change(
+        lambda found: rules.end(found, id, state="failed", at=now),
+        steps=lambda _: _ended(context, id, state=state),
+    )
+    return place.report(after, task=id)
+
+
+def happened(context: Context, id: str) -> ProgressReport:
+    """Record a person's word: a task has been done, though nobody saw its end."""
+    place = Place(context)
+    now = context.clock.now()
+
+    def steps(_: Progress) -> list[Effect]:
+        return [one.replace(state="done", ended_at=now) for one in attempts(context, id)[-1:]]
+
+    place.change(lambda found: rules.end(found, id, state="done", at=now), steps=steps)
+    return progress.end_task(context, id, state="done")
+
+
+def attempts(context: Context, id: str) -> tuple[Effect, ...]:
+    """Return the attempts of a task in the caller's session, oldest first."""
+    assert context.session is not None
+    return rules.attempts_of(context.work.effects(context.key, session=context.session, name=id), id)
+
+
+def left_by(context: Context, attempt: Effect) -> Checkpoint | None:
+    """Return the checkpoint of what an attempt left, if one was made."""
+    query = Query(workspace_key=context.key, session=attempt.session, task=attempt.task, limit=_NEWEST)
+    return rules.leftover(context.catalogue.find(query), attempt)
+
+
+def is_taken_back(context: Context, attempt: Effect) -> bool:
+    """Tell whether files were taken back to where an attempt began since it was made, by whomever."""
+    for one in context.catalogue.operations(context.key):
+        if one.type != "restore" or one.target != attempt.checkpoint:
+            continue
+        guard = None if one.guard is None else context.catalogue.get(one.guard)
+        if guard.sequence > attempt.after if guard is not None else one.at > attempt.started_at:
+            return True
+    return False
+
+
+def kept_start(context: Context, attempt: Effect) -> Checkpoint:
+    """Return the checkpoint that an attempt began from; `NotFound` if it is gone."""
+    found = None if attempt.checkpoint is None else context.catalogue.get(attempt.checkpoint)
+    if found is None or found.deleted_at is not None:
+        raise NotFound(
+            f"the checkpoint from which attempt {attempt.attempt} of task {attempt.task} began is gone",
+            hint="put the files right yourself, then go on with on_failure: keep",
+        )
+    return found
+
+
+def _ended(context: Context, id: str, *, state: EffectState) -> Sequence[Effect]:
+    running = (one for one in attempts(context, id) if one.state == "running")
+    return [effects.ended(context, one, state=state) for one in running]
