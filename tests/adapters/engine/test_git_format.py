@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.model.tree import TreeId
-    from lastgood.ports.engine import ObjectWriter
+    from lastgood.ports.engine import Engine, ObjectWriter
 
 NAMES = st.binary(min_size=1, max_size=12).filter(
     lambda name: not set(name) & {0, 47} and name not in {b".", b".."}
@@ -49,6 +49,16 @@ def write_tree(writer: ObjectWriter, tree: dict[bytes, tuple[str, int, object]])
             bits = mode if kind == FILE else 0
             entries.append(Entry(name=name, kind=FILE if kind == FILE else LINK, mode=bits, oid=oid))
     return writer.directory(entries)
+
+
+def save_tree(engine: Engine, number: int, tree: dict[bytes, tuple[str, int, object]]) -> bytes:
+    writer = engine.writer()
+    workspace = write_tree(writer, tree)
+    commit = writer.checkpoint(
+        id=f"ckpt_{number:016x}", manifest=b"{}", workspace=workspace, state={}, created_at=number * 10**9
+    )
+    writer.publish()
+    return commit
 
 
 def read_tree(store: Store, tree: TreeId) -> dict[bytes, tuple[str, int, object]]:
@@ -191,6 +201,31 @@ def test_a_joined_store_has_deltas_and_reads_the_same(store: Store) -> None:
     assert list(other.check()) == []
     store.judge()
     assert not store.engine.consolidate()
+
+
+@pytest.mark.parametrize("way", ["joined", "swept"])
+def test_versions_of_a_folder_become_deltas_though_others_bear_its_name(store: Store, way: str) -> None:
+    modules, turns = 16, 12
+    blobs = [[b"%d %d" % (module, one) for one in range(40)] for module in range(modules)]
+    commits = []
+    for turn in range(turns):
+        for module in range(modules):
+            blobs[module][turn] = b"changed in turn %d" % turn
+        tree: dict[bytes, tuple[str, int, object]] = {
+            b"module%02d" % module: (
+                DIRECTORY,
+                0o755,
+                {b"src": (DIRECTORY, 0o755, {b"%02d" % n: (FILE, 0o644, one) for n, one in enumerate(own)})},
+            )
+            for module, own in enumerate(blobs)
+        }
+        commits.append(save_tree(store.engine, turn, tree))
+    assert store.engine.consolidate() if way == "joined" else store.engine.sweep(commits[1:])
+    told = store.git("verify-pack", "-v", str(next(store.packs.glob("*.idx")))).splitlines()
+    large = [line.split() for line in told if b" tree " in line and int(line.split()[2]) > 1000]
+    # One of each folder lies there whole; the others, small as deltas, are not among the large.
+    assert len(large) <= 2 * modules
+    assert list(store.open().check()) == []
 
 
 def test_a_sweep_without_git_keeps_deltas_readable(store: Store) -> None:

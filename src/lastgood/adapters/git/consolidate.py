@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.adapters.git.objects import TREE
 from lastgood.adapters.git.rewrite import remove_packs, write_pack
+from lastgood.adapters.git.similar import name_of
 from lastgood.errors import Damaged
 
 TYPE_CHECKING = False
@@ -21,13 +22,13 @@ def consolidate(layout: Layout, *, reader: GitReader, git: Git) -> bool:
     if len(packs) < 2 or not git.found:
         return False
     names: dict[bytes, bytes] = {}
-    hints: dict[bytes, bytes] = {}
+    parents: dict[bytes, tuple[bytes, bytes]] = {}
     for pack in packs:
         reader.stored.opened(pack)
         for oid in _objects(pack, names):
-            hints.update((below, name) for _, name, below in reader.tree_rows(oid))
-    for oid in names.keys() & hints.keys():
-        names[oid] = hints[oid]
+            parents.update((below, (oid, name)) for _, name, below in reader.tree_rows(oid))
+    for oid in names.keys() & parents.keys():
+        names[oid] = name_of(oid, parents)
     kept = write_pack(layout, git, names=names)
     remove_packs(layout, packs, kept=kept)
     reader.stored.refresh()

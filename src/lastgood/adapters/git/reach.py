@@ -1,9 +1,10 @@
-"""Finds what commits need: every object below them, each with a file name."""
+"""Finds what commits need: every object below them, each with the end of its path."""
 
 from __future__ import annotations
 
 from lastgood.adapters.git.commits import commit_tree
 from lastgood.adapters.git.objects import COMMIT
+from lastgood.adapters.git.similar import name_below
 from lastgood.adapters.git.trees import SUBTREE
 from lastgood.errors import Damaged
 
@@ -62,7 +63,7 @@ def _below(reader: GitReader, tree: bytes, names: dict[bytes, bytes]) -> list[by
     for mode, name, oid in reader.tree_rows(tree):
         if mode == SUBTREE and oid not in names:
             fresh.append(oid)
-        names.setdefault(oid, name)
+        names.setdefault(oid, name_below(names[tree], name))
     return fresh
 
 
