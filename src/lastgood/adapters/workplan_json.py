@@ -97,9 +97,11 @@ class _Reader:
 
     def _ended(self, mark: str) -> bool:
         """Tell whether an object or list ends here, after moving past what divides it or ends it."""
-        ended = self._text[self.at : self.at + 1] == mark
-        self.at = self._past(mark if ended else ",", self.at)
-        return ended
+        found = self._text[self.at : self.at + 1]
+        if found not in {mark, ","}:
+            raise self.fault(self.at, f"'{mark}' or ',' is missing")
+        self.at = self.space(self.at + 1)
+        return found == mark
 
     def _past(self, mark: str, at: int) -> int:
         if self._text[at : at + 1] != mark:

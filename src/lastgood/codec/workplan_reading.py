@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
 _KEY_SHOWN = 60
 _FAULTS_LIMIT = 100
+# Of more ids, none is looked for that is like another: that would take seconds.
+_COMPARED = 500
 
 
 class Fault(Value):
@@ -165,11 +167,11 @@ class PlanReader:
                 self._add(path, f"another {what} is called {id}", hint=f"see {spelled(first[id])}")
 
     def _check_needs(self, tasks: Sequence[ReadTask]) -> None:
-        known = tuple(sorted(task.id for task in tasks if task.id is not None))
-        present = frozenset(known)
+        present = {task.id for task in tasks if task.id is not None}
+        known = tuple(sorted(present)) if len(present) <= _COMPARED else ()
         for task in tasks:
             for index, need in enumerate(cast("Sequence[str]", task.fields["needs"])):
-                if need not in present:
+                if need not in present and len(self.faults) < _FAULTS_LIMIT:
                     hint = did_you_mean(need, known) or "needs are ids of tasks of this plan"
                     self._add((*task.path, "needs", index), f"there is no task {need}", hint=hint)
 

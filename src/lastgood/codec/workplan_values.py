@@ -34,6 +34,8 @@ if TYPE_CHECKING:
     Path = tuple[str | int, ...]
 
 _SHOWN = 60
+# Python writes no number of more than 4,300 digits.
+_BITS_WRITTEN = 10_000
 _BLANK = " \t\r\n"
 
 
@@ -67,8 +69,8 @@ def did_you_mean(word: object, known: tuple[str, ...]) -> str:
 
 def shown(value: object) -> str:
     """Return a value as it may be shown, cut where it is long."""
-    if isinstance(value, int) and value.bit_length() > 512:
-        return "of many digits"  # more than Python writes
+    if isinstance(value, int) and value.bit_length() > _BITS_WRITTEN:
+        return "of too many digits"
     text = printable(value if isinstance(value, str) else str(value))
     text = text if len(text) <= _SHOWN else text[: _SHOWN - 1] + "…"
     return f"'{text}'" if isinstance(value, str) else text
@@ -141,8 +143,8 @@ def _command(value: object, key: Key) -> Command:
 
 def _word(value: object, _key: Key) -> str:
     """Return what a program is given: a text, or a whole number as it is written."""
-    if isinstance(value, int) and not isinstance(value, bool):
-        return str(value) if value.bit_length() <= 512 else shown(value)
+    if isinstance(value, int) and not isinstance(value, bool) and value.bit_length() <= _BITS_WRITTEN:
+        return str(value)
     if not isinstance(value, str):
         raise wrong(value, "a text")
     return _bounded(value, COMMAND_LIMIT)
