@@ -1,0 +1,357 @@
+"""A call that is cancelled has either not started, or is over when its caller hears of it."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from typing import TYPE_CHECKING
+
+import anyio
+import pytest
+import trio
+
+from event_loops import Held, Loop
+from lastgood.aio.bridge import MOST_AT_ONCE
+from lastgood.errors import Busy, LastgoodError
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable
+    from pathlib import Path
+
+    from lastgood.aio import AsyncWorkspace, Opening
+
+    Open = Callable[[], Opening]
+    Call = Callable[[], Awaitable[object]]
+    # Starts a call, gives it up while it runs, lets the work go on, and returns when the caller has heard.
+    GiveUp = Callable[[Call, Held], Awaitable[None]]
+
+
+def under_way(workspace: AsyncWorkspace) -> int:
+    return workspace._crew._count
+
+
+async def let_go_later(held: Held) -> None:
+    """Let the work go on when its caller had every chance to leave before."""
+    for _ in range(20):
+        await anyio.sleep(0.001)
+    assert not held.ended.is_set()
+    held.released.set()
+
+
+async def by_cancel(call: Call, held: Held) -> None:
+    task = asyncio.ensure_future(call())
+    await Loop("asyncio").until(held.begun)
+    task.cancel()
+    await let_go_later(held)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def by_cancelling_twice(call: Call, held: Held) -> None:
+    task = asyncio.ensure_future(call())
+    await Loop("asyncio").until(held.begun)
+    for _ in range(5):
+        task.cancel()
+        await asyncio.sleep(0.001)
+        assert not task.done()
+    await let_go_later(held)
+    with pytest.raises(asyncio.CancelledError):
+        await task
+
+
+async def by_wait_for(call: Call, held: Held) -> None:
+    async def limited() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(call(), 0.05)
+        assert held.ended.is_set()
+
+    async def later() -> None:
+        await Loop("asyncio").until(held.begun)
+        await asyncio.sleep(0.2)
+        await let_go_later(held)
+
+    await asyncio.gather(limited(), later())
+
+
+async def by_timeout(call: Call, held: Held) -> None:
+    async def limited() -> None:
+        with pytest.raises(TimeoutError):
+            async with asyncio.timeout(0.05):
+                await call()
+        assert held.ended.is_set()
+
+    async def later() -> None:
+        await Loop("asyncio").until(held.begun)
+        await asyncio.sleep(0.2)
+        await let_go_later(held)
+
+    await asyncio.gather(limited(), later())
+
+
+async def by_a_failing_sibling(call: Call, held: Held) -> None:
+    async def fail() -> None:
+        await Loop("asyncio").until(held.begun)
+        letting_go.append(asyncio.ensure_future(let_go_later(held)))
+        raise ValueError
+
+    async def both() -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(call())  # type: ignore[arg-type]
+            group.create_task(fail())
+
+    letting_go: list[asyncio.Future[None]] = []
+    with pytest.raises(ExceptionGroup):
+        await both()
+    assert held.ended.is_set()
+    await letting_go[0]
+
+
+async def by_an_anyio_scope(call: Call, held: Held) -> None:
+    async def give_up() -> None:
+        while not held.begun.is_set():  # noqa: ASYNC110 - it is told by another thread
+            await anyio.sleep(0.001)
+        inner.cancel_scope.cancel()
+        await let_go_later(held)
+
+    async with anyio.create_task_group() as outer:
+        outer.start_soon(give_up)
+        async with anyio.create_task_group() as inner:
+            inner.start_soon(call)
+        assert held.ended.is_set()
+
+
+async def by_a_trio_scope(call: Call, held: Held) -> None:
+    async def limited() -> None:
+        with scope:
+            await call()
+            await trio.lowlevel.checkpoint()
+        assert held.ended.is_set()
+
+    scope = trio.CancelScope()
+    async with trio.open_nursery() as nursery:
+        nursery.start_soon(limited)
+        await Loop("trio").until(held.begun)
+        scope.cancel()
+        await let_go_later(held)
+    assert scope.cancelled_caught
+
+
+async def by_a_trio_sibling(call: Call, held: Held) -> None:
+    async def fail() -> None:
+        await Loop("trio").until(held.begun)
+        raise ValueError
+
+    async def both() -> None:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(call)
+            nursery.start_soon(fail)
+
+    async def fail_among_siblings() -> None:
+        with pytest.raises(ExceptionGroup):
+            await both()
+        assert held.ended.is_set()
+
+    async with trio.open_nursery() as outer:
+        outer.start_soon(fail_among_siblings)
+        await Loop("trio").until(held.begun)
+        await let_go_later(held)
+
+
+WAYS: list[tuple[str, GiveUp]] = [
+    ("asyncio", by_cancel),
+    ("asyncio", by_cancelling_twice),
+    ("asyncio", by_wait_for),
+    ("asyncio", by_timeout),
+    ("asyncio", by_a_failing_sibling),
+    ("asyncio", by_an_anyio_scope),
+    ("trio", by_an_anyio_scope),
+    ("trio", by_a_trio_scope),
+    ("trio", by_a_trio_sibling),
+]
+
+
+@pytest.mark.parametrize("verb", ["save", "restore", "task_start"])
+@pytest.mark.parametrize(("name", "give_up"), WAYS, ids=[f"{name}-{way.__name__}" for name, way in WAYS])
+def test_a_call_given_up_while_it_runs_is_over_when_its_caller_hears(
+    opening: Open, project: Path, name: str, give_up: GiveUp, verb: str
+) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            (project / "a.txt").write_text("one")
+            first = (await workspace.save("one")).checkpoint
+            (project / "a.txt").write_text("two")
+            calls: dict[str, Call] = {
+                "save": lambda: workspace.save("two"),
+                "restore": lambda: workspace.restore(first.id),
+                "task_start": lambda: workspace.task_start("T01"),
+            }
+            held = Held.of(workspace)
+            await give_up(calls[verb], held)
+            assert held.ended.is_set()
+            assert under_way(workspace) == 0
+            if verb == "save":
+                assert (await workspace.get("@")).message == "two"
+            elif verb == "restore":
+                assert (project / "a.txt").read_text() == "one"
+            else:
+                assert [task.id for task in await workspace.tasks()] == ["T01"]
+
+    Loop(name).run(main)
+
+
+def test_a_call_cancelled_before_its_turn_never_starts(loop: Loop, opening: Open, project: Path) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            (project / "a.txt").write_text("one")
+            held = Held.of(workspace)
+
+            async def last() -> None:
+                while under_way(workspace) < MOST_AT_ONCE:
+                    await loop.sleep(0.001)
+                assert await loop.within(0.02, lambda: workspace.save("never"))
+                assert not held.ended.is_set()
+                held.released.set()
+
+            busy = [lambda: workspace.save("busy", allow_empty=True)] * MOST_AT_ONCE
+            await loop.together(*busy, last)
+            assert {one.message for one in await workspace.list()} == {"busy"}
+
+    loop.run(main)
+
+
+def test_near_its_start_and_its_end_too(loop: Loop, opening: Open, project: Path) -> None:
+    """Given up at 150 random moments; none is left running, and none is half done."""
+    chance = random.Random(7)
+
+    async def main() -> None:
+        async with opening() as workspace:
+            (project / "a.txt").write_text("0")
+            first = (await workspace.save("first")).checkpoint
+            cancelled = 0
+            for turn in range(150):
+                seconds = chance.choice((0.0, 0.0002, 0.002, 0.01, 0.03)) * chance.random() * 2
+                (project / "a.txt").write_text(str(turn))
+                call = workspace.save if turn % 2 else partial_restore(workspace, first.id)
+                cancelled += await loop.within(seconds, call)
+                assert under_way(workspace) == 0
+                assert (project / "a.txt").read_text() in {str(turn), "0"}
+            assert cancelled > 20
+            assert (await workspace.verify()).ok
+
+    loop.run(main)
+
+
+def partial_restore(workspace: AsyncWorkspace, ref: str) -> Call:
+    return lambda: workspace.restore(ref)
+
+
+@pytest.mark.parametrize("verb", ["save", "restore", "plan_restore", "diff"])
+def test_a_cancelled_call_that_waits_for_a_lock_gives_up_at_once(
+    loop: Loop, opening: Open, project: Path, verb: str
+) -> None:
+    """It would wait for half a minute otherwise, and its caller with it."""
+
+    async def main() -> None:
+        async with opening() as workspace:
+            (project / "a.txt").write_text("one")
+            first = (await workspace.save("one")).checkpoint
+            (project / "a.txt").write_text("two")
+            context = workspace._inner._context
+            calls: dict[str, Call] = {
+                "save": lambda: workspace.save("two"),
+                "restore": lambda: workspace.restore(first.id),
+                "plan_restore": lambda: workspace.plan_restore(first.id),
+                "diff": workspace.diff,
+            }
+            failures: list[object] = []
+            workspace.subscribe(failures.append)
+            with context.locks.hold_workspace(context.key, wait=0):
+                assert await loop.within(0.1, calls[verb])
+                assert under_way(workspace) == 0
+            assert (project / "a.txt").read_text() == "two"
+            assert len(await workspace.list()) == 1
+            assert failures == []
+            assert (await workspace.save("two")).created
+
+    loop.run(main)
+
+
+def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, opening: Open, project: Path) -> None:
+    """A long first save ends early, and leaves nothing in the store."""
+    for number in range(3000):
+        (project / f"{number}.txt").write_text(f"{number}\n" * 20)
+
+    async def main() -> None:
+        async with opening() as workspace:
+            assert await loop.within(0.06, lambda: workspace.save("everything"))
+            assert under_way(workspace) == 0
+            assert await workspace.list() == ()
+            assert (await workspace.save("everything")).checkpoint.manifest.files == 3000
+
+    loop.run(main)
+
+
+def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open) -> None:
+    async def main() -> None:
+        for turn in range(40):
+            await loop.within(turn / 4000, opening().__aenter__)
+
+    loop.run(main)
+
+
+def test_a_failure_of_a_cancelled_call_is_told_beside(opening: Open, project: Path) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            (project / "a.txt").write_text("one")
+            await workspace.save("one")
+            held = Held.of(workspace)
+            task = asyncio.ensure_future(workspace.task_done("T99"))
+            await Loop("asyncio").until(held.begun)
+            task.cancel()
+            await asyncio.sleep(0.01)
+            held.released.set()
+            with pytest.raises(asyncio.CancelledError) as caught:
+                await task
+            assert isinstance(caught.value.__cause__, LastgoodError)
+
+    asyncio.run(main())
+
+
+def test_a_workspace_is_closed_when_its_last_call_is_over(loop: Loop, opening: Open, project: Path) -> None:
+    async def main() -> None:
+        workspace = await opening()
+        (project / "a.txt").write_text("one")
+        held = Held.of(workspace)
+
+        async def close() -> None:
+            await loop.until(held.begun)
+
+            async def let_go() -> None:
+                await loop.sleep(0.02)
+                held.released.set()
+
+            await loop.together(workspace.close, let_go)
+            assert held.ended.is_set()
+
+        async def save() -> None:
+            assert (await workspace.save("one")).created
+
+        await loop.together(save, close)
+
+    loop.run(main)
+
+
+def test_a_call_that_was_not_cancelled_tells_who_holds_the_lock(
+    opening: Open, project: Path, loop: Loop
+) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            (project / "a.txt").write_text("one")
+            await workspace.save("one")
+            inner = workspace._inner
+            inner._use(inner._context.replace(wait=0.05))
+            context = inner._context
+            with context.locks.hold_workspace(context.key, wait=0), pytest.raises(Busy):
+                await workspace.save("two", allow_empty=True)
+
+    loop.run(main)

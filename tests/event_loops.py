@@ -1,0 +1,84 @@
+"""Two event loops by one name, and work that lasts until it is let go."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from typing import TYPE_CHECKING, TypeVar
+
+import trio
+
+if TYPE_CHECKING:
+    from collections.abc import Awaitable, Callable, Coroutine
+
+    from lastgood.aio import AsyncWorkspace
+    from lastgood.model.event import Event
+
+Result = TypeVar("Result")
+
+
+class Loop:
+    """An event loop by its name."""
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+
+    def run(self, main: Callable[[], Coroutine[object, object, Result]]) -> Result:
+        if self.name == "trio":
+            return trio.run(main)
+        return asyncio.run(main())
+
+    async def sleep(self, seconds: float) -> None:
+        if self.name == "trio":
+            await trio.sleep(seconds)
+        else:
+            await asyncio.sleep(seconds)
+
+    async def until(self, told: threading.Event) -> None:
+        """Wait for another thread, without one."""
+        while not told.is_set():
+            await self.sleep(0.001)
+
+    async def together(self, *calls: Callable[[], Awaitable[object]]) -> None:
+        if self.name == "trio":
+            async with trio.open_nursery() as nursery:
+                for call in calls:
+                    nursery.start_soon(call)
+        else:
+            await asyncio.gather(*(call() for call in calls))
+
+    async def within(self, seconds: float, call: Callable[[], Awaitable[object]]) -> bool:
+        """Give a call some time; tell whether it was cancelled."""
+        if self.name == "trio":
+            with trio.move_on_after(seconds) as scope:
+                await call()
+            return scope.cancelled_caught
+        try:
+            async with asyncio.timeout(seconds):
+                await call()
+        except TimeoutError:
+            return True
+        return False
+
+
+class Held:
+    """Has a workspace's verbs wait, in the midst of their work, until they are let go.
+
+    It is an observer of the synchronous workspace, and so is called in the thread that does the work.
+    """
+
+    def __init__(self) -> None:
+        self.begun = threading.Event()
+        self.released = threading.Event()
+        self.ended = threading.Event()
+
+    def __call__(self, _event: Event) -> None:
+        self.begun.set()
+        assert self.released.wait(30)
+        self.ended.set()
+
+    @classmethod
+    def of(cls, workspace: AsyncWorkspace) -> Held:
+        held = cls()
+        workspace._inner.subscribe(held)
+        return held
