@@ -25,6 +25,7 @@ that deleting a project does not delete its safety net.
   format               the version of this layout
   catalogue.sqlite3    which checkpoints exist, and what is known about them
   objects.git          their files, as a bare git repository
+  ledger.sqlite3       what agent frameworks keep here, if any do
   workspaces           caches, and the journal of a restore that is running
   locks                held while lastgood works
   machine              a random id, for machines that have none of their own

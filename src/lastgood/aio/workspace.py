@@ -84,6 +84,8 @@ class AsyncWorkspace(Face[Workspace]):
     export = awaited(Workspace.export, whole=True)
     import_file = awaited(Workspace.import_file, whole=True)
 
+    ledger = awaited(Workspace.ledger, whole=True)
+
     report = awaited(Workspace.report)
     report_page = awaited(Workspace.report_page)
     examine = awaited(Workspace.examine)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lastgood.ports.catalogue import Catalogue, WorkspaceRow
     from lastgood.ports.engine import Engine
     from lastgood.ports.host import Clock, Locks, Processes, ProjectGit
+    from lastgood.ports.ledger import Ledgers
     from lastgood.ports.text import TextMerger
     from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.work import Work
@@ -45,6 +46,7 @@ class Context(Value):
     processes: Processes
     merger: Callable[[], TextMerger]
     transcripts_of: Callable[[], Transcripts]
+    ledgers: Ledgers
     session: str | None = None
     wait: float = 30.0
 

@@ -16,8 +16,9 @@ from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.context import Context
 from lastgood.workspace.api import Workspace
 from lastgood.workspace.journals import JOURNAL
+from lastgood.workspace.ledgers import LedgersOfStore
 from lastgood.workspace.paths import plain
-from lastgood.workspace.places import admit, find_root, programs, store_path
+from lastgood.workspace.places import admit, find_root, programs, store_path, witness_path
 from lastgood.workspace.scanning import ScannerOfChoice
 from lastgood.workspace.shelf import Shelf
 from lastgood.workspace.upkeep import Upkeep
@@ -104,6 +105,7 @@ class Composer:
         self._catalogue = catalogue
         self._settings = settings
         self._root = root
+        self._ledgers = LedgersOfStore(shelf, witness=witness_path(environment))
 
     def context(self) -> Context:
         """Return the ports of the folder's workspace, under the key that the catalogue knows it by."""
@@ -129,6 +131,7 @@ class Composer:
             work=self._catalogue.work,
             processes=ProcFiles(),
             transcripts_of=lambda: _transcripts(cache),
+            ledgers=self._ledgers,
             session=self._session,
         )
 

@@ -28,6 +28,20 @@ def store_path(given: str | None, environment: Mapping[str, str]) -> str:
     return os.path.join(state if os.path.isabs(state) else os.path.join(home, ".local", "state"), "lastgood")
 
 
+def witness_path(environment: Mapping[str, str]) -> str:
+    """Return the folder of what is known of stores outside them: as the environment says, or its place."""
+    chosen = environment.get("LASTGOOD_WITNESS")
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    home = environment.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "lastgood-witness")
+    kept = environment.get("XDG_DATA_HOME", "")
+    return os.path.join(
+        kept if os.path.isabs(kept) else os.path.join(home, ".local", "share"), "lastgood-witness"
+    )
+
+
 def find_root(given: str | None, environment: Mapping[str, str], *, known: Callable[[str], bool]) -> str:
     """Return the workspace's real path.
 

@@ -17,7 +17,9 @@ if TYPE_CHECKING:
 
 def verify(context: Context, checkpoints: Sequence[Checkpoint], *, deep: bool) -> VerifyReport:
     """Prove what is kept; deep also by restoring each checkpoint aside."""
-    return proving.verify(context, checkpoints, aside=_aside_in(context.store) if deep else None)
+    report = proving.verify(context, checkpoints, aside=_aside_in(context.store) if deep else None)
+    faults = tuple(f"ledger.sqlite3: {fault}" for fault in context.ledgers.check())
+    return report.replace(faults=report.faults + faults) if faults else report
 
 
 def repair(context: Context) -> tuple[str, ...]:

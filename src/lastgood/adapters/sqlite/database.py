@@ -53,7 +53,7 @@ class Database:
             try:
                 return work(connection)
             except (sqlite3.Error, OSError) as error:
-                raise translate(error, self.path) from error
+                raise self.failure(error) from error
 
     def write(self, work: Work[Result]) -> Result:
         """Change something in one transaction, durable on return; nothing is changed if it raises."""
@@ -62,7 +62,7 @@ class Database:
             try:
                 return _in_transaction(connection, work)
             except sqlite3.Error as error:
-                raise translate(error, self.path) from error
+                raise self.failure(error) from error
 
     def close(self) -> None:
         """Close the connection; harmless when repeated."""
@@ -74,6 +74,10 @@ class Database:
                 _abandoned.append(connection)
                 return
             connection.close()
+
+    def failure(self, error: sqlite3.Error | OSError) -> LastgoodError:
+        """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
+        return translate(error, self.path)
 
     def _ready(self) -> sqlite3.Connection:
         if self._pid != os.getpid():
@@ -89,12 +93,12 @@ class Database:
         try:
             connection = connect(self.path, wait=self._wait)
         except sqlite3.Error as error:
-            raise translate(error, self.path) from error
+            raise self.failure(error) from error
         try:
             self._prepare(connection)
         except (sqlite3.Error, OSError) as error:
             connection.close()
-            raise translate(error, self.path) from error
+            raise self.failure(error) from error
         except LastgoodError:
             connection.close()
             raise

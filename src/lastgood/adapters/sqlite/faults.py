@@ -20,28 +20,33 @@ _STORAGE = {
 }
 
 
-def translate(error: sqlite3.Error | OSError, path: str) -> LastgoodError:
-    """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
-    shown = printable(path)
+def translate(
+    error: sqlite3.Error | OSError, path: str, *, what: str = "the catalogue", hint: str = REPAIR_HINT
+) -> LastgoodError:
+    """Return the error of ours that says what an error of SQLite or the disk means for the caller.
+
+    ``hint`` is what to do about damage.
+    """
+    shown = f"{what} {printable(path)}"
     if isinstance(error, OSError):
         return Storage(
-            f"the catalogue {shown} failed: {error.strerror}",
+            f"{shown} failed: {error.strerror}",
             hint="check that the store can be written and has room, then try again",
         )
     code = primary_code(error)
     if code in _BUSY:
         return Busy(
-            f"the catalogue {shown} is locked by another process",
+            f"{shown} is locked by another process",
             hint="wait until the other lastgood command has finished, then try again",
         )
     if code in _STORAGE:
         why, hint = _STORAGE[code]
-        return Storage(f"the catalogue {shown} failed: {why} ({error})", hint=hint)
+        return Storage(f"{shown} failed: {why} ({error})", hint=hint)
     if code == sqlite3.SQLITE_CONSTRAINT:
-        return Conflict(f"the catalogue {shown} refuses a contradiction ({error})")
+        return Conflict(f"{shown} refuses a contradiction ({error})")
     if code in _DAMAGED or str(error).startswith("no such "):
-        return Damaged(f"the catalogue {shown} is damaged ({error})", hint=REPAIR_HINT)
-    return Internal(f"the catalogue {shown} failed ({type(error).__name__}: {error})")
+        return Damaged(f"{shown} is damaged ({error})", hint=hint)
+    return Internal(f"{shown} failed ({type(error).__name__}: {error})")
 
 
 def primary_code(error: sqlite3.Error) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from _thread import _count
 
 from lastgood.errors import LastgoodError
 from lastgood.model.event import Event
@@ -82,6 +83,7 @@ class Door:
 
     def close(self) -> None:
         """Let go of the store; harmless when repeated."""
+        self._context.ledgers.close()
         self._context.catalogue.close()
         self._context.engine.close()
 
@@ -98,7 +100,7 @@ class Door:
 
     def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
         try:
-            report = work()
+            report = _undelayed(work)
         except LastgoodError as error:
             self._tell(Event(type="failed", workspace=self.path, report=error))
             raise
@@ -111,3 +113,13 @@ class Door:
                 observer(event)
             except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the operation
                 pass
+
+
+def _undelayed(work: Callable[[], Report]) -> Report:
+    """Do some work without waiting long for the interpreter where other threads are busy with it."""
+    if not _count():
+        return work()
+    from lastgood.adapters.turns import SHORT_TURNS
+
+    with SHORT_TURNS:
+        return work()

@@ -1,0 +1,94 @@
+"""Proving a whole ledger, and taking a state of it as genuine because its owner says so."""
+
+from __future__ import annotations
+
+from lastgood.adapters.sqlite.backup import structure_fault
+from lastgood.adapters.sqlite.ledger import Book, entry_tag, follow, prove_entries, read_part, sweep
+from lastgood.adapters.sqlite.ledger_file import NOTHING, plus
+from lastgood.errors import Damaged, LastgoodError
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Iterator, Sequence
+
+    from lastgood.adapters.sqlite.ledger_file import LedgerFile, Root
+
+_BOOKS = "SELECT workspace, space, name, number, born, entries, total, loose, tag FROM book ORDER BY number"
+_ENTRIES = "SELECT number, key, mark, tag, head, body FROM entry WHERE book = ? ORDER BY number"
+
+
+def check(file: LedgerFile) -> Sequence[str]:
+    """Prove every entry and every part, and say what is wrong."""
+    file.forget()
+    try:
+        return file.look(lambda connection: list(_faults(file, connection)))
+    except LastgoodError as error:
+        return [error.message]
+
+
+def _faults(file: LedgerFile, connection: sqlite3.Connection) -> Iterator[str]:
+    fault = structure_fault(connection)
+    if fault is not None:
+        yield fault
+    for workspace, space, name, *row in connection.execute(_BOOKS).fetchall():
+        number, born, entries, total, loose, tag = row
+        book = Book(name, (number, born, entries, total, loose, tag))
+        shown = f"{space} {name.decode('utf-8', 'backslashreplace')}"
+        if tag != file.tag(*book.fields((workspace, space))):
+            yield f"{shown}: the book is not as it was written"
+        try:
+            prove_entries(connection, book)
+        except Damaged as error:
+            yield f"{shown}: {error.message}"
+        yield from (f"{shown}: {fault}" for fault in _book_faults(file, connection, book))
+
+
+def _book_faults(file: LedgerFile, connection: sqlite3.Connection, book: Book) -> Iterator[str]:
+    for (id,) in connection.execute("SELECT id FROM part WHERE book = ?", (book.number,)).fetchall():
+        try:
+            read_part(connection, book.number, id)
+        except Damaged as error:
+            yield error.message
+    found: set[bytes] = set()
+    for _, key, mark, tag, head, body in connection.execute(_ENTRIES, (book.number,)).fetchall():
+        shown = key.decode("utf-8", "backslashreplace")
+        if tag != entry_tag(file, book.born, key, mark, head, body):
+            yield f"the entry {shown!r} is not as it was written"
+        try:
+            follow(connection, book.number, (head, body), found)
+        except Damaged as error:
+            yield f"the entry {shown!r}: {error.message}"
+
+
+def accept(file: LedgerFile) -> None:
+    """Make tags and sums those of what is there; entries whose values are not whole are dropped."""
+
+    def taken(connection: sqlite3.Connection, root: Root) -> None:
+        root.total = NOTHING
+        for workspace, space, name, *row in connection.execute(_BOOKS).fetchall():
+            number, born, _entries, _total, loose, _tag = row
+            book = Book(name, (number, born, 0, NOTHING, loose, NOTHING))
+            _take_entries(file, connection, book)
+            tag = file.tag(*book.fields((workspace, space)))
+            connection.execute(
+                "UPDATE book SET entries = ?, total = ?, loose = 0, tag = ? WHERE number = ?",
+                (book.entries, book.total, tag, number),
+            )
+            root.total = plus(root.total, tag)
+
+    file.overwrite(taken)
+
+
+def _take_entries(file: LedgerFile, connection: sqlite3.Connection, book: Book) -> None:
+    for number, key, mark, _tag, head, body in connection.execute(_ENTRIES, (book.number,)).fetchall():
+        try:
+            follow(connection, book.number, (head, body), set())
+        except Damaged:
+            connection.execute("DELETE FROM entry WHERE number = ?", (number,))
+            continue
+        tag = entry_tag(file, book.born, key, mark, head, body)
+        connection.execute("UPDATE entry SET tag = ? WHERE number = ?", (tag, number))
+        book.total = plus(book.total, tag)
+        book.entries += 1
+    sweep(connection, book.number)

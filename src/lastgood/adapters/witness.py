@@ -1,0 +1,133 @@
+"""What is known of a store outside it: the key that seals its ledger, and how far that had come.
+
+Whoever may write to the store may put an older copy of it back, and every byte of that is genuine.
+Only what lies elsewhere can tell.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import zlib
+from _thread import get_ident
+
+from lastgood.adapters.files import PRIVATE_FILE, read_whole, sync_directory, write_private, write_whole
+from lastgood.adapters.identity import make_private
+from lastgood.errors import Damaged, Storage
+from lastgood.names import printable, to_text
+from lastgood.value import Value
+
+_KEY_BYTES = 32
+_SLOT = 192
+
+
+class Sighting(Value):
+    """The state of a ledger when it was last written: its id, how often it was, its seal."""
+
+    ledger: str
+    serial: int
+    seal: bytes
+
+
+class Witness:
+    """A folder that is no part of any store."""
+
+    def __init__(self, directory: bytes, *, store: str) -> None:
+        self._directory = directory
+        self._path = directory + b"/" + store.encode("utf-8", "surrogateescape").hex().encode()
+
+    @property
+    def file(self) -> str:
+        """Where what was seen of the store is written."""
+        return to_text(self._path)
+
+    def key(self) -> bytes:
+        """Return the key of this user on this machine, making it first if there is none."""
+        try:
+            found = self._key()
+        except OSError as error:
+            raise self._failed(error) from error
+        if len(found) != _KEY_BYTES:
+            raise Damaged(
+                f"the key {printable(to_text(self._directory))}/key is damaged",
+                hint="put it back from a backup, or remove it and accept the ledger anew",
+            )
+        return found
+
+    def _key(self) -> bytes:
+        path = self._directory + b"/key"
+        found = read_whole(path)
+        if found is not None:
+            return found
+        make_private(self._directory)
+        temporary = path + b".%d.%d" % (os.getpid(), get_ident())
+        write_private(temporary, os.urandom(_KEY_BYTES))
+        try:
+            os.link(temporary, path)  # of two that make one at once, the first counts
+        except FileExistsError:
+            pass
+        finally:
+            os.unlink(temporary)
+        sync_directory(self._directory)
+        return read_whole(path) or b""
+
+    def last(self) -> Sighting | None:
+        """Return what was last seen of the store's ledger, None if it never was."""
+        try:
+            content = read_whole(self._path)
+        except OSError as error:
+            raise self._failed(error) from error
+        return None if content is None else _newest(content)
+
+    def advance(self, seen: Sighting, *, anew: bool = False) -> None:
+        """Remember a state unless a later one is known (``anew``: whatever is known).
+
+        It need not reach the disk at once: a ledger that is ahead of its witness is fine.
+        """
+        try:
+            make_private(self._directory)
+            flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+            descriptor = os.open(self._path, flags, PRIVATE_FILE)
+            try:
+                fcntl.flock(descriptor, fcntl.LOCK_EX)
+                self._write(descriptor, seen, anew=anew)
+            finally:
+                os.close(descriptor)
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def _write(self, descriptor: int, seen: Sighting, *, anew: bool) -> None:
+        if anew:
+            os.ftruncate(descriptor, 0)
+        known = _newest(os.pread(descriptor, 2 * _SLOT, 0))
+        if known is not None and known.ledger == seen.ledger and known.serial >= seen.serial:
+            return
+        # Two slots in turn: one torn by a crash leaves the other.
+        os.lseek(descriptor, seen.serial % 2 * _SLOT, os.SEEK_SET)
+        write_whole(descriptor, _slot(seen))
+
+    def _failed(self, error: OSError) -> Storage:
+        return Storage(
+            f"the folder {printable(to_text(self._directory))} cannot be used: {error.strerror}",
+            hint="check it, or name another folder outside the store: LASTGOOD_WITNESS",
+        )
+
+
+def _slot(seen: Sighting) -> bytes:
+    content = f"1 {seen.ledger} {seen.serial} {seen.seal.hex()}".encode()
+    return (content + b" %d" % zlib.crc32(content)).ljust(_SLOT - 1) + b"\n"
+
+
+def _newest(content: bytes) -> Sighting | None:
+    slots = (_sighting(content[place : place + _SLOT]) for place in (0, _SLOT))
+    return max((one for one in slots if one is not None), key=lambda one: one.serial, default=None)
+
+
+def _sighting(slot: bytes) -> Sighting | None:
+    content, _, checksum = slot.strip(b" \n\0").rpartition(b" ")
+    if not checksum.isdigit() or zlib.crc32(content) != int(checksum):
+        return None
+    version, ledger, serial, seal = content.decode("ascii").split(" ")
+    if version != "1":
+        return None
+    return Sighting(ledger=ledger, serial=int(serial), seal=bytes.fromhex(seal))

@@ -1,0 +1,264 @@
+"""Plain values as cells: bytes in which large values are parts, named by digest and shared.
+
+A plain value is None, a bool, int, float, str, bytes, a list, a dict whose keys are scalars, or a pair
+``(form, content)``: an object that somebody else's serialiser wrote. Reading builds these and nothing
+else: no name in the bytes is ever looked up or called.
+
+A cell is a tag, the length of its payload (LEB128), and the payload. What is long becomes a part of
+its own, and the cell refers to it by digest. A long list or dict is cut where its content says so, a
+long text every 8 KiB, so that a value which grew by a little shares all but a few parts with what it was.
+"""
+
+from __future__ import annotations
+
+from _struct import Struct
+from hashlib import blake2b
+from zlib import crc32
+
+from lastgood.errors import Damaged, Invalid
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator
+
+    Read = Callable[[bytes], bytes]
+
+PART_ID = 20
+# A cell of so many bytes becomes a part; the cells of one node together are at most so many.
+_PART = 256
+_NODE = 1024
+_GROUP_LEAST, _GROUP_MOST, _GROUP_MASK = 512, 2048, 15
+_TEXT = 8192
+_DEPTH = 200
+
+_NONE, _TRUE, _FALSE, _INT, _FLOAT = b"NTFID"
+_STR, _BYTES, _LIST, _DICT, _PAIR, _REF = b"SBLMOR"
+# The same in lower case: a cell whose payload are the pieces of one value.
+_PIECES = {_STR: ord("s"), _BYTES: ord("b"), _LIST: ord("l"), _DICT: ord("m")}
+_WHOLE = {pieces: whole for whole, pieces in _PIECES.items()}
+_SCALARS = frozenset({_NONE, _TRUE, _FALSE, _INT, _FLOAT, _STR, _BYTES})
+_DOUBLE = Struct(">d")
+
+
+def part_id(cell: bytes) -> bytes:
+    """Return the name of a part."""
+    return blake2b(cell, digest_size=PART_ID).digest()
+
+
+def pack(value: object) -> tuple[bytes, dict[bytes, bytes]]:
+    """Return a value as a cell, with the parts that it refers to, directly or through one another.
+
+    Raises `Invalid` for what is no plain value, or too deep.
+    """
+    packer = _Packer()
+    return packer.held(packer.cell(value, 0)), packer.parts
+
+
+class _Packer:
+    def __init__(self) -> None:
+        self.parts: dict[bytes, bytes] = {}
+
+    def held(self, cell: bytes) -> bytes:
+        """Return a cell that is short: the one given, or a reference to it."""
+        if len(cell) < _PART:
+            return cell
+        name = part_id(cell)
+        self.parts[name] = cell
+        return _cell(_REF, name)
+
+    def cell(self, value: object, depth: int) -> bytes:
+        if depth > _DEPTH:
+            raise Invalid("the value lies too deep in itself", hint=f"nest at most {_DEPTH} lists and dicts")
+        kind = type(value)
+        if kind is list:
+            assert isinstance(value, list)
+            return self._sequence(_LIST, [self.held(self.cell(one, depth + 1)) for one in value])
+        if kind is dict:
+            assert isinstance(value, dict)
+            return self._sequence(_DICT, [self._item(*item, depth + 1) for item in value.items()])
+        if kind is tuple:
+            return self._pair(value)
+        if kind is str:
+            return self._long(_STR, str(value).encode("utf-8", "surrogatepass"))
+        if kind is bytes:
+            assert isinstance(value, bytes)
+            return self._long(_BYTES, value)
+        return _scalar(value)
+
+    def _item(self, key: object, value: object, depth: int) -> bytes:
+        if isinstance(key, list | dict | tuple):
+            raise Invalid(f"a key is {type(key).__name__}", hint="use texts, numbers, bytes as keys")
+        return self.held(self.cell(key, depth)) + self.held(self.cell(value, depth))
+
+    def _pair(self, value: object) -> bytes:
+        match value:
+            case (str() as form, bytes() as content):
+                return _cell(_PAIR, _cell(_STR, form.encode()) + self.held(self._long(_BYTES, content)))
+        raise Invalid("a pair is not (form, content)", hint="write other tuples as lists")
+
+    def _long(self, tag: int, content: bytes) -> bytes:
+        if len(content) <= _TEXT:
+            return _cell(tag, content)
+        pieces = (content[place : place + _TEXT] for place in range(0, len(content), _TEXT))
+        return self._joined(tag, [self.held(_cell(tag, piece)) for piece in pieces])
+
+    def _sequence(self, tag: int, cells: list[bytes]) -> bytes:
+        payload = b"".join(cells)
+        if len(payload) <= _NODE:
+            return _cell(tag, payload)
+        return self._joined(tag, [self.held(_cell(tag, group)) for group in _groups(cells)])
+
+    def _joined(self, tag: int, cells: list[bytes]) -> bytes:
+        tag = _PIECES[tag]
+        payload = b"".join(cells)
+        while len(payload) > _NODE:
+            cells = [self.held(_cell(tag, group)) for group in _groups(cells)]
+            payload = b"".join(cells)
+        return _cell(tag, payload)
+
+
+def _groups(cells: Iterable[bytes]) -> Iterator[bytes]:
+    """Cut a row of cells where their content says so: what stays alike is cut alike."""
+    group: list[bytes] = []
+    size = 0
+    for cell in cells:
+        group.append(cell)
+        size += len(cell)
+        if size >= _GROUP_MOST or (size >= _GROUP_LEAST and not crc32(cell) & _GROUP_MASK):
+            yield b"".join(group)
+            group, size = [], 0
+    if group:
+        yield b"".join(group)
+
+
+def _scalar(value: object) -> bytes:
+    kind = type(value)
+    if value is None:
+        return _cell(_NONE, b"")
+    if kind is bool:
+        return _cell(_TRUE if value else _FALSE, b"")
+    if kind is int:
+        assert isinstance(value, int)
+        return _cell(_INT, value.to_bytes(value.bit_length() // 8 + 1, "big", signed=True))
+    if kind is float:
+        return _cell(_FLOAT, _DOUBLE.pack(value))
+    raise Invalid(f"{kind.__name__} is no plain value", hint="use texts, numbers, bytes, lists, dicts")
+
+
+def _cell(tag: int, payload: bytes) -> bytes:
+    length = len(payload)
+    if length < 128:
+        return bytes((tag, length)) + payload
+    header = bytearray((tag,))
+    while length >= 128:
+        header.append(length & 127 | 128)
+        length >>= 7
+    header.append(length)
+    return bytes(header) + payload
+
+
+def unpack(cell: bytes, read: Read) -> object:
+    """Return the value of a cell; ``read`` gives the parts. `Damaged` if the bytes are no cell."""
+    try:
+        (found,) = _cells(cell)
+        return _Unpacker(read).value(*found, depth=0)
+    except (ValueError, IndexError, RecursionError, TypeError) as error:
+        raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
+
+
+class _Unpacker:
+    def __init__(self, read: Read) -> None:
+        self._read = read
+
+    def value(self, tag: int, payload: bytes, *, depth: int) -> object:
+        if depth > 4 * _DEPTH:
+            raise ValueError("too deep")
+        tag, payload = self._resolved(tag, payload)
+        if tag in _WHOLE:
+            return self._whole(_WHOLE[tag], payload, depth)
+        if tag == _LIST:
+            return [self.value(*one, depth=depth + 1) for one in _cells(payload)]
+        if tag == _DICT:
+            return self._dict(payload, depth)
+        if tag == _PAIR:
+            form, content = (self.value(*one, depth=depth + 1) for one in _cells(payload))
+            return (form, content)
+        return _read_scalar(tag, payload)
+
+    def _resolved(self, tag: int, payload: bytes) -> tuple[int, bytes]:
+        if tag != _REF:
+            return tag, payload
+        ((tag, payload),) = _cells(self._read(payload))
+        if tag == _REF:
+            raise ValueError("a part that is nothing but another")
+        return tag, payload
+
+    def _dict(self, payload: bytes, depth: int) -> dict[object, object]:
+        values = [self.value(*one, depth=depth + 1) for one in _cells(payload)]
+        return dict(zip(values[::2], values[1::2], strict=True))
+
+    def _whole(self, tag: int, payload: bytes, depth: int) -> object:
+        content = b"".join(self._pieces(tag, payload, depth))
+        return self.value(tag, content, depth=depth)
+
+    def _pieces(self, tag: int, payload: bytes, depth: int) -> Iterator[bytes]:
+        if depth > 4 * _DEPTH:
+            raise ValueError("too deep")
+        for one in _cells(payload):
+            kind, content = self._resolved(*one)
+            if kind == tag:
+                yield content
+            elif kind == _PIECES[tag]:
+                yield from self._pieces(tag, content, depth + 1)
+            else:
+                raise ValueError("a piece of another kind")
+
+
+def _read_scalar(tag: int, payload: bytes) -> object:
+    if tag == _STR:
+        return payload.decode("utf-8", "surrogatepass")
+    if tag == _BYTES:
+        return payload
+    if tag == _INT:
+        return int.from_bytes(payload, "big", signed=True)
+    if tag == _FLOAT:
+        return _DOUBLE.unpack(payload)[0] if len(payload) == _DOUBLE.size else _no_cell()
+    if tag in _SCALARS and not payload:
+        return None if tag == _NONE else tag == _TRUE
+    return _no_cell()
+
+
+def _no_cell() -> object:
+    raise ValueError("no cell")
+
+
+def references(cell: bytes) -> Iterator[bytes]:
+    """Yield the parts that a cell refers to by itself; `Damaged` if it is no cell."""
+    try:
+        for tag, payload in _cells(cell):
+            if tag == _REF:
+                yield payload
+            elif tag not in _SCALARS:
+                yield from references(payload)
+    except (ValueError, IndexError, RecursionError) as error:
+        raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
+
+
+def _cells(content: bytes) -> Iterator[tuple[int, bytes]]:
+    place, end = 0, len(content)
+    while place < end:
+        tag = content[place]
+        length, shift = content[place + 1], 0
+        place += 2
+        if length > 127:
+            length &= 127
+            more = True
+            while more:
+                shift += 7
+                length |= (content[place] & 127) << shift
+                more = content[place] > 127 and shift < 63
+                place += 1
+        if length > end - place or (tag == _REF and length != PART_ID):
+            raise ValueError("cut short")
+        yield tag, content[place : place + length]
+        place += length

@@ -1,0 +1,66 @@
+"""The ledger of a store, composed when first asked for: no save pays for it."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+
+from lastgood.errors import Unsafe
+from lastgood.names import printable, to_bytes, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.adapters.sqlite.ledgers import SqliteLedgers
+    from lastgood.ports.ledger import Ledger
+    from lastgood.workspace.shelf import Shelf
+
+_FILE = b"/ledger.sqlite3"
+
+
+class LedgersOfStore:
+    """What programs keep in a store beside checkpoints."""
+
+    def __init__(self, shelf: Shelf, *, witness: str) -> None:
+        self._shelf = shelf
+        self._witness = witness
+        self._lock = allocate_lock()
+        self._ledgers: SqliteLedgers | None = None
+
+    def space(self, name: str, *, workspace: str) -> Ledger:
+        """Return one space of a workspace (its key)."""
+        return self._composed().space(name, workspace=workspace)
+
+    def check(self) -> Sequence[str]:
+        """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
+        if not os.path.exists(self._shelf.directory + _FILE) and not os.path.isdir(self._witness):
+            return []
+        return self._composed().check()
+
+    def close(self) -> None:
+        """Let go of the file; harmless when repeated."""
+        if self._ledgers is not None:
+            self._ledgers.close()
+
+    def _composed(self) -> SqliteLedgers:
+        from lastgood.adapters.sqlite.ledgers import SqliteLedgers
+        from lastgood.adapters.store_format import stored_machine
+        from lastgood.adapters.witness import Witness
+
+        with self._lock:
+            if self._ledgers is None:
+                shelf = self._shelf
+                self._refuse_inside(to_text(shelf.directory))
+                witness = Witness(to_bytes(self._witness), store=stored_machine(shelf.directory))
+                path = to_text(shelf.directory + _FILE)
+                self._ledgers = SqliteLedgers(path, witness=witness, clock=shelf.clock)
+            return self._ledgers
+
+    def _refuse_inside(self, store: str) -> None:
+        """Refuse a witness that whoever puts an older store back would put back with it."""
+        if f"{os.path.realpath(self._witness)}/".startswith(f"{store}/"):
+            raise Unsafe(
+                f"{printable(self._witness)} is inside the store that it is to watch",
+                hint="name another folder: LASTGOOD_WITNESS",
+            )
