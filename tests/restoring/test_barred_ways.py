@@ -106,3 +106,86 @@ def test_an_undo_of_which_nothing_succeeds_does_not_say_that_it_did(
 
     assert done.out.startswith("nothing was undone of the restore of ")
     assert "redo" not in done.out
+
+
+def test_an_undo_that_merges_decides_a_path_once(workspace: Workspace, project: Path) -> None:
+    """T10, T17: a folder that a restore made a file of, and that somebody took away, is one conflict."""
+    place = project / "place"
+    place.write_text("file")
+    saved = workspace.save("file").checkpoint
+    place.unlink()
+    place.mkdir()
+    (place / "inside").write_text("inside")
+    workspace.restore(saved.id)
+    place.unlink()
+
+    report = workspace.undo(merge=True)
+
+    assert [(one.path, one.result) for one in report.outcomes] == [
+        (b"place", "skipped"),
+        (b"place/inside", "skipped"),
+    ]
+    assert not place.exists()
+    assert workspace.undo(force=True).complete
+    assert (place / "inside").read_text() == "inside"
+
+
+@pytest.fixture
+def unfolded(workspace: Workspace, project: Path) -> Path:
+    """Restore a state in which a folder takes the place of a file."""
+    place = project / "place"
+    place.mkdir()
+    (place / "inside").write_text("inside")
+    saved = workspace.save("folder").checkpoint
+    shutil.rmtree(place)
+    place.write_text("file")
+    (project / "other").write_text("other")
+    workspace.restore(saved.id)
+    return place
+
+
+@pytest.mark.parametrize("ignored", ["", "place/new\n"])
+def test_an_undo_is_refused_when_something_came_into_a_folder_that_was_a_file(
+    workspace: Workspace, unfolded: Path, ignored: str
+) -> None:
+    """T8: all of it, and nothing is half undone."""
+    (unfolded / "new").write_text("new")
+    (unfolded.parent / ".gitignore").write_text(ignored)
+
+    with pytest.raises(Conflict) as caught:
+        workspace.undo()
+
+    assert caught.value.details["paths"] == ["place/new"]
+    assert not (unfolded.parent / "other").exists()
+
+
+def test_an_undo_that_merges_leaves_a_folder_in_which_something_is_new(
+    workspace: Workspace, unfolded: Path
+) -> None:
+    """T17: what is new stays, and the file that was there is a conflict."""
+    (unfolded / "new").write_text("new")
+
+    report = workspace.undo(merge=True)
+
+    assert [(one.path, one.reason) for one in report.omissions] == [(b"place", "conflict: holds place/new")]
+    assert {path.name for path in unfolded.iterdir()} == {"new"}
+    assert (unfolded.parent / "other").read_text() == "other"
+
+
+def test_a_plan_is_refused_when_something_came_into_a_folder_that_becomes_a_file(
+    workspace: Workspace, project: Path
+) -> None:
+    """T1."""
+    place = project / "place"
+    place.write_text("file")
+    saved = workspace.save("file").checkpoint
+    place.unlink()
+    place.mkdir()
+    (place / "inside").write_text("inside")
+    plan = workspace.plan_restore(saved.id)
+    (place / "new").write_text("new")
+
+    with pytest.raises(Conflict):
+        workspace.apply(plan)
+
+    assert {path.name for path in place.iterdir()} == {"inside", "new"}

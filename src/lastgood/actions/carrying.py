@@ -9,7 +9,7 @@ from lastgood.errors import Conflict, Damaged, Unsafe
 from lastgood.model.operation import Journal
 from lastgood.model.tree import DIRECTORY
 from lastgood.names import printable, to_text
-from lastgood.rules.rebase import barred
+from lastgood.rules.rebase import barred, occupied
 from lastgood.rules.restore import conflicts
 
 TYPE_CHECKING = False
@@ -30,15 +30,16 @@ def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
     """Refuse if a path is no longer as the steps found it (rules T1, T8).
 
     A file that the scan held then and leaves out by now, because the ignore rules changed, counts as
-    changed: the guard would not hold it. So does a directory that is none any more, if something is to
-    be written into it.
+    changed: the guard would not hold it. So do a directory that is none any more, if something is to be
+    written into it, and what came into one that a file is to take the place of.
     """
     held = {step.path for step in steps if not step.forced and _is_content(step.have)}
 
     def actual(path: bytes) -> Entry | None:
         return survey.files.entry(path) if path in held else survey.actual(path)
 
-    changed = sorted({*conflicts(steps, actual), *barred(steps, survey.actual)})
+    ways, inside = barred(steps, survey.actual), occupied(steps, survey.scan)
+    changed = sorted({*conflicts(steps, actual), *ways, *inside.values()})
     if changed:
         raise Conflict(
             f"{len(changed)} path(s) changed since: {_some(changed)}",

@@ -112,6 +112,7 @@ def taken_back(
         steps,
         survey.actual,
         source=_entries_of(survey.context, source),
+        present=survey.scan,
         blend=contents.blend,
         suffix=b".lastgood-" + label.encode(),
     )

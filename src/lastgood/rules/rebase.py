@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import ancestors
+from lastgood.names import ancestors, join
 from lastgood.rules.evidence import alike
 from lastgood.rules.hostile import refuse
 from lastgood.rules.planner import Planner, action_between
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.plan import Action, Step
     from lastgood.model.tree import Entry
-
+    from lastgood.rules.evidence import Present
 
 UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 
@@ -70,6 +70,36 @@ def barred(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> se
     writing = tuple(step for step in steps if step.want is not None and step.action not in UNTOUCHED)
     made = {step.path for step in writing if step.action == "mkdir"}
     return obstacles((step.path for step in writing), actual) - made
+
+
+def occupied(steps: Iterable[Step], present: Present) -> dict[bytes, bytes]:
+    """Return the directories that a file is to take the place of, each with something that stays in it."""
+    known = tuple(step for step in steps if step.action not in UNTOUCHED)
+    going = {step.path for step in known if step.want is None}
+    found: dict[bytes, bytes] = {}
+    for step in known:
+        if step.want is None or step.want.kind == DIRECTORY or step.have is None:
+            continue
+        stays = _staying(step.path, going, present) if step.have.kind == DIRECTORY else None
+        if stays is not None:
+            found[step.path] = stays
+    return found
+
+
+def _staying(path: bytes, going: set[bytes], present: Present) -> bytes | None:
+    waiting = [path]
+    while waiting:
+        place = waiting.pop()
+        left_out = present.left_out(place)
+        if left_out:
+            return join(place, left_out[0])
+        for entry in present.directory(place) or ():
+            inside = join(place, entry.name)
+            if inside not in going:
+                return inside
+            if entry.kind == DIRECTORY:
+                waiting.append(inside)
+    return None
 
 
 def is_barred(steps: Iterable[Step]) -> bool:

@@ -8,7 +8,7 @@ from lastgood.names import ancestors, join, parent, printable, to_text
 from lastgood.rules.evidence import alike
 from lastgood.rules.merge import KEPT, Sides, beside_name, decide
 from lastgood.rules.planner import action_between
-from lastgood.rules.rebase import UNTOUCHED, barred
+from lastgood.rules.rebase import UNTOUCHED, barred, occupied
 from lastgood.rules.restore import in_order
 
 TYPE_CHECKING = False
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.plan import Merged
     from lastgood.model.tree import Entry
+    from lastgood.rules.evidence import Present
     from lastgood.rules.merge import Blend, Verdict
 
     Look = Callable[[bytes], Entry | None]
@@ -25,12 +26,12 @@ _TRIES = 1000
 
 
 def take_back(
-    steps: Iterable[Step], actual: Look, *, source: Look, blend: Blend, suffix: bytes
+    steps: Iterable[Step], actual: Look, *, source: Look, present: Present, blend: Blend, suffix: bytes
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that lead to what some steps want, changes since what they have being kept.
 
-    ``actual`` answers for every path, ``source`` for what is taken back. What is put beside a conflict
-    has ``suffix`` at its name.
+    ``actual`` answers for every path, ``present`` for what directories hold, ``source`` for what is
+    taken back. What is put beside a conflict has ``suffix`` at its name.
     """
     made: list[Step] = []
     merged: list[Merged] = []
@@ -48,13 +49,27 @@ def take_back(
         made += _steps(sides, verdict, actual, suffix=suffix)
         if verdict.merged is not None:
             merged.append(verdict.merged)
-    return in_order(_housed(made, actual, source)), tuple(merged)
+    return in_order(_housed(_beside_new(made, present), actual, source)), tuple(merged)
+
+
+def _beside_new(steps: Sequence[Step], present: Present) -> list[Step]:
+    """Let a directory be that a file would take the place of, but for what somebody has put into it."""
+    full = occupied(steps, present)
+    return [
+        _closed(step, f"holds {printable(to_text(full[step.path]))}") if step.path in full else step
+        for step in steps
+    ]
+
+
+def _closed(step: Step, why: str) -> Step:
+    return step.replace(action="skip", reason=f"{CONFLICT}: {why}", forced=False)
 
 
 def _housed(steps: Sequence[Step], actual: Look, source: Look) -> Iterator[Step]:
     """Make directories again that are gone; what lies below something else by now is a conflict."""
     homes: dict[bytes, Step] = {}
-    for path in barred(steps, actual):
+    decided = {step.path for step in steps}
+    for path in barred(steps, actual) - decided:
         home = source(path) if actual(path) is None else None
         if home is not None and home.kind == DIRECTORY:
             homes[path] = Step(path=path, action="mkdir", want=_alone(home))
@@ -70,8 +85,7 @@ def _housed(steps: Sequence[Step], actual: Look, source: Look) -> Iterator[Step]
             used.update(above)
             yield step
         else:
-            reason = f"{CONFLICT}: {printable(to_text(way))} is no folder any more"
-            yield step.replace(action="skip", reason=reason, forced=False)
+            yield _closed(step, f"{printable(to_text(way))} is no folder any more")
     yield from (home for path, home in homes.items() if path in used)
 
 
