@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from typing import TYPE_CHECKING
 
@@ -194,6 +195,31 @@ def test_an_observer_may_call_back_into_the_workspace(workspace: Workspace, proj
     workspace.delete("@")
 
     assert seen == [1]
+
+
+def test_beside_threads_a_verb_waits_less_for_the_interpreter_and_leaves_its_setting(
+    workspace: Workspace, project: Path
+) -> None:
+    usual = sys.getswitchinterval()
+    seen: list[float] = []
+    stop = threading.Event()
+
+    def watch() -> None:
+        while not stop.is_set():
+            seen.append(sys.getswitchinterval())
+
+    (project / "file").write_text("x")
+    thread = threading.Thread(target=watch)
+    thread.start()
+    try:
+        workspace.save("seen")
+        with pytest.raises(NotFound):
+            workspace.restore("nothing")
+    finally:
+        stop.set()
+        thread.join()
+    assert min(seen) < usual
+    assert sys.getswitchinterval() == usual
 
 
 def test_threads_may_share_a_workspace(workspace: Workspace, project: Path) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import os
 import sys
-from _thread import _count, allocate_lock
+from _thread import _count
 from marshal import dumps, loads
 
 from lastgood import errors
@@ -17,6 +17,7 @@ from lastgood.adapters.clock import SystemClock
 from lastgood.adapters.scan.scanner import WorkspaceScanner
 from lastgood.adapters.scan.wire import plain_request, scan_of
 from lastgood.adapters.stopping import STRIDE, asker, heed, pause
+from lastgood.adapters.turns import SHORT_TURNS
 from lastgood.errors import Internal, LastgoodError, Storage
 
 TYPE_CHECKING = False
@@ -42,35 +43,6 @@ _NOT_STARTED = 127
 def others_alive() -> bool:
     """Tell whether Python threads besides the calling one live in this process."""
     return _count() > 0
-
-
-class ShortTurns:
-    """While entered, threads take the interpreter from each other after a tenth of the usual time.
-
-    Each system call of ours gives a busy thread a turn; at 5 ms each, those turns would take longer
-    than the scan.
-    """
-
-    def __init__(self) -> None:
-        self._lock = allocate_lock()
-        self._entered = 0
-        self._usual = 0.0
-
-    def __enter__(self) -> None:
-        with self._lock:
-            self._entered += 1
-            if self._entered == 1:
-                self._usual = sys.getswitchinterval()
-                sys.setswitchinterval(self._usual / 10)
-
-    def __exit__(self, *_error: object) -> None:
-        with self._lock:
-            self._entered -= 1
-            if not self._entered:
-                sys.setswitchinterval(self._usual)
-
-
-_SHORT_TURNS = ShortTurns()
 
 
 class RemoteScanner:
@@ -99,7 +71,7 @@ class RemoteScanner:
                 "detached": dict(detached),
             }
         )
-        with _SHORT_TURNS:
+        with SHORT_TURNS:
             answer = self._ask(question)
         if answer is None:
             writer.adopt(detached)
