@@ -1,4 +1,7 @@
-"""A stand-in for a model on the loopback: the same answer to everything, and a memory of what was asked."""
+"""A stand-in for a model on the loopback: the same answer to everything, and a memory of what was asked.
+
+A script may have it use one of the agent's tools first; one vendor's protocol is spoken so far.
+"""
 
 from __future__ import annotations
 
@@ -8,8 +11,12 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
     from typing import Self
+
+    # From what was last said to the model: the tool that it uses and how, None for the usual answer.
+    Script = Callable[[str], tuple[str, dict[str, Any]] | None]
 
 ANSWER = "understood, said the scripted model"
 
@@ -17,7 +24,7 @@ ANSWER = "understood, said the scripted model"
 class ScriptedModel:
     """Speaks as much of two vendors' protocols as their programs need for a turn of plain text."""
 
-    def __init__(self) -> None:
+    def __init__(self, script: Script | None = None) -> None:
         self.asked: list[str] = []
         asked = self.asked
 
@@ -31,7 +38,8 @@ class ScriptedModel:
                 elif "responses" in self.path:
                     self.reply(_events(_response()), "text/event-stream")
                 elif asks_for_stream:
-                    self.reply(_events(_message_events()), "text/event-stream")
+                    used = None if script is None else script(_last_said(body))
+                    self.reply(_events(_message_events(used)), "text/event-stream")
                 else:
                     self.reply(json.dumps(_message(ANSWER, "end_turn")), "application/json")
 
@@ -89,15 +97,31 @@ def _message(text: str | None, stop: str | None) -> dict[str, Any]:
     }
 
 
-def _message_events() -> list[dict[str, Any]]:
+def _last_said(body: bytes) -> str:
+    """Return what the person said last, "" where that only brings a tool's result."""
+    content = [one for one in json.loads(body)["messages"] if one["role"] == "user"][-1]["content"]
+    if isinstance(content, str):
+        return content
+    if any(block["type"] == "tool_result" for block in content):
+        return ""
+    return "\n".join(block["text"] for block in content if block["type"] == "text")
+
+
+def _message_events(used: tuple[str, dict[str, Any]] | None) -> list[dict[str, Any]]:
+    if used is None:
+        block: dict[str, Any] = {"type": "text", "text": ""}
+        delta = {"type": "text_delta", "text": ANSWER}
+    else:
+        block = {"type": "tool_use", "id": "toolu_scripted", "name": used[0], "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(used[1])}
     return [
         {"type": "message_start", "message": _message(None, None)},
-        {"type": "content_block_start", "index": 0, "content_block": {"type": "text", "text": ""}},
-        {"type": "content_block_delta", "index": 0, "delta": {"type": "text_delta", "text": ANSWER}},
+        {"type": "content_block_start", "index": 0, "content_block": block},
+        {"type": "content_block_delta", "index": 0, "delta": delta},
         {"type": "content_block_stop", "index": 0},
         {
             "type": "message_delta",
-            "delta": {"stop_reason": "end_turn", "stop_sequence": None},
+            "delta": {"stop_reason": "end_turn" if used is None else "tool_use", "stop_sequence": None},
             "usage": {"output_tokens": 5},
         },
         {"type": "message_stop"},
