@@ -1,4 +1,7 @@
-"""Runs a command in a session of its own, keeps the end of its output, and leaves nothing of it behind."""
+"""Runs commands, each in a session of its own and watched over by a process that leaves nothing of it behind.
+
+What starts and ends the command is `lastgood.adapters.attendant`, a process between this one and it.
+"""
 
 from __future__ import annotations
 
@@ -6,171 +9,308 @@ import os
 import select
 import signal
 import subprocess
+import sys
 import time
+from marshal import dumps
 
+from lastgood.adapters.attendant import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES, PATIENCE
 from lastgood.adapters.processes import content_of, pids
+from lastgood.model.session import Living
 from lastgood.model.verdict import Ran
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lastgood.model.verdict import Ending
+    from lastgood.model.workplan import Command
 
 TAIL = 4096
 # Whatever a command starts bears this in its environment, also what leaves its process group.
 MARK = "LASTGOOD_CHECK"
-# How long a process that was asked to end may take, and how long we wait for one that was killed.
-GRACE = 2.0
-_LAST_WAIT = 5.0
+_OURS = "LASTGOOD_"
+_SHELL = ("/bin/sh", "-c")
 _TICK = 0.05
 _BLOCK = 1 << 16
+_FAULT_LIMIT = 500
+# Longer than the process in between may take to end a command by force.
+_ENOUGH = GRACE + LAST_WAIT + PATIENCE + 5.0
 _GROUP = 2  # the field of /proc/PID/stat after the name: state, parent, group
 _GONE = {b"Z", b"X"}
-# Ends the group when the pipe that it reads from closes.
-_WATCH = f'read -r _; kill -s TERM -- "-$1"; sleep {GRACE:g}; kill -s KILL -- "-$1"'
+_BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.adapters.attendant import main; main()"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def idle() -> None:
+    """Do nothing while a command runs."""
+
+
+def never() -> Sequence[int]:
+    """Ask for no end."""
+    return ()
 
 
 class GuardedCommands:
-    """Runs commands with the environment of the caller."""
+    """Runs commands with the environment of the caller.
 
-    def __init__(self, environment: Mapping[str, str]) -> None:
+    ``tick`` and ``asked`` are for the commands that are just run, as `attend` takes them.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        tick: Callable[[], None] = idle,
+        asked: Callable[[], Sequence[int]] = never,
+    ) -> None:
         self._environment = environment
+        self._tick = tick
+        self._asked = asked
 
     def run(
         self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
     ) -> Ran:
         """Run a program; what it started, and did not end, is ended with it."""
+        return self.attend(
+            tuple(words),
+            directory=directory,
+            variables=variables,
+            timeout=timeout,
+            output=_unheard,
+            tick=self._tick,
+            asked=self._asked,
+        )
+
+    def attend(
+        self,
+        command: Command,
+        *,
+        directory: bytes,
+        variables: Mapping[str, str],
+        timeout: float | None,
+        output: Callable[[bytes], None],
+        tick: Callable[[], None],
+        asked: Callable[[], Sequence[int]],
+    ) -> Ran:
+        """Run a command and stay with it; what it started, and did not end, is ended with it."""
+        words = (*_SHELL, command) if isinstance(command, str) else command
         mark = os.urandom(8).hex()
         environment = {**self._environment, **variables, MARK: mark}
         started = time.monotonic()
         try:
-            child = subprocess.Popen(  # noqa: S603 - the caller's own command
-                words,
-                cwd=directory,
-                env=environment,
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-            )
+            running = _Running(_attendant(self._environment), mark, started=started)
         except OSError as error:
             return Ran(ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_told(error))
-        running = _Running(child, mark)
         try:
-            running.watch()
-            in_time = running.follow(started + timeout)
+            running.order(words, directory=directory, environment=environment)
+            running.follow(timeout, output=output, tick=tick, asked=asked)
         finally:
             running.end()
-        seconds = time.monotonic() - started
-        code = child.returncode
-        if not in_time:
-            return Ran(ending="stopped", code=0, seconds=seconds, tail=running.tail)
-        if code < 0:
-            return Ran(ending="killed", code=-code, seconds=seconds, tail=running.tail)
-        return Ran(ending="exited", code=code, seconds=seconds, tail=running.tail)
+        return running.outcome()
 
 
 class _Running:
-    """A command that was started, and all that came of it."""
+    """A command that runs, and all that came of it."""
 
-    def __init__(self, child: subprocess.Popen[bytes], mark: str) -> None:
-        self.tail = b""
-        self._child = child
-        self._mark = f"{MARK}={mark}".encode()
-        assert child.stdout is not None
-        self._output = child.stdout.fileno()
-        os.set_blocking(self._output, False)
+    def __init__(self, attendant: subprocess.Popen[bytes], mark: str, *, started: float) -> None:
+        assert attendant.stdin is not None
+        assert attendant.stdout is not None
+        assert attendant.stderr is not None
+        self._attendant = attendant
+        self._mark = f"{MARK}={mark}"
+        self._started = started
+        self._wishes = attendant.stdin.fileno()
+        self._output = attendant.stdout.fileno()
+        self._word = attendant.stderr.fileno()
         self._poll = select.poll()
-        self._poll.register(self._output, select.POLLIN)
-        self._open = True
-        self._watch: subprocess.Popen[bytes] | None = None
+        self._open = {self._output, self._word}
+        for descriptor in self._open:
+            os.set_blocking(descriptor, False)
+            self._poll.register(descriptor, select.POLLIN)
+        self._tail = b""
+        self._said = b""
+        self._group: int | None = None
+        self._status: int | None = None
+        self._seconds = 0.0
+        self._fault = ""
+        self._left: tuple[Living, ...] = ()
+        self._ended_by: tuple[Ending, int] | None = None
 
-    def watch(self) -> None:
-        """Have the command ended too if this process is killed: a pipe closes then."""
-        self._watch = subprocess.Popen(  # noqa: S603 - our own words
-            ["/bin/sh", "-c", _WATCH, "sh", str(self._child.pid)],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
+    def order(self, words: Sequence[str], *, directory: bytes, environment: Mapping[str, str]) -> None:
+        """Say what to run."""
+        encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+        order = dumps(
+            ([os.fsencode(word) for word in words], directory, encoded, os.fsencode(self._mark), os.getpid())
         )
+        rest = memoryview(len(order).to_bytes(LENGTH_BYTES, "big") + order)
+        try:
+            while rest:
+                rest = rest[os.write(self._wishes, rest) :]
+        except BrokenPipeError:
+            return  # its last words say why
 
-    def follow(self, deadline: float) -> bool:
-        """Keep the end of the output until the command ends; False if its time is over before."""
-        while self._child.poll() is None:
-            left = deadline - time.monotonic()
-            if left <= 0:
-                return False
-            if self._open:
-                self._poll.poll(min(left, _TICK) * 1000)
-                self._read()
-            else:
-                self._wait(min(left, _TICK))
-        return True
+    def follow(
+        self,
+        timeout: float | None,
+        *,
+        output: Callable[[bytes], None],
+        tick: Callable[[], None],
+        asked: Callable[[], Sequence[int]],
+    ) -> None:
+        """Return when the command has ended, and all that it started."""
+        deadline = float("inf") if timeout is None else self._started + timeout
+        enough = float("inf")
+        ticked = 0.0
+        heard = 0
+        while self._word in self._open:
+            self._take(output)
+            now = time.monotonic()
+            if now - ticked >= _TICK:
+                tick()
+                signals = asked()
+                for number in signals[heard:]:
+                    self._interrupt(number, again=number in signals[:heard])
+                    heard += 1
+                ticked = time.monotonic()
+            if now > deadline and self._status is None and self._ended_by is None:
+                self._ended_by = ("stopped", 0)
+                self._wish(END)
+            if self._ended_by is not None and enough == float("inf"):
+                enough = now + _ENOUGH
+            if now > enough:
+                return
 
     def end(self) -> None:
         """End whatever is left, gently first, and take the rest of the output."""
         try:
-            self._end(signal.SIGTERM, wait=GRACE)
+            self._end(END)
         finally:
-            self._end(signal.SIGKILL, wait=_LAST_WAIT)
-            self._child.wait()
-            while self._open and self._read():
-                pass
-            assert self._child.stdout is not None
-            self._child.stdout.close()
-            self._dismiss()
+            try:
+                self._end(KILL)
+            finally:
+                self._dismiss()
+
+    def outcome(self) -> Ran:
+        """Tell what came of the command; only after its end."""
+        ending, code = self._ended_by or self._ending()
+        return Ran(
+            ending=ending,
+            code=code,
+            seconds=self._seconds,
+            tail=self._tail,
+            fault=self._fault,
+            left=self._left,
+        )
+
+    def _ending(self) -> tuple[Ending, int]:
+        if self._status is None:
+            if self._group is None:
+                self._fault = self._fault or "it was not seen to start"
+                return "unstarted", 0
+            self._fault = "what watched over it was killed"
+            return "killed", signal.SIGKILL
+        return ("killed", -self._status) if self._status < 0 else ("exited", self._status)
+
+    def _interrupt(self, number: int, *, again: bool) -> None:
+        if self._status is not None:
+            return
+        self._wish(KILL if again else number)
+        self._ended_by = self._ended_by or ("interrupted", number)
+
+    def _wish(self, byte: int) -> None:
+        try:
+            os.write(self._wishes, bytes([byte]))
+        except BrokenPipeError:
+            return  # it is over already
+
+    def _take(self, output: Callable[[bytes], None]) -> None:
+        """Wait a moment for something to be said, by the command or about it."""
+        for descriptor, _ in self._poll.poll(_TICK * 1000):
+            try:
+                part = os.read(descriptor, _BLOCK)
+            except BlockingIOError:
+                continue
+            if not part:
+                self._open.discard(descriptor)
+                self._poll.unregister(descriptor)
+            elif descriptor == self._output:
+                self._tail = (self._tail + part)[-TAIL:]
+                output(part)
+            else:
+                self._hear(part)
+
+    def _hear(self, part: bytes) -> None:
+        *lines, self._said = (self._said + part).split(b"\n")
+        for line in lines:
+            word, _, rest = line.partition(b" ")
+            first, _, last = rest.partition(b" ")
+            if word == b"started":
+                self._group = int(first)
+            elif word == b"ended":
+                self._status = int(first)
+                self._seconds = time.monotonic() - self._started
+            elif word == b"left":
+                self._left += (Living(pid=int(first), command=os.fsdecode(last)),)
+            elif word == b"unstarted":
+                self._fault = f"{last.decode('utf-8', 'replace')}: {os.strerror(int(first))}"
+            else:
+                self._fault = line.decode("utf-8", "replace")[:_FAULT_LIMIT]
+
+    def _end(self, wish: int) -> None:
+        self._wish(wish)
+        enough = time.monotonic() + _ENOUGH
+        while self._word in self._open and time.monotonic() < enough:
+            self._take(_unheard)
 
     def _dismiss(self) -> None:
-        watch = self._watch
-        if watch is None:
-            return
-        watch.kill()
-        watch.wait()
-        assert watch.stdin is not None
-        watch.stdin.close()
+        """Part with the process in between, and do its work if something killed it."""
+        attendant = self._attendant
+        if self._word in self._open:
+            attendant.kill()
+        attendant.wait()
+        if attendant.returncode and self._group is not None:
+            self._sweep()
+        while self._output in self._open and self._poll.poll(0):
+            self._take(_unheard)
+        for file in (attendant.stdin, attendant.stdout, attendant.stderr):
+            assert file is not None
+            file.close()
+        self._seconds = self._seconds or time.monotonic() - self._started
 
-    def _end(self, number: int, *, wait: float) -> None:
-        deadline = time.monotonic() + wait
-        told: set[int] = set()
-        while left := set(self._living()):
-            for pid in left - told:
-                _signal(pid, number)
-            told |= left
-            if self._open:
-                self._read()
-            if time.monotonic() > deadline:
-                return
-            self._wait(_TICK)
-
-    def _read(self) -> bool:
-        try:
-            part = os.read(self._output, _BLOCK)
-        except BlockingIOError:
-            return False
-        self._open = bool(part)
-        self.tail = (self.tail + part)[-TAIL:]
-        return self._open
-
-    def _wait(self, seconds: float) -> None:
-        if self._child.poll() is not None:
-            time.sleep(seconds)
-            return
-        try:
-            self._child.wait(seconds)
-        except subprocess.TimeoutExpired:
-            return
+    def _sweep(self) -> None:
+        enough = time.monotonic() + LAST_WAIT
+        while (left := tuple(self._living())) and time.monotonic() < enough:
+            for pid in left:
+                _kill(pid)
+            time.sleep(_TICK)
 
     def _living(self) -> Iterator[int]:
         """Yield what still lives of the command: its group, and whatever bears its mark."""
-        if self._child.poll() is None:
-            yield self._child.pid
-        group = str(self._child.pid).encode()
+        group = str(self._group).encode()
+        mark = self._mark.encode()
         for pid in pids():
             fields = content_of(pid, "stat").rpartition(b")")[2].split()
-            if len(fields) <= _GROUP or fields[0] in _GONE or pid == self._child.pid:
+            if len(fields) <= _GROUP or fields[0] in _GONE:
                 continue
-            if fields[_GROUP] == group or self._mark in content_of(pid, "environ").split(b"\0"):
+            if fields[_GROUP] == group or mark in content_of(pid, "environ").split(b"\0"):
                 yield pid
+
+
+def _attendant(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
+    """Start the process in between; it must not look like a part of any session of ours."""
+    return subprocess.Popen(  # noqa: S603 - our own words
+        [sys.executable or "python3", "-I", "-S", "-B", "-c", _BOOTSTRAP, _PACKAGE],
+        env={name: value for name, value in environment.items() if not name.startswith(_OURS)},
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
+def _unheard(_part: bytes) -> None:
+    """Let output pass; its end is kept anyway."""
 
 
 def _told(error: OSError) -> str:
@@ -179,8 +319,8 @@ def _told(error: OSError) -> str:
     return f"{shown}: {error.strerror}" if shown else str(error.strerror)
 
 
-def _signal(pid: int, number: int) -> None:
+def _kill(pid: int) -> None:
     try:
-        os.kill(pid, number)
+        os.kill(pid, signal.SIGKILL)
     except (ProcessLookupError, PermissionError):
         return  # gone meanwhile, or another user's

@@ -9,8 +9,9 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.model.checkpoint import Check, Checkpoint
+    from lastgood.model.session import Living
 
-    Ending = Literal["exited", "killed", "stopped", "unstarted"]
+    Ending = Literal["exited", "killed", "stopped", "interrupted", "unstarted"]
 
 CHECK_TIMEOUT = 600.0
 
@@ -18,9 +19,11 @@ CHECK_TIMEOUT = 600.0
 class Ran(Value):
     """What came of a command.
 
-    ``code`` is its exit code if it ``exited``, the number of the signal if it was ``killed``, else 0.
+    ``code`` is its exit code if it ``exited``, the number of the signal if it was ``killed``, or if the
+    caller was asked to end and it was ``interrupted`` with it, whatever it made of that; else 0.
     ``stopped`` means that it was still running when its time was over. ``tail`` is the end of what it
     wrote to standard output and standard error together. ``fault`` says why it could not start.
+    ``left`` is what it had started and left running, which was ended after it.
     """
 
     ending: Ending
@@ -28,6 +31,7 @@ class Ran(Value):
     seconds: float
     tail: bytes
     fault: str = ""
+    left: tuple[Living, ...] = ()
 
 
 class CheckOrder(Value):

@@ -31,6 +31,8 @@ def verdict(ran: Ran, *, doubt: str | None, timeout: str) -> tuple[bool | None, 
 def _unrun(ran: Ran) -> str | None:
     if ran.ending == "unstarted":
         return f"the command could not be run: {ran.fault}"
+    if ran.ending == "interrupted":
+        return f"it was interrupted by {_signal(ran.code)}"
     if ran.ending != "exited" or ran.code not in {_NOT_EXECUTABLE, _NOT_FOUND}:
         return None
     what = "was not found" if ran.code == _NOT_FOUND else "cannot be executed"

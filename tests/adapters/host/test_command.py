@@ -120,8 +120,7 @@ def test_a_command_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
     )
     runner = subprocess.Popen([sys.executable, "-c", program])
     pid = tmp_path / "pid"
-    children = Path(f"/proc/{runner.pid}/task/{runner.pid}/children")
-    while not pid.exists() or len(children.read_text().split()) < 2:
+    while not pid.exists():
         time.sleep(0.02)
     runner.kill()
     runner.wait()

@@ -1,0 +1,277 @@
+"""The program between a caller and a command: it starts the command, and nothing outlives the two.
+
+A caller may be killed at any moment. This process notices (descriptor 0 closes, or its parent is
+another one) and ends whatever the command started. It takes in every orphan below it (prctl(2),
+PR_SET_CHILD_SUBREAPER), so that it also finds what became a daemon or put off its environment.
+
+Descriptor 0 brings the order, then a byte for each wish; 1 is the command's output; 2 takes lines that
+say what happened: ``started PID``, ``unstarted NUMBER PLACE``, ``ended STATUS``, ``left PID COMMAND``.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import select
+import signal
+import time
+from marshal import loads
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int]
+
+LENGTH_BYTES = 8
+# Wishes; every other byte is the number of a signal to be forwarded.
+END, KILL = 0, 255
+# How long what was asked to end may take (seconds), and how long we wait for what was killed.
+GRACE = 2.0
+LAST_WAIT = 5.0
+# How long a command may take to end after a signal was forwarded to it.
+PATIENCE = 5.0
+_TICK = 0.02
+_LOOK = 0.5
+_QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# What Python changes at its start, and this program.
+_CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
+_DIE_WITH_PARENT, _TAKE_ORPHANS = 1, 36  # prctl(2)
+_STATE, _PARENT, _GROUP = 0, 1, 2  # fields of /proc/PID/stat after the name (proc(5))
+_GONE = {b"Z", b"X"}
+_UNSTARTED = 127
+# Every control character becomes a blank: one line stays one line.
+_PLAIN = bytes(byte if 32 <= byte != 127 else 32 for byte in range(256))
+_HAS_PROC = os.path.exists("/proc/self/stat")
+
+
+def main() -> None:
+    """Run one command as descriptor 0 says, and end when nothing of it is left."""
+    os.chdir("/")
+    signal.pthread_sigmask(signal.SIG_SETMASK, ())
+    inherited = [signal.signal(number, signal.SIG_IGN) for number in _QUIET]
+    asleep, awake = os.pipe()
+    for end in (asleep, awake):
+        os.set_blocking(end, False)
+    signal.set_wakeup_fd(awake, warn_on_full_buffer=False)
+    signal.signal(signal.SIGCHLD, _noticed)
+    order: Order = loads(_exactly(int.from_bytes(_exactly(LENGTH_BYTES), "big")))  # noqa: S302 - our caller's
+    takes_orphans = _prctl(_TAKE_ORPHANS, 1)
+    command = _start(
+        order, ignored=[n for n, old in zip(_QUIET, inherited, strict=True) if old == signal.SIG_IGN]
+    )
+    if command is None:
+        return
+    silence = os.open(os.devnull, os.O_WRONLY)
+    os.dup2(silence, 1)
+    attending = _Attending(command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep)
+    attending.follow()
+    attending.end()
+
+
+def _start(order: Order, *, ignored: list[signal.Signals]) -> int | None:
+    words, directory, environment, _, _ = order
+    receiving, sending = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        _become(words, directory, environment, ignored=ignored, sending=sending)
+    os.close(sending)
+    with open(receiving, "rb") as faults:
+        fault = faults.read()
+    if fault:
+        os.waitpid(pid, 0)
+        _tell(b"unstarted " + fault)
+        return None
+    _tell(b"started %d" % pid)
+    return pid
+
+
+def _become(
+    words: list[bytes],
+    directory: bytes,
+    environment: dict[bytes, bytes],
+    *,
+    ignored: list[signal.Signals],
+    sending: int,
+) -> None:
+    """Turn into the command; never returns."""
+    place = directory
+    try:
+        os.setsid()
+        _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)
+        for number in (*_QUIET, *_CHANGED):
+            signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
+        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
+        os.dup2(1, 2)
+        os.chdir(directory)
+        place = words[0]
+        os.execvpe(words[0], words, environment)  # noqa: S606 - the caller's own command
+    except OSError as error:
+        os.write(sending, b"%d " % (error.errno or 0) + place.translate(_PLAIN))
+    except ValueError:  # a NUL within a word
+        os.write(sending, b"%d " % errno.EINVAL + place.translate(_PLAIN))
+    finally:
+        os._exit(_UNSTARTED)
+
+
+class _Attending:
+    """A command that runs; ``mark`` is what else tells its offspring, where orphans do not come to us."""
+
+    def __init__(self, command: int, *, mark: bytes | None, caller: int, asleep: int) -> None:
+        self._command = command
+        self._mark = mark
+        self._caller = caller
+        self._asleep = asleep
+        self._running = True
+        self._hurried = False
+        self._alone = False
+        self._poll = select.poll()
+        self._poll.register(asleep, select.POLLIN)
+        self._poll.register(0, select.POLLIN)
+
+    def follow(self) -> None:
+        """Return when the command has ended, or has to be ended."""
+        patience: float | None = None
+        while True:
+            self._reap()
+            if not self._running or self._alone or (patience is not None and time.monotonic() > patience):
+                return
+            for wish in self._wishes(_LOOK if patience is None else _TICK):
+                if wish in {END, KILL}:
+                    self._hurried = wish == KILL
+                    return
+                _signal(-self._command, wish)
+                patience = patience or time.monotonic() + PATIENCE
+
+    def end(self) -> None:
+        """End whatever is left, gently first."""
+        if not self._running:
+            for pid in self._living():
+                _tell(b"left %d " % pid + _content(pid, "cmdline").rstrip(b"\0").translate(_PLAIN)[:200])
+        if not self._hurried:
+            self._end(signal.SIGTERM, wait=GRACE)
+        self._end(signal.SIGKILL, wait=LAST_WAIT)
+
+    def _end(self, number: int, *, wait: float) -> None:
+        deadline = time.monotonic() + wait
+        told: set[int] = set()
+        if not _HAS_PROC:
+            _signal(-self._command, number)
+        while time.monotonic() < deadline:
+            self._reap()
+            left = False
+            for pid in self._living():
+                left = True
+                if pid not in told:
+                    told.add(pid)
+                    _signal(pid, number)
+            if not left:
+                return
+            if KILL in self._wishes(_TICK) and number != signal.SIGKILL:
+                return
+
+    def _wishes(self, wait: float) -> bytes:
+        """Wait for something to happen, and return what the caller wishes."""
+        if os.getppid() != self._caller:
+            self._alone = True
+        ready = {descriptor for descriptor, _ in self._poll.poll(wait * 1000)}
+        if self._asleep in ready:
+            os.read(self._asleep, 4096)
+        if 0 not in ready:
+            return b""
+        wishes = os.read(0, 64)
+        if not wishes:
+            self._poll.unregister(0)
+            self._alone = True
+        return wishes
+
+    def _reap(self) -> None:
+        """Take leave of what has ended."""
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            if pid == self._command:
+                self._running = False
+                _tell(b"ended %d" % os.waitstatus_to_exitcode(status))
+
+    def _living(self) -> Iterator[int]:
+        """Yield what lives of all that the command started, and itself.
+
+        Our own children come first, as they are found: what begets children faster than all of /proc
+        can be read has little time to do so.
+        """
+        me = os.getpid()
+        below: dict[int, list[int]] = {}
+        told: set[int] = set()
+        for pid in _pids():
+            fields = _content(pid, "stat").rpartition(b")")[2].split()
+            if len(fields) <= _GROUP or fields[_STATE] in _GONE or pid == me:
+                continue
+            parent = int(fields[_PARENT])
+            if parent == me or int(fields[_GROUP]) == self._command or self._marked(pid):
+                told.add(pid)
+                yield pid
+            below.setdefault(parent, []).append(pid)
+        line = [me]
+        while line:
+            children = below.pop(line.pop(), [])
+            line += children
+            yield from (pid for pid in children if pid not in told)
+
+    def _marked(self, pid: int) -> bool:
+        return self._mark is not None and self._mark in _content(pid, "environ").split(b"\0")
+
+
+def _pids() -> Iterator[int]:
+    if _HAS_PROC:
+        yield from (int(name) for name in os.listdir("/proc") if name.isdigit())
+
+
+def _content(pid: int, name: str) -> bytes:
+    try:
+        with open(f"/proc/{pid}/{name}", "rb") as file:
+            return file.read()
+    except OSError:
+        return b""
+
+
+def _signal(pid: int, number: int) -> None:
+    try:
+        os.kill(pid, number)
+    except (ProcessLookupError, PermissionError):
+        return  # gone meanwhile, or another user's
+
+
+def _prctl(option: int, argument: int) -> bool:
+    from ctypes import CDLL
+
+    try:
+        return CDLL(None).prctl(option, argument, 0, 0, 0) == 0
+    except AttributeError:  # not Linux
+        return False
+
+
+def _noticed(_number: int, _frame: object) -> None:
+    """Do nothing: the signal's arrival wakes the poll."""
+
+
+def _tell(line: bytes) -> None:
+    try:
+        os.write(2, line + b"\n")
+    except OSError:
+        return  # nobody listens any more
+
+
+def _exactly(size: int) -> bytes:
+    parts = b""
+    while len(parts) < size:
+        part = os.read(0, size - len(parts))
+        if not part:
+            os._exit(0)  # the caller was killed before it said what to do
+        parts += part
+    return parts
