@@ -251,7 +251,7 @@ def _prctl(option: int, argument: int) -> bool:
     from ctypes import CDLL
 
     try:
-        return CDLL(None).prctl(option, argument, 0, 0, 0) == 0
+        return bool(CDLL(None).prctl(option, argument, 0, 0, 0) == 0)
     except AttributeError:  # not Linux
         return False
 
