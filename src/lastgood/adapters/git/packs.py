@@ -25,6 +25,7 @@ class Packs:
     """The packs of one folder. `Storage` when the folder cannot be read."""
 
     __slots__ = (
+        "_apart",
         "_folder",
         "_looked",
         "_open",
@@ -43,6 +44,7 @@ class Packs:
         self._looked = 0
         self._table: dict[bytes, PackFile] = {}
         self._tabled: set[bytes] = set()
+        self._apart: list[PackFile] = []
         self._open: list[PackFile] = []
         self._proven: set[bytes] = set()
         self.unreadable: dict[bytes, str] = {}
@@ -81,7 +83,9 @@ class Packs:
             self._table.clear()
             self._tabled.clear()
             self._open = [pack for pack in self._open if pack.name not in known]
-        self._looked = 0
+            self._looked = 0
+        else:
+            self._looked = min(self._looked, _PATIENCE)  # past it, the next look-up takes the new ones in
 
     def changed(self) -> bool:
         """Tell whether packs may have come or gone since the last look."""
@@ -106,7 +110,7 @@ class Packs:
                 self._fill_table()
             first = self._table.get(oid)
             if first is None:
-                packs = [pack for pack in packs if pack.name not in self._tabled]
+                packs = self._apart
             else:
                 yield first, first.index.find(oid)
                 packs = [pack for pack in packs if pack is not first]
@@ -125,6 +129,7 @@ class Packs:
             return -1
 
     def _fill_table(self) -> None:
+        """Take every small pack into the table that is not in it, and note those that stay apart."""
         for pack in reversed(self.all()):
             if pack.name in self._tabled or len(self._table) > _TABLE_LIMIT:
                 continue
@@ -133,6 +138,7 @@ class Packs:
             if pack.index.count <= _SMALL_PACK:
                 self._table.update(dict.fromkeys(pack.index.oids(), pack))
                 self._tabled.add(pack.name)
+        self._apart = [pack for pack in self.all() if pack.name not in self._tabled]
 
     def heal(self, hasher: Hasher) -> bool:
         """Put what the packs themselves say in the place of damaged indexes; False if none is.
@@ -174,4 +180,5 @@ class Packs:
         self._packs = None
         self._table.clear()
         self._tabled.clear()
+        self._looked = 0
         self._open.clear()
