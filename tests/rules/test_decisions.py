@@ -14,7 +14,7 @@ from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, 
 from lastgood.model.operation import Operation
 from lastgood.model.tree import Counts
 from lastgood.rules import history
-from lastgood.rules.reference import parse
+from lastgood.rules.reference import parse, timestamp
 from lastgood.rules.roots import refusal
 
 HOUR = 3600 * 10**9
@@ -97,6 +97,23 @@ def test_no_text_makes_a_reference_fail_in_another_way(ref: str) -> None:
 
 def test_two_hours_are_two_hours() -> None:
     assert parse("@{2h}").number == 2 * HOUR
+
+
+@pytest.mark.parametrize(
+    ("text", "first", "last"),
+    [
+        ("1970-01-01T00:00:05Z", 5_000_000_000, 5_999_999_999),
+        ("1970-01-01T00:00:05.184Z", 5_184_000_000, 5_184_999_999),
+        ("1970-01-01T01:00:05.184+01:00", 5_184_000_000, 5_184_999_999),
+        ("1970-01-01T00:00:05.184012+00:00", 5_184_012_000, 5_184_012_999),
+    ],
+)
+def test_a_moment_as_it_is_shown_reaches_to_the_end_of_what_is_shown(
+    text: str, first: int, last: int
+) -> None:
+    """What a list or a document shows of a checkpoint's time finds that checkpoint again."""
+    assert timestamp(text) == first
+    assert parse(f"@{{{text}}}").number == last
 
 
 @pytest.mark.parametrize(

@@ -24,8 +24,8 @@ class Reference(Value):
     """What a REF asks for.
 
     ``text`` is a whole id, a name that may also be the beginning of an id (``digits``), a task or a
-    step. ``number`` is how many checkpoints back (``back``), how many nanoseconds ago (``ago``), or
-    the moment in nanoseconds since the epoch (``at``).
+    step. ``number`` is how many checkpoints back (``back``), how many nanoseconds ago (``ago``), or the
+    moment in nanoseconds since the epoch (``at``): the last one of the second, or fraction, that was given.
     """
 
     form: Form
@@ -87,7 +87,7 @@ def _special(ref: str) -> Reference:
             return Reference(form="ago", number=span)
         moment = timestamp(inner)
         if moment is not None:
-            return Reference(form="at", number=moment)
+            return Reference(form="at", number=moment + _grain(inner) - 1)
     raise Invalid(
         f"'{printable(ref)}' is no checkpoint reference",
         hint="forms with @: @ (latest), @~N, @good, @start, @{2h}, @{2026-11-21T10:00}",
@@ -119,6 +119,16 @@ def timestamp(text: str) -> int | None:
 
     try:
         moment = datetime.fromisoformat(text)
-        return int(moment.timestamp()) * _NANO
+        return int(moment.replace(microsecond=0).timestamp()) * _NANO + moment.microsecond * 1000
     except (ValueError, OverflowError, OSError):
         return None
+
+
+def _grain(text: str) -> int:
+    """Return how long the shortest time is that a moment was given in, in nanoseconds.
+
+    What is shown of a checkpoint's moment is cut off; as a REF it has to lead back to it.
+    """
+    digits = text.replace(",", ".").partition(".")[2]
+    places = next((at for at, one in enumerate(digits) if not one.isdigit()), len(digits))
+    return int(_NANO // 10 ** min(places, 6))
