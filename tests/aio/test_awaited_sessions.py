@@ -1,0 +1,303 @@
+"""Sessions under an event loop end as honestly as others, however often they are cancelled (rules P1, P6)."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import threading
+from contextlib import contextmanager
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from command import ROOT
+from event_loops import Held, Loop
+from lastgood.errors import Conflict, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lastgood.aio import AsyncWorkspace, Opening
+    from lastgood.model.session import SessionReport
+    from lastgood.workspace import Workspace
+
+    Open = Callable[[], Opening]
+
+
+async def kinds(workspace: AsyncWorkspace) -> list[str]:
+    return [one.kind for one in reversed(await workspace.list())]
+
+
+async def only_session(workspace: AsyncWorkspace) -> SessionReport:
+    (found,) = await workspace.sessions()
+    return found
+
+
+def test_a_session_with_tasks_and_steps(loop: Loop, opening: Open, project: Path) -> None:
+    async def main() -> None:
+        async with opening() as workspace, workspace.session(goal="migrate", sprint="S01") as session:
+            assert session.started.session.id == session.id
+            assert session.environment == {"LASTGOOD_SESSION": session.id}
+            async with session.task("T01") as task:
+                assert task.state == "running"
+                (project / "a.txt").write_text("one")
+                saved = (await session.save("in between", kind="turn")).checkpoint
+                assert (saved.task, saved.session) == ("T01", session.id)
+                async with session.step("mail", irreversible=True) as effect:
+                    assert effect.task == "T01"
+            async with session.feature("login"), session.sprint("S02"):
+                await session.progress(phase="Construction", step=1, steps=2)
+            with pytest.raises(ValueError, match="broken"):
+                async with session.task("T02"):
+                    raise ValueError("broken")
+            assert (await session.heartbeat()).state == "active"
+            assert (await session.show()).state == "active"
+            assert (await session.workspace.save("mine", allow_empty=True)).checkpoint.session == session.id
+            states = [(task.id, task.state) for task in (await session.progress()).tasks]
+            assert states == [("T01", "done"), ("T02", "failed")]
+            assert [one.state for one in await workspace.steps(session.id)] == ["done", "done", "failed"]
+        assert session.ended is not None
+        assert session.ended.session.state == "ended"
+
+    loop.run(main)
+
+
+def test_a_second_session_is_refused_as_ever(loop: Loop, opening: Open) -> None:
+    """P1."""
+
+    async def main() -> None:
+        async with opening() as workspace, workspace.session():
+            with pytest.raises(Conflict, match="has a session already"):
+                await workspace.session().__aenter__()
+        assert (await only_session_of(opening)).state == "ended"
+
+    loop.run(main)
+
+
+async def only_session_of(opening: Open) -> SessionReport:
+    async with opening() as workspace:
+        return await only_session(workspace)
+
+
+def test_a_cancelled_session_was_interrupted_and_waits_to_be_continued(
+    loop: Loop, opening: Open, project: Path
+) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+
+            async def work() -> None:
+                async with workspace.session(goal="long"):
+                    (project / "a.txt").write_text("half")
+                    await loop.sleep(30)
+
+            assert await loop.within(0.3, work)
+            found = await only_session(workspace)
+            assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+            assert await kinds(workspace) == ["session-start", "interrupt"]
+            assert (await workspace.recover(choice="continue")).done == "continue"
+
+    loop.run(main)
+
+
+def test_a_task_whose_time_is_over_can_be_tried_again(loop: Loop, opening: Open) -> None:
+    """P6: the first attempt's effect is unknown; the session goes on."""
+
+    async def main() -> None:
+        async with opening() as workspace, workspace.session() as session:
+
+            async def work() -> None:
+                async with session.task("T01"):
+                    await loop.sleep(30)
+
+            assert await loop.within(0.2, work)
+            assert (await session.progress()).count("running") == 1
+            async with session.task("T01") as again:
+                assert again.attempts == 2
+            states = [(one.attempt, one.state) for one in await workspace.steps(session.id)]
+            assert states == [(1, "unknown"), (2, "done")]
+
+    loop.run(main)
+
+
+def test_a_session_ends_however_often_it_is_cancelled(opening: Open) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            held = Held()
+
+            async def work() -> None:
+                async with workspace.session():
+                    workspace._inner.subscribe(held)
+
+            task = asyncio.ensure_future(work())
+            await Loop("asyncio").until(held.begun)
+            for _ in range(5):
+                task.cancel()
+                await asyncio.sleep(0.002)
+            assert not task.done()
+            held.released.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert (await only_session(workspace)).state == "ended"
+
+    asyncio.run(main())
+
+
+def test_a_session_cancelled_just_when_it_began_does_not_keep_the_workspace(opening: Open) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            held = Held.of(workspace)
+
+            async def work() -> None:
+                async with workspace.session():
+                    pytest.fail("it was cancelled before")
+
+            task = asyncio.ensure_future(work())
+            await Loop("asyncio").until(held.begun)
+            task.cancel()
+            await asyncio.sleep(0.01)
+            held.released.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            found = await only_session(workspace)
+            assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+            async with workspace.session():
+                pass
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("what", ["task", "step"])
+def test_what_was_cancelled_before_it_began_is_not_left_unknown(opening: Open, what: str) -> None:
+    """P6: its block was never entered, so nothing can have happened."""
+
+    async def main() -> None:
+        async with opening() as workspace, workspace.session() as session:
+            begun, released = threading.Event(), threading.Event()
+
+            @contextmanager
+            def slow() -> Iterator[object]:
+                real = session._inner
+                with real.task("T01") if what == "task" else real.step("mail", irreversible=True) as recorded:
+                    begun.set()
+                    assert released.wait(30)
+                    yield recorded
+
+            async def work() -> None:
+                async with session._block(slow()):
+                    pytest.fail("it was cancelled before")
+
+            task = asyncio.ensure_future(work())
+            await Loop("asyncio").until(begun)
+            task.cancel()
+            await asyncio.sleep(0.01)
+            released.set()
+            with pytest.raises(asyncio.CancelledError):
+                await task
+            assert [one.state for one in await workspace.steps(session.id)] == ["failed"]
+
+    asyncio.run(main())
+
+
+def test_a_synchronous_session_in_a_cancelled_task_was_interrupted_too(workspace: Workspace) -> None:
+    async def main() -> None:
+        with workspace.session():
+            await asyncio.sleep(30)
+
+    async def give_up() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(main(), 0.05)
+
+    asyncio.run(give_up())
+    assert workspace.sessions()[0].session.ended_by == "interrupted"
+
+
+def test_an_interrupted_start_leaves_no_session_behind(loop: Loop, opening: Open) -> None:
+    """P1: the workspace is locked, so that the first checkpoint has to wait."""
+
+    async def main() -> None:
+        async with opening() as workspace:
+            inner = workspace._inner
+            inner._use(inner._context.replace(wait=0.05))
+            context = inner._context
+            with context.locks.hold_workspace(context.key, wait=0), pytest.raises(lastgood.Busy):
+                await workspace.session().__aenter__()
+            found = await only_session(workspace)
+            assert (found.state, found.session.ended_by) == ("ended", "failed")
+
+    loop.run(main)
+
+
+PROGRAM = """
+import sys, time
+import lastgood
+{import_loop}
+
+async def main():
+    async with lastgood.open_async({project!r}, store={store!r}, maintenance="off") as workspace:
+        async with workspace.session(goal="long") as session:
+            async with session.task("T01"):
+                open({project!r} + "/half.txt", "w").close()
+                print("ready", flush=True)
+                await {sleep}(60)
+
+{run}
+"""
+LOOPS = {
+    "asyncio": {"import_loop": "import asyncio", "sleep": "asyncio.sleep", "run": "asyncio.run(main())"},
+    "trio": {"import_loop": "import trio", "sleep": "trio.sleep", "run": "trio.run(main)"},
+}
+
+
+@pytest.mark.parametrize(
+    ("number", "code"), [(signal.SIGTERM, 128 + signal.SIGTERM), (signal.SIGINT, -signal.SIGINT)]
+)
+@pytest.mark.parametrize("name", sorted(LOOPS))
+def test_a_signal_ends_a_session_with_a_checkpoint(
+    project: Path, store: Path, workspace: Workspace, name: str, number: signal.Signals, code: int
+) -> None:
+    """P1, P3: as it does without an event loop."""
+    text = textwrap.dedent(PROGRAM).format(project=str(project), store=str(store), **LOOPS[name])
+    environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
+    with subprocess.Popen(
+        [sys.executable, "-c", text],
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    ) as program:
+        assert program.stdout is not None
+        assert program.stdout.readline() == "ready\n"
+        program.send_signal(number)
+        _, said = program.communicate(timeout=30)
+    assert program.returncode == code, said
+    (found,) = workspace.sessions()
+    assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+    newest = workspace.list()[0]
+    assert (newest.kind, newest.manifest.files) == ("interrupt", 1)
+
+
+def test_sigterm_is_as_it_was_before_when_a_session_is_over(loop: Loop, opening: Open) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            async with workspace.session():
+                assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
+
+    loop.run(main)
+
+
+def test_a_session_is_entered_once(loop: Loop, opening: Open) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            session = workspace.session()
+            async with session:
+                with pytest.raises(Usage, match="entered once"):
+                    await session.__aenter__()
+
+    loop.run(main)
