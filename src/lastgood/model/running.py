@@ -76,8 +76,9 @@ class RunReport(Value):
 
     ``state`` is ``done`` if every task is; a run that is not can be continued by the same command.
     ``unknown_effects`` are steps of which nobody saw the end, ``live_processes`` what an earlier runner
-    left running. ``exit_code`` is that of the last command that ran; None if none did. ``outputs`` is
-    the folder where each attempt's output is kept.
+    left running. ``exit_code`` is that of the last command that ran, as a shell would say it; None if
+    none did, or if it was stopped because its time was over. ``signal`` is the number of the one that
+    interrupted the run. ``outputs`` is the folder where each attempt's output is kept.
     """
 
     session: str
@@ -92,3 +93,4 @@ class RunReport(Value):
     unknown_effects: tuple[Effect, ...] = ()
     live_processes: tuple[Living, ...] = ()
     outputs: str | None = None
+    signal: int | None = None

@@ -9,10 +9,11 @@ from lastgood.workspace.verbs.recording import Records
 from lastgood.workspace.verbs.recovering import Recovers
 from lastgood.workspace.verbs.reporting import Reports
 from lastgood.workspace.verbs.restoring import Restores
+from lastgood.workspace.verbs.running import Runs
 from lastgood.workspace.verbs.working import Works
 
 
-class Workspace(Works, Looks, Restores, Recovers, Keeps, Neighbours, Records, Reports):
+class Workspace(Works, Looks, Restores, Recovers, Keeps, Neighbours, Records, Reports, Runs):
     """A folder whose states are kept, and can be had back.
 
     Made by `lastgood.open`; a context manager. One instance may be used by several threads. Failures

@@ -1,0 +1,1 @@
+"""The conductor of `run`: carries out a work plan by the workspace's own verbs."""

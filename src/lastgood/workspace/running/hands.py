@@ -1,0 +1,262 @@
+"""What a run does to its workspace: the verbs, and the records that only a run makes; observers are told."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.actions import attempts, session
+from lastgood.errors import NotFound
+from lastgood.model.checkpoint import Actor
+from lastgood.model.verdict import CheckOrder
+from lastgood.transaction.saving import Draft
+from lastgood.workspace.verbs.looking import Looks
+from lastgood.workspace.verbs.recovering import Recovers
+from lastgood.workspace.verbs.restoring import Restores
+from lastgood.workspace.verbs.working import Works
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Self
+
+    from lastgood.actions.attempts import Begun
+    from lastgood.model.checkpoint import Checkpoint, Kind, Moment
+    from lastgood.model.effect import Effect, EffectState
+    from lastgood.model.progress import Progress
+    from lastgood.model.report import SaveReport
+    from lastgood.model.running import PlannedRun
+    from lastgood.model.session import Living, SessionReport
+    from lastgood.model.verdict import CheckReport
+    from lastgood.model.working import ProgressReport, SessionEnded, SessionStarted
+    from lastgood.model.workplan import Command, WorkPlan
+    from lastgood.ports.command import Commands
+    from lastgood.workspace.verbs.door import Door
+
+# How many earlier runs are looked through for one of the same plan.
+_RUNS_LOOKED_AT = 200
+_MESSAGE_LIMIT = 2000
+
+
+class Hands(Works, Looks, Restores, Recovers):
+    """A workspace as a run sees it; within a session, as `within` returns it."""
+
+    @classmethod
+    def of(cls, workspace: Door) -> Self:
+        """Return the hands of a workspace; they share everything with it."""
+        made = object.__new__(cls)
+        made.__dict__.update(vars(workspace))
+        return made
+
+    @property
+    def key(self) -> str:
+        """The workspace's name inside the store."""
+        return self._context.key
+
+    @property
+    def root(self) -> bytes:
+        """The workspace's real path."""
+        return self._context.root
+
+    @property
+    def own(self) -> str:
+        """The session that these hands work in."""
+        assert self._context.session is not None
+        return self._context.session
+
+    def now(self) -> int:
+        """Return nanoseconds since the epoch."""
+        return self._context.clock.now()
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return self._context.clock.monotonic()
+
+    # Sessions and their plans
+
+    def open_run(self, plan: WorkPlan, *, goal: str | None) -> SessionStarted:
+        """Begin a session of this process that carries out a plan; `Conflict` if another one lives."""
+
+        def work() -> SessionStarted:
+            owner = self._context.processes.owner(os.getpid())
+            return session.start(self._context, owner=owner, goal=goal, plan=plan)
+
+        report = self._told("session_started", work)
+        self._after(report)
+        return report
+
+    def leave(self, *, finished: bool, by: str) -> SessionEnded:
+        """End the session after its last checkpoint; not ``finished``, it waits to be continued."""
+
+        def work() -> SessionEnded:
+            return session.end(self._context, self.own, finished=finished, by=by)
+
+        report = self._told("session_ended", work)
+        self._after(report)
+        return report
+
+    def living(self) -> tuple[SessionReport, ...]:
+        """Return the sessions that live and hold the workspace."""
+        return tuple(one for one in session.alive(self._context) if one.session.exclusive)
+
+    def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
+        """Return the runs of a plan that ended without finishing, newest first."""
+        found = ((one, self._context.work.run(one.id)) for one in session.unfinished(self._context))
+        return tuple((report, run) for report, run in found if run is not None)
+
+    def runs(self) -> Sequence[PlannedRun]:
+        """Return the newest runs, whatever became of them."""
+        return self._context.work.runs(self.key, limit=_RUNS_LOOKED_AT)
+
+    def replan(self, plan: WorkPlan, *, without: Sequence[str]) -> Progress:
+        """Give the session another plan, its tasks registered and those of the old one that are gone forgotten."""
+        from lastgood.rules.attempts import registered
+
+        found = self._context.work.session(self.own)
+        assert found is not None
+        ids = [task.id for task in plan.tasks]
+        return self._context.work.put_run(
+            session.planned_run(found, plan), progress=lambda known: registered(known, ids, without=without)
+        )
+
+    def marked(self, session: str) -> Sequence[Living]:
+        """Return what still lives of a session, but for this process and those that it runs below."""
+        return [one for one in self._context.processes.marked(session) if not self._is_above(one.pid)]
+
+    def _is_above(self, pid: int) -> bool:
+        processes = self._context.processes
+        try:
+            return processes.encloses(processes.owner(pid))
+        except NotFound:  # it has ended since
+            return False
+
+    def stands(self) -> Progress:
+        """Return how far the session has come, also when it has ended."""
+        return self._context.work.progress(self.own)
+
+    # Checkpoints
+
+    def wants(self, trigger: str) -> bool:
+        """Tell whether the settings want checkpoints of a moment."""
+        return self.settings.auto.wants(trigger)
+
+    def keep(
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        task: str | None = None,
+        moment: Moment | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> SaveReport:
+        """Make a checkpoint of a moment of the run."""
+        draft = Draft(
+            kind=kind,
+            message=message[:_MESSAGE_LIMIT],
+            task=task,
+            moment=moment,
+            metadata=metadata or {},
+            actor=Actor(type="lastgood", name="run"),
+        )
+        return self._saved(draft, allow_empty=False, budget=None, speech=None)
+
+    def judge(
+        self,
+        checkpoint: Checkpoint,
+        command: Command,
+        *,
+        commands: Commands,
+        timeout: float,
+    ) -> CheckReport:
+        """Run a check in the workspace, which holds a checkpoint, and record its verdict on that."""
+        from shlex import join
+
+        from lastgood.actions.check import check
+        from lastgood.workspace.aside import in_copy
+
+        shell = isinstance(command, str)
+        order = CheckOrder(
+            words=("/bin/sh", "-c", str(command)) if shell else tuple(command),
+            shown=str(command) if shell else join(command),
+            timeout=timeout,
+        )
+        return check(
+            self._context,
+            self._view,
+            checkpoint,
+            order=order,
+            commands=commands,
+            aside=in_copy(self._context.store, name=b"copy"),
+            here=True,
+        )
+
+    def pass_on(self, verdict: CheckReport, to: Checkpoint) -> Checkpoint:
+        """Record a verdict on another checkpoint too, if that holds the same files."""
+        judged = verdict.checkpoint.manifest
+        same = judged.root == to.manifest.root and judged.gaps == to.manifest.gaps and not to.partial
+        if verdict.good is None or not same:
+            return to
+        self._context.catalogue.set_verdict(to.id, good=verdict.good, check=verdict.check)
+        return to.replace(good=verdict.good, check=verdict.check)
+
+    # Tasks
+
+    def attempt_begins(self, id: str, *, irreversible: bool, start: str | None) -> Begun:
+        """Record that an attempt of a task starts."""
+        begun = attempts.begin(self._context, id, irreversible=irreversible, start=start)
+        self._changed(lambda: begun.report)
+        return begun
+
+    def command_ended(self, effect: Effect) -> Effect:
+        """Record that an attempt's command ended well, before its check."""
+        return attempts.command_ended(self._context, effect)
+
+    def attempt_done(self, id: str) -> ProgressReport:
+        """Record that a task is done, and make its checkpoint."""
+        return self._changed(lambda: attempts.done(self._context, id))
+
+    def attempt_failed(self, id: str, *, state: EffectState) -> ProgressReport:
+        """Record that an attempt failed."""
+        return self._changed(lambda: attempts.failed(self._context, id, state=state))
+
+    def happened(self, id: str) -> ProgressReport:
+        """Record a person's word that a task is done."""
+        return self._changed(lambda: attempts.happened(self._context, id))
+
+    def attempts(self, id: str) -> Sequence[Effect]:
+        """Return the attempts of a task, oldest first."""
+        return attempts.attempts(self._context, id)
+
+    def left_by(self, attempt: Effect) -> Checkpoint | None:
+        """Return the checkpoint of what an attempt left."""
+        return attempts.left_by(self._context, attempt)
+
+    def is_taken_back(self, attempt: Effect) -> bool:
+        """Tell whether an attempt's files were taken back already."""
+        return attempts.is_taken_back(self._context, attempt)
+
+    def kept_start(self, attempt: Effect) -> Checkpoint:
+        """Return the checkpoint that an attempt began from."""
+        return attempts.kept_start(self._context, attempt)
+
+    def newest_of(self, session: str) -> str | None:
+        """Return the id of a session's newest checkpoint."""
+        from lastgood.ports.catalogue import Query
+
+        found = self._context.catalogue.find(Query(workspace_key=self.key, session=session, limit=1))
+        return found[0].id if found else None
+
+    def shows_done(self, id: str) -> bool:
+        """Tell whether the newest checkpoint of the session knows that a task is done."""
+        from lastgood.ports.catalogue import Query
+        from lastgood.rules.progress import task
+
+        found = self._context.catalogue.find(Query(workspace_key=self.key, session=self.own, limit=1))
+        known = task(found[0].manifest.progress, id) if found else None
+        return known is not None and known.state == "done"
+
+    def is_marked(self, kind: Kind, id: str) -> bool:
+        """Tell whether the session has the checkpoint of a sprint's end."""
+        from lastgood.ports.catalogue import Query
+
+        query = Query(workspace_key=self.key, session=self.own, kind=kind)
+        return any(one.metadata.get(kind) == id for one in self._context.catalogue.find(query))

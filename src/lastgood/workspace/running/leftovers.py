@@ -1,0 +1,109 @@
+"""What an attempt left: kept before anything of it is taken back, and taken back (rule T17)."""
+
+from __future__ import annotations
+
+from lastgood.errors import Conflict, LastgoodError
+from lastgood.ids import short
+from lastgood.rules.attempts import ATTEMPT
+from lastgood.workspace.running.stage import said
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.effect import Effect
+    from lastgood.model.report import RestoreReport
+    from lastgood.model.workplan import PlannedTask
+    from lastgood.workspace.running.stage import Stage
+
+# Somebody may save a file in the very moment in which it is merged.
+_TRIES = 3
+_CAUSES_SHOWN = 3
+
+
+def keep_start(stage: Stage, task: PlannedTask) -> str | None:
+    """Return the checkpoint of what is there before an attempt, made unless an equal one is there.
+
+    None where the settings want none and nothing is going to be taken back to it.
+    """
+    risky = task.risky or task.irreversible
+    if task.on_failure != "rollback" and not stage.hands.wants("risky" if risky else "task"):
+        return None
+    report = stage.hands.keep(
+        "risky" if risky else "auto", f"before task {task.id}", task=task.id, moment="before"
+    )
+    stage.telling.saved(report, task=task.id)
+    stage.rested()
+    return report.checkpoint.id
+
+
+def keep_leftover(stage: Stage, task: PlannedTask, attempt: Effect, *, reason: str) -> Checkpoint | None:
+    """Return a new checkpoint of what an attempt left.
+
+    None where the settings want none and nothing is going to be taken back.
+    """
+    if task.on_failure != "rollback" and not stage.hands.wants("error"):
+        return None
+    report = stage.hands.keep(
+        "error",
+        f"Task {task.id} failed: {reason}",
+        task=task.id,
+        moment="after",
+        metadata={ATTEMPT: str(attempt.attempt)},
+    )
+    stage.telling.saved(report, task=task.id)
+    stage.rested()
+    return report.checkpoint
+
+
+def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
+    """Take the files back to where an attempt began; return why that could not be done, None if it was.
+
+    What changed since the attempt ended is somebody else's, and stays. What the attempt left is in a
+    checkpoint before anything is touched. Safe to be repeated: what was taken back is not again.
+    """
+    hands = stage.hands
+    try:
+        left = hands.left_by(attempt)
+        if left is None:
+            left = keep_leftover(stage, task, attempt, reason="it was interrupted")
+            assert left is not None
+        elif hands.is_taken_back(attempt):
+            return None
+        start = hands.kept_start(attempt)
+        report = _merged(stage, start, left)
+    except LastgoodError as error:
+        return f"the files of task {task.id} could not be taken back: {said(error)}"
+    return _told(stage, task, report, left=left)
+
+
+def _merged(stage: Stage, start: Checkpoint, left: Checkpoint) -> RestoreReport:
+    for _ in range(_TRIES - 1):
+        try:
+            return stage.hands.restore(start.id, only=["files"], merge=True, base=left.id)
+        except Conflict as error:
+            if not error.details.get("paths"):
+                raise
+    return stage.hands.restore(start.id, only=["files"], merge=True, base=left.id)
+
+
+def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Checkpoint) -> str | None:
+    back = tuple(one.path for one in report.outcomes if one.result in {"restored", "removed"})
+    stage.telling.tell("rolled-back", task=task.id, checkpoint=left.id, paths=back)
+    failed = [one for one in report.outcomes if one.result == "failed"]
+    kept = [one for one in report.outcomes if one.result in {"kept", "skipped"}]
+    if kept:
+        reasons = ", ".join(sorted({one.reason or "?" for one in kept})[:_CAUSES_SHOWN])
+        stage.telling.notice(
+            f"not taken back: {reasons}", task=task.id, paths=tuple(one.path for one in kept)
+        )
+    for effect in report.irreversible:
+        stage.telling.notice(f"no restore takes back {effect.name}: it is irreversible", task=task.id)
+    if not failed:
+        return None
+    stage.telling.notice(
+        f"could not be taken back: {failed[0].reason}", task=task.id, paths=tuple(one.path for one in failed)
+    )
+    return (
+        f"{len(failed)} path(s) of task {task.id} could not be taken back: {failed[0].reason}"
+        f" (what the attempt left is in {short(left.id)})"
+    )

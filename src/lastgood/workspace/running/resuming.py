@@ -1,0 +1,265 @@
+"""How a run begins: anew, or where an earlier one of the same plan stopped (rules P1, P7)."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.errors import Busy, Conflict, NotFound, Usage
+from lastgood.ids import short
+from lastgood.model.running import RunReport
+from lastgood.model.workplan import WorkPlan
+from lastgood.names import printable
+from lastgood.rules import workplan as rules
+from lastgood.rules.progress import task as task_of
+from lastgood.rules.recovery import unknown_effects
+from lastgood.value import Value
+from lastgood.workspace.running.plans import goal_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Sequence
+
+    from lastgood.model.effect import Effect
+    from lastgood.model.progress import Progress, Task
+    from lastgood.model.recovery import Choice, RecoverReport
+    from lastgood.model.report import SaveReport
+    from lastgood.model.running import PlannedRun, RunState
+    from lastgood.model.session import Living, SessionReport
+    from lastgood.workspace.running.hands import Hands
+
+    Dead = tuple[SessionReport, PlannedRun]
+
+# How long the watcher of a runner that was killed may take to end what that left, in seconds.
+PATIENCE = 5.0
+_STRIDE = 0.1
+_SHOWN = 5
+
+
+class Wish(Value):
+    """What a run was asked for beside its plan."""
+
+    choice: Choice | None = None
+    rebase: bool = False
+
+
+class Orders(Value):
+    """What a person said about tasks: these may be done again, those have been done."""
+
+    redo: Collection[str] = ()
+    done: Collection[str] = ()
+
+
+class Engaged(Value):
+    """A session that is active and this process's own, ready for its plan to be carried out.
+
+    ``notes`` are to be told before anything else.
+    """
+
+    hands: Hands
+    continued: bool = False
+    unknown: tuple[Effect, ...] = ()
+    notes: tuple[str, ...] = ()
+    saved: SaveReport | None = None
+
+
+def engage(hands: Hands, plan: WorkPlan, wish: Wish, *, orders: Orders) -> Engaged | RunReport:
+    """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
+    dead = _dead(hands, plan)
+    if wish.choice == "review":
+        return _reviewed(hands, dead)
+    if wish.choice == "fresh":
+        _give_up(hands, dead)
+    elif len(dead) > 1:
+        raise _several(dead)
+    elif dead:
+        return _continued(hands, plan, dead[0], wish)
+    elif wish.choice == "continue":
+        found = _finished(hands, plan)
+        if found is not None:
+            return found
+    if orders.redo or orders.done:
+        raise Usage(
+            "no run of this plan waits to be continued: nothing of it can be done again, or be done already",
+            hint="leave out --redo and --done",
+        )
+    _refuse_the_living(hands)
+    started = hands.open_run(plan, goal=goal_of(plan))
+    return Engaged(hands=hands.within(started.session.id), saved=started.saved)
+
+
+def _dead(hands: Hands, plan: WorkPlan) -> Sequence[Dead]:
+    return [one for one in hands.unfinished() if _is_same(one[1], plan)]
+
+
+def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
+    """Tell whether a run is of a plan: of the same file, or, without one, of the same work."""
+    if plan.source is not None:
+        return run.plan.source == plan.source
+    return run.plan.source is None and run.fingerprint == rules.fingerprint(plan)
+
+
+def _several(dead: Sequence[Dead]) -> Usage:
+    ids = [report.id for report, _ in dead]
+    return Usage(
+        f"{len(dead)} runs of this plan did not finish: {', '.join(ids)}",
+        hint=f"give up those that are not to go on: lastgood session end {ids[-1]}    or all: --fresh",
+        details={"sessions": ids},
+    )
+
+
+def _finished(hands: Hands, plan: WorkPlan) -> RunReport | None:
+    """Return the report of the newest run of a plan if that finished: there is nothing left to do."""
+    run = next((one for one in hands.runs() if _is_same(one, plan)), None)
+    if run is None:
+        raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
+    report = hands.get_session(run.session)
+    if report.session.ended_by != "finished":
+        raise NotFound(
+            f"the last run of this plan, {report.id}, has ended, and cannot be continued",
+            hint="start anew: leave out --continue, or give --fresh",
+        )
+    _demand_same(run, plan)
+    return _told(report.progress, run.plan, report, state="done", reason="it has finished already")
+
+
+def _reviewed(hands: Hands, dead: Sequence[Dead]) -> RunReport:
+    if not dead:
+        raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")
+    report, run = dead[0]
+    steps = hands.steps(report.id)
+    more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
+    told = _told(
+        report.progress, run.plan, report, state="interrupted", reason=f"nothing was carried out{more}"
+    )
+    return told.replace(
+        unknown_effects=unknown_effects(steps),
+        live_processes=tuple(hands.marked(report.id)),
+        checkpoint=hands.newest_of(report.id),
+    )
+
+
+def _told(
+    progress: Progress, plan: WorkPlan, report: SessionReport, *, state: RunState, reason: str
+) -> RunReport:
+    return RunReport(
+        session=report.id,
+        state=state,
+        plan=plan,
+        tasks=tuple(_task(progress, one.id) for one in plan.tasks),
+        continued=True,
+        reason=reason,
+    )
+
+
+def _task(progress: Progress, id: str) -> Task:
+    from lastgood.model.progress import Task
+
+    return task_of(progress, id) or Task(id=id)
+
+
+def _give_up(hands: Hands, dead: Sequence[Dead]) -> None:
+    """End the runs that died, so that another may begin from the files as they are."""
+    for report, _ in dead:
+        _await_silence(hands, report.id)
+    for report, _ in dead:
+        hands.recover(report.id, choice="fresh")
+
+
+def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish) -> Engaged:
+    report, run = dead
+    if not wish.rebase:
+        _demand_same(run, plan)
+    _await_silence(hands, report.id)
+    recovered = hands.recover(report.id, choice="continue", owner_pid=os.getpid())
+    inside = hands.within(report.id)
+    try:
+        notes = (*_noticed(recovered), *_replanned(inside, run, plan, recovered))
+    except BaseException:
+        inside.session_break_off(report.id, reason="error", save=False)
+        raise
+    return Engaged(hands=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
+
+
+def _demand_same(run: PlannedRun, plan: WorkPlan) -> None:
+    """Refuse a plan that was edited since its run began (the rest of it is nobody's fault)."""
+    if run.fingerprint == rules.fingerprint(plan):
+        return
+    lines = rules.compare(run.plan, plan).sentences()
+    more = f" and {len(lines) - _SHOWN} more changes" if len(lines) > _SHOWN else ""
+    raise Conflict(
+        f"the plan was edited since its run {run.session} began: {'; '.join(lines[:_SHOWN])}{more}",
+        hint="go on with the new plan, what is done staying done: --rebase    or start anew: --fresh",
+        details={"session": run.session, "changes": list(lines)},
+    )
+
+
+def _replanned(inside: Hands, run: PlannedRun, plan: WorkPlan, recovered: RecoverReport) -> Sequence[str]:
+    """Keep the plan as it is now with the session, and say what that means for its tasks."""
+    differences = rules.compare(run.plan, plan)
+    inside.replan(plan, without=differences.removed)
+    notes = [f"the plan was edited: {line}" for line in differences.sentences()]
+    done = {task.id for task in recovered.tasks if task.state == "done"}
+    notes += [f"task {id} was changed, and stays done" for id, _ in differences.changed if id in done]
+    gone = set(differences.removed)
+    notes += [
+        f"nobody saw the end of task {effect.task}, which is gone from the plan"
+        for effect in recovered.unknown_effects
+        if effect.task in gone
+    ]
+    return notes
+
+
+def _noticed(recovered: RecoverReport) -> Sequence[str]:
+    notes = []
+    if recovered.interrupted_restore is not None:
+        notes.append("a restore that was interrupted was finished first")
+    for effect in recovered.unknown_effects:
+        what = "task" if effect.task == effect.name else "step"
+        notes.append(f"effect unknown: nobody saw the end of {what} {printable(effect.name)}")
+    if recovered.head_moved is not None:
+        to = "no commit" if recovered.head_moved.to is None else recovered.head_moved.to[:12]
+        notes.append(f"the project's HEAD has moved since, to {to}")
+    drift = recovered.drift
+    if recovered.checkpoint is not None and drift is not None and any(drift.as_dict().values()):
+        notes.append(f"files changed since the last checkpoint of the run, {short(recovered.checkpoint.id)}")
+    return notes
+
+
+def _await_silence(hands: Hands, session: str) -> None:
+    """Wait for what a runner that died left running; `Busy`, with the processes, if it stays."""
+    import time
+
+    deadline = time.monotonic() + PATIENCE
+    while left := hands.marked(session):
+        if time.monotonic() > deadline:
+            raise _still_living(session, left)
+        time.sleep(_STRIDE)
+
+
+def _still_living(session: str, left: Sequence[Living]) -> Busy:
+    pids = " ".join(str(one.pid) for one in left)
+    shown = ", ".join(f"{one.pid} ({printable(one.command) or '?'})" for one in left[:_SHOWN])
+    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    return Busy(
+        f"processes of the run {session} still live: {shown}{more}",
+        hint=f"end them, then try again: kill {pids}",
+        details={
+            "session": session,
+            "processes": [{"pid": one.pid, "command": one.command} for one in left],
+        },
+    )
+
+
+def _refuse_the_living(hands: Hands) -> None:
+    for one in hands.living():
+        owner = one.session.owner
+        who = (
+            f"somebody on {printable(owner.host)}"
+            if owner.pid is None
+            else f"process {owner.pid} ({printable(owner.command or '?')}) on {printable(owner.host)}"
+        )
+        raise Conflict(
+            f"session {one.id} of {who} is active in this workspace",
+            hint=f"wait until it has ended, or end it: lastgood session end {one.id}",
+            details={"session": one.id, "pid": owner.pid, "host": owner.host},
+        )

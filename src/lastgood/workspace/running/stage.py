@@ -1,0 +1,85 @@
+"""What every part of a run works with."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.errors import LastgoodError
+from lastgood.names import to_bytes
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.adapters.outputs import OutputFolder
+    from lastgood.model.workplan import PlannedTask, WorkPlan
+    from lastgood.ports.command import Commands
+    from lastgood.workspace.running.hands import Hands
+    from lastgood.workspace.running.signals import Signals
+    from lastgood.workspace.running.telling import Telling
+
+
+class Stage:
+    """One run: its plan, the hands that do it, the voice that tells of it, the ear for its end."""
+
+    def __init__(
+        self,
+        hands: Hands,
+        plan: WorkPlan,
+        *,
+        telling: Telling,
+        signals: Signals,
+        commands: Commands,
+        outputs: OutputFolder,
+    ) -> None:
+        self.hands = hands
+        self.plan = plan
+        self.telling = telling
+        self.signals = signals
+        self.commands = commands
+        self.outputs = outputs
+        self.exit_code: int | None = None
+        self._due = self._next()
+
+    def variables(self, task: PlannedTask, *, attempt: int) -> Mapping[str, str]:
+        """Return what a task's commands find in their environment beside that of the caller.
+
+        The store is named too: what works within the session has to find it.
+        """
+        return {
+            **task.env,
+            "LASTGOOD_STORE": self.hands.store,
+            "LASTGOOD_SESSION": self.hands.own,
+            "LASTGOOD_TASK": task.id,
+            "LASTGOOD_ATTEMPT": str(attempt),
+        }
+
+    def folder(self, task: PlannedTask) -> bytes:
+        """Return where a task's commands run."""
+        return self.hands.root if task.cwd is None else os.path.join(self.hands.root, to_bytes(task.cwd))
+
+    def rested(self) -> None:
+        """Begin the interval to the next checkpoint anew: one was made a moment ago."""
+        self._due = self._next()
+
+    def tick(self, task: PlannedTask) -> None:
+        """Make a checkpoint if one is due; a failure of it is told, and does the task no harm."""
+        if self.hands.monotonic() < self._due:
+            return
+        self.rested()
+        if not self.hands.wants("interval"):
+            return
+        try:
+            report = self.hands.keep("auto", f"while task {task.id} runs", task=task.id)
+        except LastgoodError as error:
+            self.telling.notice(f"no checkpoint could be made: {said(error)}", task=task.id)
+            return
+        self.telling.saved(report, task=task.id)
+
+    def _next(self) -> float:
+        return self.hands.monotonic() + self.hands.settings.auto.interval
+
+
+def said(error: LastgoodError) -> str:
+    """Return an error with what to do about it."""
+    return f"{error.message} ({error.hint})" if error.hint else error.message
