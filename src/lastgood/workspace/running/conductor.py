@@ -199,7 +199,7 @@ class Conductor:
     # The end
 
     def _over(self) -> RunReport:
-        """End the session: finished if all is done. One command ends with its own outcome, whatever that is."""
+        """End the session; one command has ended its run whatever came of it."""
         stage = self._stage
         all_done = all(task.state == "done" for task in stage.telling.tasks())
         finished = all_done or stage.plan.command
@@ -236,10 +236,9 @@ class Conductor:
         stage, task = self._stage, self._at
         if not stage.hands.wants("interrupt") and (task is None or task.on_failure != "rollback"):
             return
-        metadata: dict[str, str] = {}
-        if task is not None:
-            metadata = {ATTEMPT: str(one.attempt) for one in stage.hands.attempts(task.id)[-1:]}
         id = None if task is None else task.id
+        steps = [] if id is None else stage.hands.attempts(id)
+        metadata = {ATTEMPT: str(steps[-1].attempt)} if steps else {}
         stage.telling.saved(stage.hands.keep("interrupt", reason, task=id, metadata=metadata), task=id)
 
     def _beside(self, error: BaseException) -> None:

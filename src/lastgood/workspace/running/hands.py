@@ -108,7 +108,7 @@ class Hands(Works, Looks, Restores, Recovers):
         return self._context.work.runs(self.key, limit=_RUNS_LOOKED_AT)
 
     def replan(self, plan: WorkPlan, *, without: Sequence[str]) -> Progress:
-        """Give the session another plan, its tasks registered and those of the old one that are gone forgotten."""
+        """Give the session another plan: its tasks are registered, those of the old one that are gone go."""
         from lastgood.rules.attempts import registered
 
         found = self._context.work.session(self.own)

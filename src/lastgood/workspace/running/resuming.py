@@ -7,7 +7,6 @@ import os
 from lastgood.errors import Busy, Conflict, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.running import RunReport
-from lastgood.model.workplan import WorkPlan
 from lastgood.names import printable
 from lastgood.rules import workplan as rules
 from lastgood.rules.progress import task as task_of
@@ -25,6 +24,7 @@ if TYPE_CHECKING:
     from lastgood.model.report import SaveReport
     from lastgood.model.running import PlannedRun, RunState
     from lastgood.model.session import Living, SessionReport
+    from lastgood.model.workplan import WorkPlan
     from lastgood.workspace.running.hands import Hands
 
     Dead = tuple[SessionReport, PlannedRun]
