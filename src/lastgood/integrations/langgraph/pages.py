@@ -1,0 +1,273 @@
+"""How threads are written into a ledger: one book a thread, an entry a checkpoint and a write."""
+
+from __future__ import annotations
+
+from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, writes_sort_key
+
+from lastgood.errors import Damaged
+from lastgood.integrations.langgraph import keys
+from lastgood.integrations.langgraph.keys import Spot
+from lastgood.value import Value, cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from typing import Any
+
+    from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, DeltaChannelHistory
+
+    from lastgood.integrations.langgraph.values import Values
+    from lastgood.ports.ledger import LedgerEntry, LedgerReader, LedgerWriter
+
+FILES = "lastgood_files"
+
+
+class Page(Value):
+    """A checkpoint as its entry's head tells of it, without its values.
+
+    ``channels`` are those that hold something; ``files`` is the workspace's checkpoint of the moment.
+    """
+
+    space: str
+    id: str
+    parent: str | None
+    channels: tuple[str, ...]
+    metadata: object
+    files: str | None
+    entry: LedgerEntry
+
+
+def page_of(entry: LedgerEntry) -> Page:
+    """Read an entry's head."""
+    space, id = keys.parts_of(entry.key)
+    match entry.head:
+        case {"parent": parent, "channels": list() as channels, "metadata": metadata, "files": files}:
+            return Page(
+                space=space,
+                id=id,
+                parent=cast("str | None", parent),
+                channels=tuple(str(one) for one in channels),
+                metadata=metadata,
+                files=cast("str | None", files),
+                entry=entry,
+            )
+    raise Damaged(f"the checkpoint {id} of a thread cannot be read", hint="run: lastgood verify")
+
+
+class Question(Value):
+    """Which checkpoints are looked for; ``filter`` holds metadata that have to be so."""
+
+    asked: Spot | None
+    earliest: str | None
+    filter: Mapping[str, Any]
+    limit: int | None
+
+    def fits(self, page: Page, values: Values) -> bool:
+        """Tell whether a checkpoint is one of those."""
+        if self.earliest is not None and page.id >= self.earliest:
+            return False
+        if self.asked is not None and self.asked.id is not None and page.id != self.asked.id:
+            return False
+        if not self.filter:
+            return True
+        metadata = {**values.revived(page.metadata), FILES: page.files}
+        return all(metadata.get(name) == wanted for name, wanted in self.filter.items())
+
+
+def answers(book: LedgerReader, question: Question, values: Values) -> list[Spot]:
+    """Return where the checkpoints are that are looked for; their values are not read."""
+    asked = question.asked
+    found: list[Spot] = []
+    for thread in book.books() if asked is None else [asked.thread]:
+        for page in Thread(book, thread, values).pages(None if asked is None else asked.space):
+            if question.limit is not None and len(found) >= question.limit:
+                return found
+            if question.fits(page, values):
+                found.append(Spot(thread=thread, space=page.space, id=page.id))
+    return found
+
+
+class Thread:
+    """A thread, read at one moment."""
+
+    def __init__(self, book: LedgerReader, name: str, values: Values) -> None:
+        self._book = book
+        self._name = name
+        self._values = values
+
+    def page(self, space: str, id: str | None) -> Page | None:
+        """Return one checkpoint of a namespace, the newest if none is named."""
+        if id is not None:
+            entry = self._book.entry(self._name, keys.checkpoint(space, id))
+            return None if entry is None else page_of(entry)
+        newest = self._book.entries(self._name, prefix=keys.checkpoints(space), newest_first=True, limit=1)
+        return page_of(newest[0]) if newest else None
+
+    def pages(self, space: str | None) -> list[Page]:
+        """Return all checkpoints of a namespace, or of all, newest first."""
+        found = [page_of(one) for one in self._book.entries(self._name, prefix=keys.checkpoints(space))]
+        return sorted(found, key=lambda page: page.id, reverse=True)
+
+    def tuple_of(self, page: Page, spot: Spot) -> CheckpointTuple:
+        """Return a checkpoint with everything that belongs to it."""
+        here = spot.replace(space=page.space)
+        kept, values = self._body(page)
+        metadata: dict[str, Any] = self._values.revived(page.metadata)
+        if page.files is not None:
+            metadata[FILES] = page.files
+        checkpoint = self._values.revived(kept)
+        checkpoint["channel_values"] = {name: self._values.revived(one) for name, one in values.items()}
+        return CheckpointTuple(
+            config=keys.config_of(here, page.id),
+            checkpoint=checkpoint,
+            metadata=cast("CheckpointMetadata", metadata),
+            parent_config=None if page.parent is None else keys.config_of(here, page.parent),
+            pending_writes=[
+                (task, channel, self._values.revived(value))
+                for task, channel, value in self._writes(page.space, page.id)
+            ],
+        )
+
+    def history(self, spot: Spot, channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
+        """Return what was written to channels since they were last stored, along the line of parents."""
+        found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
+        missing = set(channels)
+        target = self.page(spot.namespace, spot.id)
+        above = None if target is None else target.parent
+        while above is not None and missing:
+            page = self.page(spot.namespace, above)
+            if page is None:
+                break
+            for task, channel, value in reversed(self._writes(page.space, page.id)):
+                if channel in missing:
+                    found[channel]["writes"].append((task, channel, self._values.revived(value)))
+            stored = missing.intersection(page.channels)
+            values = self._body(page)[1] if stored else {}
+            for name in stored:
+                found[name]["seed"] = self._values.revived(values[name])
+            missing -= stored
+            above = page.parent
+        for one in found.values():
+            one["writes"].reverse()
+        return found
+
+    def carried(self, space: str, parent: str | None, versions: Mapping[str, object]) -> dict[str, object]:
+        """Return, still plain, what channels hold that are at the version of the parent checkpoint."""
+        page = None if parent is None or not versions else self.page(space, parent)
+        if page is None or not set(versions).intersection(page.channels):
+            return {}
+        kept, values = self._body(page)
+        known = self._values.revived(kept)["channel_versions"]
+        return {
+            name: values[name] for name, at in versions.items() if name in values and known.get(name) == at
+        }
+
+    def _body(self, page: Page) -> tuple[object, dict[str, object]]:
+        match self._book.body(page.entry):
+            case {"checkpoint": checkpoint, "values": dict() as values}:
+                return checkpoint, values
+        raise Damaged(f"the checkpoint {page.id} of a thread cannot be read", hint="run: lastgood verify")
+
+    def _writes(self, space: str, id: str) -> list[tuple[str, str, object]]:
+        """Return task, channel and plain value of a checkpoint's writes, in the order of their tasks."""
+        found = []
+        for entry in self._book.entries(self._name, prefix=keys.writes(space, id)):
+            match entry.head:
+                case {
+                    "task": str() as task,
+                    "path": str() as path,
+                    "channel": str() as channel,
+                    "place": place,
+                }:
+                    order = writes_sort_key(path, task, cast("int", place))
+                    found.append((order, task, channel, self._book.body(entry)))
+                case _:
+                    raise Damaged("a write of a thread cannot be read", hint="run: lastgood verify")
+        found.sort(key=lambda one: one[0])
+        return [(task, channel, value) for _, task, channel, value in found]
+
+
+def put_checkpoint(
+    book: LedgerWriter,
+    spot: Spot,
+    *,
+    checkpoint: Checkpoint,
+    metadata: dict[str, Any],
+    new_versions: ChannelVersions,
+    files: str | None,
+    values: Values,
+) -> None:
+    """Write a checkpoint into its thread's book."""
+    kept: dict[str, object] = {**checkpoint}
+    given: dict[str, object] = cast("dict[str, object]", kept.pop("channel_values"))
+    plain = {name: values.plain(one) for name, one in given.items()}
+    versions = checkpoint["channel_versions"]
+    rest = {name: at for name, at in versions.items() if name not in plain and name not in new_versions}
+    plain |= Thread(book, spot.thread, values).carried(spot.namespace, spot.id, rest)
+    run = metadata.get("run_id")
+    book.put(
+        spot.thread,
+        keys.checkpoint(spot.namespace, checkpoint["id"]),
+        mark=None if run is None else str(run),
+        head={
+            "parent": spot.id,
+            "channels": sorted(plain),
+            "metadata": values.plain(metadata),
+            "files": files,
+        },
+        body={"checkpoint": values.plain(kept), "values": plain},
+    )
+
+
+def put_writes(
+    book: LedgerWriter,
+    spot: Spot,
+    *,
+    writes: Sequence[tuple[str, Any]],
+    task: str,
+    path: str,
+    values: Values,
+) -> None:
+    """Write what a task wrote; what it wrote before stays, but for what is special."""
+    for number, (channel, value) in enumerate(writes):
+        place = WRITES_IDX_MAP.get(channel, number)
+        key = keys.write(spot.namespace, spot.id or "", task=task, place=place)
+        if place >= 0 and book.entry(spot.thread, key) is not None:
+            continue
+        head = {"task": task, "path": path, "channel": channel, "place": place}
+        book.put(spot.thread, key, head=head, body=values.plain(value))
+
+
+def drop_checkpoints(book: LedgerWriter, thread: str, pages: Sequence[tuple[str, str]]) -> None:
+    """Remove checkpoints (namespace and id) with their writes, and the thread if none is left."""
+    for space, id in pages:
+        below = book.entries(thread, prefix=keys.writes(space, id))
+        book.drop(thread, [keys.checkpoint(space, id), *(one.key for one in below)])
+    if not book.entries(thread, prefix=keys.checkpoints(None), limit=1):
+        book.drop_book(thread)
+
+
+def superseded(pages: Sequence[Page], values: Values) -> list[tuple[str, str]]:
+    """Return the checkpoints that the newest of each namespace does not need."""
+    spare: list[tuple[str, str]] = []
+    for space in {page.space for page in pages}:
+        line = {page.id: page for page in pages if page.space == space}
+        needed = _needed(line, values)
+        spare += [(space, id) for id in line if id not in needed]
+    return spare
+
+
+def _needed(line: Mapping[str, Page], values: Values) -> set[str]:
+    """Return the newest of a line, and those that hold what its delta channels are made of."""
+    page: Page | None = line[max(line)]
+    assert page is not None
+    metadata = values.revived(page.metadata)
+    counted = metadata.get("counters_since_delta_snapshot") or {}
+    missing = set(counted) - set(page.channels)
+    needed = {page.id}
+    while missing and page is not None and page.parent is not None:
+        page = line.get(page.parent)
+        if page is not None:
+            needed.add(page.id)
+            missing -= set(page.channels)
+    return needed

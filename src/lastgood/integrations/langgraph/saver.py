@@ -1,0 +1,339 @@
+"""A LangGraph checkpoint saver over lastgood's store."""
+
+from __future__ import annotations
+
+import copy
+from functools import partial
+from typing import Any
+
+from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_id, get_checkpoint_metadata
+
+from lastgood.errors import Conflict, Invalid, NotFound, Usage
+from lastgood.integrations.langgraph import keys
+from lastgood.integrations.langgraph.pages import (
+    FILES,
+    Page,
+    Question,
+    Thread,
+    answers,
+    drop_checkpoints,
+    put_checkpoint,
+    put_writes,
+    superseded,
+)
+from lastgood.integrations.langgraph.values import Values
+from lastgood.value import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeVar
+
+    from langchain_core.runnables import RunnableConfig
+    from langgraph.checkpoint.base import (
+        ChannelVersions,
+        Checkpoint,
+        CheckpointMetadata,
+        CheckpointTuple,
+        DeltaChannelHistory,
+    )
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+    from lastgood import Workspace
+    from lastgood.integrations.langgraph.keys import Spot
+    from lastgood.model.checkpoint import Kind
+    from lastgood.model.report import RestoreReport
+    from lastgood.ports.ledger import LedgerReader, LedgerWriter
+
+    Result = TypeVar("Result")
+
+_SPACE = "langgraph"
+
+
+class LastgoodSaver(BaseCheckpointSaver[int]):
+    """Keeps the threads of a graph in the store of a workspace, durable and proven when read.
+
+    With ``files`` each checkpoint of a thread also names the workspace's checkpoint of that moment,
+    and `restore_files` brings those files back. ``allow`` are types of your own that the state holds:
+    others than these and LangGraph's own are refused, because reading them would have to run code that
+    the data names. ``kind`` is the kind of the workspace's checkpoints, which decides how long they stay.
+
+    Every method has its awaited twin, which waits in a thread.
+    """
+
+    def __init__(
+        self,
+        workspace: Workspace,
+        *,
+        files: bool = False,
+        allow: Iterable[type | tuple[str, ...]] = (),
+        serde: SerializerProtocol | None = None,
+        kind: Kind = "turn",
+    ) -> None:
+        self._values = Values(allow=allow, serde=serde)
+        super().__init__(serde=self._values.serde)
+        self._workspace = workspace
+        self._ledger = workspace.ledger(_SPACE)
+        self._files = files
+        self._kind: Kind = kind
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace whose files belong to the threads."""
+        return self._workspace
+
+    def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that a configuration names, or the newest of its thread."""
+        return self._tuple(keys.spot_of(config))
+
+    def list(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> Iterator[CheckpointTuple]:
+        """Yield checkpoints, newest first: of one thread, or thread after thread."""
+        for spot in self._found(config, filter=filter, before=before, limit=limit):
+            found = self._tuple(spot)
+            if found is not None:  # removed since
+                yield found
+
+    def put(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint, after the workspace's files where these belong to it; durable on return."""
+        spot = keys.spot_of(config)
+        said = cast("dict[str, Any]", get_checkpoint_metadata(config, metadata))
+        said.pop(FILES, None)
+        work = partial(
+            put_checkpoint,
+            spot=spot,
+            checkpoint=checkpoint,
+            metadata=said,
+            new_versions=new_versions,
+            files=self._kept_files(spot, checkpoint["id"], said.get("step")) if self._files else None,
+            values=self._values,
+        )
+        self._change(work)
+        return keys.config_of(spot, checkpoint["id"])
+
+    def put_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Keep what a task wrote after a checkpoint; durable on return."""
+        spot = keys.spot_of(config)
+        if spot.id is None:
+            raise Usage("writes belong to a checkpoint", hint="give its checkpoint_id in the configuration")
+        self._change(
+            partial(put_writes, spot=spot, writes=writes, task=task_id, path=task_path, values=self._values)
+        )
+
+    def delete_thread(self, thread_id: str) -> None:
+        """Remove a thread, at once and for good; the workspace's checkpoints stay."""
+        self._change(lambda book: book.drop_book(keys.thread_name(thread_id)))
+
+    def delete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints that some runs made, in whatever thread."""
+
+        def work(book: LedgerWriter) -> None:
+            for run in run_ids:
+                by_thread: dict[str, list[tuple[str, str]]] = {}
+                for thread, key in book.marked(str(run)):
+                    by_thread.setdefault(thread, []).append(keys.parts_of(key))
+                for thread, pages in by_thread.items():
+                    drop_checkpoints(book, thread, pages)
+
+        self._change(work)
+
+    def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
+        source, target = keys.thread_name(source_thread_id), keys.thread_name(target_thread_id)
+
+        def work(book: LedgerWriter) -> None:
+            if not book.entries(source, limit=1):
+                raise NotFound(f"there is no thread {source!r}", hint="name one that has checkpoints")
+            if book.entries(target, limit=1):
+                raise Conflict(
+                    f"there is a thread {target!r} already", hint="delete it first, or choose another name"
+                )
+            book.copy_book(source, to=target)
+
+        self._change(work)
+
+    def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
+        if strategy not in {"keep_latest", "delete"}:
+            raise Invalid(f"{strategy!r} is no strategy", hint="strategies: keep_latest, delete")
+
+        def work(book: LedgerWriter) -> None:
+            for thread in map(keys.thread_name, thread_ids):
+                if strategy == "delete":
+                    book.drop_book(thread)
+                    continue
+                pages = Thread(book, thread, self._values).pages(None)
+                drop_checkpoints(book, thread, superseded(pages, self._values))
+
+        self._change(work)
+
+    def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ANN401, ARG002 - as inherited
+        """Return a channel's next version: a number, or a text where another saver began with texts."""
+        if isinstance(current, str):
+            return f"{int(current.split('.')[0]) + 1:032}.0"
+        return 1 if current is None else current + 1
+
+    def get_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return what was written to channels since they were last stored."""
+        spot = keys.spot_of(config)
+        return self._look(lambda book: Thread(book, spot.thread, self._values).history(spot, channels))
+
+    def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LastgoodSaver:
+        """Return a saver of the same threads that allows more types."""
+        clone = copy.copy(self)
+        clone._values = self._values.allowing(extra_allowlist)  # noqa: SLF001 - the same class
+        clone.serde = clone._values.serde  # noqa: SLF001 - the same class
+        return clone
+
+    def files_of(self, config: RunnableConfig) -> str | None:
+        """Return the id of the workspace's checkpoint of the same moment, None if none was made."""
+        page = self._page(keys.spot_of(config))
+        return page.files
+
+    def restore_files(self, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - those of restore
+        """Bring the files of a thread's checkpoint back; the options are those of `Workspace.restore`.
+
+        The present files are saved first, and it can be undone. `NotFound` if the checkpoint has no
+        files, or they were pruned since.
+        """
+        page = self._page(keys.spot_of(config))
+        if page.files is None:
+            raise NotFound(
+                f"no files were kept with the checkpoint {page.id}",
+                hint="have them kept: LastgoodSaver(workspace, files=True)",
+            )
+        return self._workspace.restore(page.files, only=("files",), **options)
+
+    def _page(self, spot: Spot) -> Page:
+        page = self._look(lambda book: Thread(book, spot.thread, self._values).page(spot.namespace, spot.id))
+        if page is None:
+            raise NotFound(
+                f"the thread {spot.thread!r} has no such checkpoint",
+                hint="see: graph.get_state_history(config)",
+            )
+        return page
+
+    def _tuple(self, spot: Spot) -> CheckpointTuple | None:
+        def work(book: LedgerReader) -> CheckpointTuple | None:
+            thread = Thread(book, spot.thread, self._values)
+            page = thread.page(spot.namespace, spot.id)
+            return None if page is None else thread.tuple_of(page, spot)
+
+        return self._look(work)
+
+    def _found(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None,
+        before: RunnableConfig | None,
+        limit: int | None,
+    ) -> Sequence[Spot]:
+        question = Question(
+            asked=None if config is None else keys.spot_of(config),
+            earliest=None if before is None else get_checkpoint_id(before),
+            filter=filter or {},
+            limit=limit,
+        )
+        return self._look(lambda book: answers(book, question, self._values))
+
+    def _kept_files(self, spot: Spot, id: str, step: object) -> str:
+        """Keep the workspace's files, and return the checkpoint that holds them."""
+        where = f", step {step}" if isinstance(step, int) else ""
+        said = {"langgraph_thread": spot.thread, "langgraph_checkpoint": id}
+        report = self._workspace.save(f"thread {spot.thread}{where}"[:200], kind=self._kind, metadata=said)
+        return report.checkpoint.id
+
+    def _look(self, work: Callable[[LedgerReader], Result]) -> Result:
+        return self._ledger.look(work)
+
+    def _change(self, work: Callable[[LedgerWriter], Result]) -> Result:
+        return self._ledger.change(work)
+
+    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
+        """Return the checkpoint that a configuration names, or the newest of its thread."""
+        return await _awaited(partial(self.get_tuple, config))
+
+    async def alist(
+        self,
+        config: RunnableConfig | None,
+        *,
+        filter: dict[str, Any] | None = None,
+        before: RunnableConfig | None = None,
+        limit: int | None = None,
+    ) -> AsyncIterator[CheckpointTuple]:
+        """Yield checkpoints, newest first: of one thread, or thread after thread."""
+        spots = await _awaited(partial(self._found, config, filter=filter, before=before, limit=limit))
+        for spot in spots:
+            found = await _awaited(partial(self._tuple, spot))
+            if found is not None:
+                yield found
+
+    async def aput(
+        self,
+        config: RunnableConfig,
+        checkpoint: Checkpoint,
+        metadata: CheckpointMetadata,
+        new_versions: ChannelVersions,
+    ) -> RunnableConfig:
+        """Keep a checkpoint, after the workspace's files where these belong to it; durable on return."""
+        return await _awaited(partial(self.put, config, checkpoint, metadata, new_versions))
+
+    async def aput_writes(
+        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
+    ) -> None:
+        """Keep what a task wrote after a checkpoint; durable on return."""
+        await _awaited(partial(self.put_writes, config, writes, task_id, task_path))
+
+    async def adelete_thread(self, thread_id: str) -> None:
+        """Remove a thread, at once and for good; the workspace's checkpoints stay."""
+        await _awaited(partial(self.delete_thread, thread_id))
+
+    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
+        """Remove the checkpoints that some runs made, in whatever thread."""
+        await _awaited(partial(self.delete_for_runs, run_ids))
+
+    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
+        """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
+        await _awaited(partial(self.copy_thread, source_thread_id, target_thread_id))
+
+    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
+        """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
+        await _awaited(partial(self.prune, thread_ids, strategy=strategy))
+
+    async def aget_delta_channel_history(
+        self, *, config: RunnableConfig, channels: Sequence[str]
+    ) -> Mapping[str, DeltaChannelHistory]:
+        """Return what was written to channels since they were last stored."""
+        return await _awaited(partial(self.get_delta_channel_history, config=config, channels=channels))
+
+    async def afiles_of(self, config: RunnableConfig) -> str | None:
+        """Return the id of the workspace's checkpoint of the same moment, None if none was made."""
+        return await _awaited(partial(self.files_of, config))
+
+    async def arestore_files(self, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - as above
+        """Bring the files of a thread's checkpoint back; the options are those of `Workspace.restore`."""
+        return await _awaited(partial(self.restore_files, config, **options))
+
+
+async def _awaited(work: Callable[[], Result]) -> Result:
+    """Wait in a thread for work that is done whole, or not begun."""
+    from lastgood.aio.loops import present_bridge
+
+    return await present_bridge().call(work, whole=True)

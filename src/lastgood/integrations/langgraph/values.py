@@ -1,0 +1,160 @@
+"""What a graph's channels hold, as plain values: data, and nothing that runs when it is read."""
+
+from __future__ import annotations
+
+from hashlib import blake2b
+from typing import Any
+
+import ormsgpack
+from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
+from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+
+from lastgood.errors import Invalid, Unsafe
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+    from langgraph.checkpoint.serde.base import SerializerProtocol
+
+_PLAIN = frozenset({type(None), bool, int, float, str, bytes})
+_DEPTH = 150
+# Extension codes of the serialiser's format: objects by constructor, by method, arrays, snapshots.
+_CONSTRUCTORS = frozenset({0, 1, 2, 4, 5})
+_METHOD, _ARRAY, _SNAPSHOT = 3, 6, 7
+_CHECKED_MOST = 50_000
+_ALLOW = "name the type when you make the saver: LastgoodSaver(workspace, allow=[TYPE])"
+
+
+class Values:
+    """Writes values as data, and reads them again; types beyond the known ones have to be allowed.
+
+    Lists and dicts are kept in their own form, so that what they share with earlier states is stored
+    once; objects by LangGraph's serialiser, without pickle. With a serialiser of the caller's own
+    (one that encrypts) each value is whatever that makes of it.
+    """
+
+    def __init__(
+        self, *, allow: Iterable[type | tuple[str, ...]] = (), serde: SerializerProtocol | None
+    ) -> None:
+        self._allowed = frozenset(_named(one) for one in allow)
+        self._own = serde
+        if serde is not None and _may_pickle(serde):
+            raise Unsafe(
+                "this serialiser falls back to pickle, and reading a pickle runs what is in it",
+                hint="make it without pickle_fallback",
+            )
+        self.serde: SerializerProtocol = serde or JsonPlusSerializer(
+            allowed_msgpack_modules=tuple(self._allowed) or None
+        )
+        self._checked: set[bytes] = set()
+
+    def allowing(self, more: Iterable[type | tuple[str, ...]]) -> Self:
+        """Return one that allows more types."""
+        return type(self)(allow=[*self._allowed, *more], serde=self._own)
+
+    def plain(self, value: object, depth: int = 0) -> object:
+        """Return a value as a plain one; `Invalid` for what cannot be written, or not read again."""
+        if self._own is not None:
+            return self._written(value)
+        kind = type(value)
+        if kind in _PLAIN:
+            return value
+        if depth > _DEPTH:
+            raise Invalid("the state lies too deep in itself", hint=f"nest at most {_DEPTH} lists and dicts")
+        if kind is list:
+            assert isinstance(value, list)
+            return [self.plain(one, depth + 1) for one in value]
+        if kind is dict:
+            assert isinstance(value, dict)
+            if all(type(key) in _PLAIN for key in value):
+                return {key: self.plain(one, depth + 1) for key, one in value.items()}
+        return self._written(value)
+
+    def revived(self, plain: object) -> Any:  # noqa: ANN401 - whatever the channel held
+        """Return what `plain` was made of; `Unsafe` for a form that is more than data."""
+        kind = type(plain)
+        if kind is tuple:
+            assert isinstance(plain, tuple)
+            return self._read(*plain)
+        if kind is list:
+            assert isinstance(plain, list)
+            return [self.revived(one) for one in plain]
+        if kind is dict:
+            assert isinstance(plain, dict)
+            return {key: self.revived(one) for key, one in plain.items()}
+        return plain
+
+    def _written(self, value: object) -> tuple[str, bytes]:
+        try:
+            form, content = self.serde.dumps_typed(value)
+        except (TypeError, RecursionError) as error:
+            raise Invalid(
+                f"the state holds a {type(value).__name__} that cannot be written as data ({error})",
+                hint="keep it out of the state, or keep something that it can be made of again",
+            ) from error
+        self._check(form, content)
+        return form, content
+
+    def _read(self, form: str, content: bytes) -> object:
+        self._check(form, content)
+        return self.serde.loads_typed((form, content))
+
+    def _check(self, form: str, content: bytes) -> None:
+        """Refuse pickles, and types that would silently come back as something else."""
+        if "pickle" in form:
+            raise Unsafe(
+                "a value is pickled, and reading a pickle runs what is in it",
+                hint="keep data in the state; pickles are neither written nor read",
+            )
+        if form != "msgpack" or self._own is not None:
+            return
+        mark = blake2b(content, digest_size=16).digest()
+        if mark in self._checked:
+            return
+        refused = sorted(_types(content) - SAFE_MSGPACK_TYPES - SAFE_MSGPACK_METHODS - self._allowed)
+        if refused:
+            raise Invalid(
+                f"the state holds {'.'.join(refused[0])}, which would come back as something else",
+                hint=_ALLOW,
+                details={"types": [".".join(one) for one in refused]},
+            )
+        if len(self._checked) >= _CHECKED_MOST:
+            self._checked.clear()
+        self._checked.add(mark)
+
+
+def _named(one: type | tuple[str, ...]) -> tuple[str, ...]:
+    return (one.__module__, one.__name__) if isinstance(one, type) else tuple(one)
+
+
+def _may_pickle(serde: object) -> bool:
+    """Tell whether a serialiser, or one within it, pickles what it cannot write otherwise."""
+    seen = 0
+    while serde is not None and seen < 5:
+        if getattr(serde, "pickle_fallback", False):
+            return True
+        serde = getattr(serde, "serde", None)
+        seen += 1
+    return False
+
+
+def _types(content: bytes) -> set[tuple[str, ...]]:
+    """Return the types that reading would construct, without constructing any."""
+    found: set[tuple[str, ...]] = set()
+
+    def note(code: int, inner: bytes) -> None:
+        fields = ormsgpack.unpackb(inner, ext_hook=note, option=ormsgpack.OPT_NON_STR_KEYS)
+        if code in _CONSTRUCTORS:
+            found.add((str(fields[0]), str(fields[1])))
+        elif code == _METHOD:
+            found.add((str(fields[0]), str(fields[1]), str(fields[3])))
+        elif code not in {_ARRAY, _SNAPSHOT}:
+            found.add(("an extension of the number", str(code)))
+
+    try:
+        ormsgpack.unpackb(content, ext_hook=note, option=ormsgpack.OPT_NON_STR_KEYS)
+    except (ValueError, TypeError, IndexError, KeyError) as error:
+        raise Invalid(f"a value cannot be read ({error})", hint="run: lastgood verify") from error
+    return found
