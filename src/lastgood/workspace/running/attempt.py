@@ -6,7 +6,7 @@ from lastgood.rules.attempts import ATTEMPT
 from lastgood.rules.progress import task as task_of
 from lastgood.value import Value
 from lastgood.workspace.running.leftovers import keep_leftover, keep_start
-from lastgood.workspace.running.lines import Lines
+from lastgood.workspace.running.lines import Spoken
 from lastgood.workspace.running.signals import Interrupted, name_of
 
 TYPE_CHECKING = False
@@ -45,7 +45,7 @@ class Attempt:
         self._task = task
         self._log: Output | None = None
         self._began = stage.hands.monotonic()
-        self._lines = Lines(self._line, monotonic=stage.hands.monotonic)
+        self._lines = Spoken(self._line, monotonic=stage.hands.monotonic)
         self._effect: Effect | None = None
 
     @property

@@ -1,57 +1,47 @@
-"""The output of a task as lines, as many as anybody can follow."""
+"""The output of a task, told line by line, as far as anybody can follow."""
 
 from __future__ import annotations
+
+from lastgood.rules.lines import Lines
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-# A line that is longer is told in parts.
-LINE_LIMIT = 4096
 # Beyond so many lines a second only the last one of each part is told.
-_LINES_A_SECOND = 1000
+LINES_A_SECOND = 1000
 
 
-class Lines:
-    """Takes output in parts, and gives lines; a carriage return ends one too, as terminals see it."""
+class Spoken:
+    """Takes output in parts and tells lines; ``untold`` counts those that came too fast."""
 
     def __init__(self, tell: Callable[[str], None], *, monotonic: Callable[[], float]) -> None:
         self._tell = tell
         self._monotonic = monotonic
-        self._rest = b""
+        self._lines = Lines()
         self._second = 0
         self._told = 0
         self.untold = 0
 
     def write(self, part: bytes) -> None:
         """Take what was written."""
-        *whole, rest = (self._rest + part.replace(b"\r", b"\n")).split(b"\n")
-        while len(rest) > LINE_LIMIT:
-            whole.append(rest[:LINE_LIMIT])
-            rest = rest[LINE_LIMIT:]
-        self._rest = rest
-        lines = [line for line in whole if line]
+        lines = self._lines.of(part)
         room = self._room()
         if len(lines) > room:
             shown = max(room - 1, 0)
             self.untold += len(lines) - shown - 1
             lines = [*lines[:shown], lines[-1]]
+        self._told += len(lines)
         for line in lines:
-            self._say(line)
+            self._tell(line)
 
     def end(self) -> None:
-        """Tell what has no end yet."""
-        rest, self._rest = self._rest, b""
-        if rest:
-            self._say(rest)
-
-    def _say(self, line: bytes) -> None:
-        self._told += 1
-        for start in range(0, len(line), LINE_LIMIT):
-            self._tell(line[start : start + LINE_LIMIT].decode("utf-8", "replace"))
+        """Tell the line that has no end."""
+        for line in self._lines.rest():
+            self._tell(line)
 
     def _room(self) -> int:
         second = int(self._monotonic())
         if second != self._second:
             self._second, self._told = second, 0
-        return max(_LINES_A_SECOND - self._told, 0)
+        return max(LINES_A_SECOND - self._told, 0)

@@ -1,20 +1,17 @@
-"""Signals that ask a run to end: written down as they come, and heeded where nothing is half done."""
+"""What asks a run to end: signals, or a caller in another thread; heeded where nothing is half done."""
 
 from __future__ import annotations
 
 import signal
 
+from lastgood.adapters.signals import CaughtSignals
 from lastgood.adapters.stopping import Listening, asker
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
-    from types import FrameType, TracebackType
+    from types import TracebackType
     from typing import Self
-
-    _Before = Callable[[int, FrameType | None], object] | int | None
-
-_ASKING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 
 
 class Interrupted(Exception):
@@ -26,52 +23,46 @@ class Interrupted(Exception):
 
 
 class Signals:
-    """While entered, signals that ask for an end are written down.
+    """While entered, what asks for an end is written down, and interrupts nothing by itself.
 
-    Those that the program ignores or takes care of itself stay as they are, and so do all of them
-    outside the main thread: there a call is asked to give up by its caller (`lastgood.adapters.stopping`).
+    A call that its caller gives up (`lastgood.adapters.stopping`) counts as one that got SIGINT.
     """
 
     def __init__(self) -> None:
-        self._heard: list[int] = []
-        self._before: dict[signal.Signals, _Before] = {}
+        self._caught = CaughtSignals()
         self._caller: Callable[[], bool] | None = None
+        self._given_up = False
+        self._heard: list[int] = []
+        self._counted = 0
         self._deaf = Listening(_never)
 
     def __enter__(self) -> Self:
         self._caller = asker()
         self._deaf.__enter__()
-        for number in _ASKING:
-            if signal.getsignal(number) in {signal.SIG_DFL, signal.default_int_handler}:
-                self._take(number)
+        self._caught.__enter__()
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        for number, before in self._before.items():
-            signal.signal(number, before)
+        self._caught.__exit__(kind, error, trace)
         self._deaf.__exit__(kind, error, trace)
 
     def asked(self) -> Sequence[int]:
-        """Return the signals that came so far."""
-        if self._caller is not None and not self._heard and self._caller():
+        """Return the signals that came so far, in their order."""
+        came = self._caught()
+        self._heard += came[self._counted :]
+        self._counted = len(came)
+        if not self._given_up and self._caller is not None and self._caller():
+            self._given_up = True
             self._heard.append(signal.SIGINT)
         return self._heard
 
     def heed(self) -> None:
         """Raise `Interrupted` if the run was asked to end."""
-        if self.asked():
-            raise Interrupted(self._heard[0])
-
-    def _take(self, number: signal.Signals) -> None:
-        try:
-            self._before[number] = signal.signal(number, self._hear)
-        except ValueError:
-            return  # outside the main thread there are no signals to be had
-
-    def _hear(self, number: int, _frame: FrameType | None) -> None:
-        self._heard.append(number)
+        came = self.asked()
+        if came:
+            raise Interrupted(came[0])
 
 
 def name_of(number: int) -> str:
