@@ -1,0 +1,333 @@
+"""`CheckpointService`: the words of `praisonaiagents.checkpoints`, awaited, over checkpoints that hold."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import logging
+import os
+import re
+from functools import partial
+
+from lastgood.aio.loops import present_bridge
+from lastgood.errors import LastgoodError
+from lastgood.integrations.praisonai.place import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
+from lastgood.integrations.praisonai.place import store_of
+from lastgood.integrations.praisonai.timeline import Restored, Saved, Timeline
+from lastgood.integrations.praisonai.types import (
+    DEFAULT_FILE_SIZE,
+    USER_EMAIL,
+    USER_NAME,
+    Checkpoint,
+    CheckpointConfig,
+    CheckpointDiff,
+    CheckpointEvent,
+    CheckpointResult,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine, Sequence
+    from typing import Any, TypeVar
+
+    Result = TypeVar("Result")
+    Checkpoints = list[Checkpoint]
+    Reference = str | CheckpointResult | Checkpoint
+    Told = tuple[CheckpointEvent, object]
+
+logger = logging.getLogger(__name__)
+
+_STEP_TAG = re.compile(r"\[step-\d+\]\s*")
+_NOT_BEGUN = "Service not initialized"
+_UNCHANGED = "No changes to checkpoint"
+
+
+class CheckpointService:
+    """Keeps checkpoints of a workspace.
+
+    Nothing is raised for what can go wrong: each call answers with a result that says so. Cancelling
+    one never leaves it running. A handler may be a coroutine function, which is awaited.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     service = CheckpointService(str(project), storage_dir=str(store))
+    ...     await service.initialize()
+    ...     before = await service.save("before the refactor")
+    ...     (project / "notes.txt").write_text("ruined")
+    ...     return (await service.restore(before)).success
+    >>> asyncio.run(main())
+    True
+    """
+
+    def __init__(
+        self,
+        workspace_dir: str,
+        storage_dir: str | None = None,
+        enabled: bool = True,  # noqa: FBT001, FBT002 - the same
+        auto_checkpoint: bool = True,  # noqa: FBT001, FBT002 - the same
+        max_checkpoints: int = 100,
+        user_name: str = USER_NAME,
+        user_email: str = USER_EMAIL,
+        max_file_size: int = DEFAULT_FILE_SIZE,
+        *,
+        exclude_patterns: Sequence[str] | None = None,
+    ) -> None:
+        self.config = CheckpointConfig(
+            workspace_dir=workspace_dir,
+            storage_dir=storage_dir,
+            enabled=enabled,
+            auto_checkpoint=auto_checkpoint,
+            max_checkpoints=max_checkpoints,
+            user_name=user_name,
+            user_email=user_email,
+            max_file_size=max_file_size,
+        )
+        if exclude_patterns is not None:
+            self.config.exclude_patterns = list(exclude_patterns)
+        self.timeline = Timeline(self.config)
+        self._initialized = False
+        self._listeners: dict[CheckpointEvent, list[Callable[[Any], object]]] = {
+            event: [] for event in CheckpointEvent
+        }
+
+    @property
+    def workspace_dir(self) -> str:
+        """The workspace, as it was named."""
+        return self.config.workspace_dir
+
+    @property
+    def storage_dir(self) -> str | None:
+        """Where the checkpoints of all workspaces are kept."""
+        return self.config.storage_dir
+
+    @property
+    def checkpoint_dir(self) -> str:
+        """The folder of this workspace's checkpoints."""
+        return self.config.get_checkpoint_dir()
+
+    @property
+    def git_dir(self) -> str:
+        """Where PraisonAI has its repository."""
+        return os.path.join(self.checkpoint_dir, ".git")
+
+    @property
+    def store(self) -> str:
+        """Lastgood's store of this workspace, as ``lastgood --store`` takes it."""
+        return store_of(self.config)
+
+    @property
+    def is_initialized(self) -> bool:
+        """Whether checkpoints can be made."""
+        return self._initialized
+
+    def on(self, event: CheckpointEvent, handler: Callable[[Any], object]) -> None:
+        """Have a function called with what happened, after the fact."""
+        self._listeners[event].append(handler)
+
+    async def initialize(self) -> bool:
+        """Begin, with the checkpoints that are there; False if this workspace cannot have any."""
+        if not self.config.enabled:
+            return False
+        try:
+            await _awaited(self.timeline.open)
+        except LastgoodError as error:
+            logger.warning("checkpoints cannot be kept: %s", _words(error))
+            return False
+        self._initialized = True
+        await self._tell((CheckpointEvent.INITIALIZED, {"workspace": self.workspace_dir}))
+        return True
+
+    async def save(
+        self,
+        message: str,
+        allow_empty: bool = False,  # noqa: FBT001, FBT002 - the original's
+        step: int | None = None,
+    ) -> CheckpointResult:
+        """Make a checkpoint; one of an unchanged workspace fails, unless empty ones are allowed."""
+        if not self._initialized:
+            return CheckpointResult.fail(_NOT_BEGUN)
+        if step is not None and (not isinstance(step, int) or step < 0):
+            return CheckpointResult.fail("step must be a non-negative integer")
+        text = message if step is None else f"[step-{step}] {_untagged(message)}"
+        try:
+            saved = await _awaited(partial(self.timeline.save, text, allow_empty=allow_empty, step=step))
+        except LastgoodError as error:
+            return await self._failed(_words(error))
+        if saved is None:
+            return CheckpointResult.fail(_UNCHANGED)
+        await self._tell(*_news(saved))
+        return CheckpointResult.ok(saved.checkpoint)
+
+    async def restore(
+        self, checkpoint_id: Reference | None = None, step: int | None = None
+    ) -> CheckpointResult:
+        """Bring the files of a checkpoint back, by its id or by its step.
+
+        What is unsaved is saved first, as ``[pre-restore] auto-save``. Later checkpoints stay.
+        """
+        if not self._initialized:
+            return CheckpointResult.fail(_NOT_BEGUN)
+        if checkpoint_id is not None and step is not None:
+            return CheckpointResult.fail("Provide either checkpoint_id or step, not both")
+        if checkpoint_id is None and step is None:
+            return CheckpointResult.fail("No checkpoint id or step provided")
+        ref = None if checkpoint_id is None else _named(checkpoint_id)
+        return await self._back(partial(self.timeline.restore, ref, step=step))
+
+    async def rewind(self, steps: int = 1) -> CheckpointResult:
+        """Go some checkpoints back from where the workspace stands."""
+        if not self._initialized:
+            return CheckpointResult.fail(_NOT_BEGUN)
+        if steps < 1:
+            return CheckpointResult.fail("steps must be >= 1")
+        return await self._back(partial(self.timeline.rewind, steps))
+
+    async def diff(self, from_id: Reference | None = None, to_id: Reference | None = None) -> CheckpointDiff:
+        """Compare a checkpoint (by default the one before the last) with another, or the workspace."""
+        if not self._initialized:
+            return CheckpointDiff("", "", error=_NOT_BEGUN)
+        ends = [None if one is None or one == "" else _named(one) for one in (from_id, to_id)]
+        try:
+            return await _awaited(partial(self.timeline.diff, *ends))
+        except LastgoodError as error:
+            logger.error("failed to compare: %s", _words(error))  # noqa: TRY400 - one line is enough
+            return CheckpointDiff("", "", error=_words(error))
+
+    async def list_checkpoints(self, limit: int = 50) -> Checkpoints:
+        """Return checkpoints, newest first."""
+        return await self._looked(partial(self.timeline.list, limit), [])
+
+    async def list(self, limit: int | None = None) -> Checkpoints:
+        """Return all checkpoints, newest first."""
+        return await self._looked(partial(self.timeline.list, limit), [])
+
+    async def get_checkpoint(self, checkpoint_id: Reference) -> Checkpoint | None:
+        """Return the one checkpoint whose id begins so; None if there is none, or several."""
+        return await self._looked(partial(self.timeline.get, _named(checkpoint_id)), None)
+
+    async def get(self, checkpoint_id: Reference) -> Checkpoint | None:
+        """Return a checkpoint."""
+        return await self.get_checkpoint(checkpoint_id)
+
+    async def get_checkpoint_by_step(self, step: int) -> Checkpoint | None:
+        """Return the newest checkpoint of a step."""
+        return await self._looked(partial(self.timeline.of_step, step), None)
+
+    async def delete(self, checkpoint_id: Reference) -> bool:
+        """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
+        return await self._looked(partial(self.timeline.delete, _named(checkpoint_id)), False)
+
+    async def cleanup(self) -> None:
+        """Let go of the store; `initialize` begins again."""
+        self._initialized = False
+        await _awaited(self.timeline.close)
+
+    async def delete_all(self) -> bool:
+        """Delete every checkpoint of this workspace."""
+        try:
+            await _awaited(self.timeline.delete_all)
+        except LastgoodError as error:
+            logger.error("failed to delete checkpoints: %s", _words(error))  # noqa: TRY400 - one line is enough
+            return False
+        self._initialized = False
+        return True
+
+    def before_tool(self, call: object) -> None:
+        """Make a checkpoint before a tool runs: a hook for ``HookEvent.BEFORE_TOOL``.
+
+        It does so only where ``auto_checkpoint`` is on, and never keeps a tool from running.
+        """
+        if not (self.config.enabled and self.config.auto_checkpoint):
+            return
+        try:
+            if not self._initialized:
+                self.timeline.open()
+                self._initialized = True
+            saved = self.timeline.save(f"Before {getattr(call, 'tool_name', '') or 'a tool'}")
+        except LastgoodError as error:
+            logger.warning("no checkpoint before a tool: %s", _words(error))
+            news: list[Told] = [(CheckpointEvent.ERROR, {"error": _words(error)})]
+        else:
+            news = [] if saved is None else _news(saved)
+        if any(self._listeners[event] for event, _ in news):
+            _run(self._tell(*news))
+
+    async def _back(self, work: Callable[..., Restored]) -> CheckpointResult:
+        rescued: list[Saved] = []
+        try:
+            restored = await _awaited(partial(work, rescued=rescued))
+        except LastgoodError as error:
+            await self._tell(*(told for one in rescued for told in _news(one)))
+            return await self._failed(_words(error))
+        await self._tell(*(told for one in rescued for told in _news(one)))
+        if restored.omitted:
+            return await self._failed(
+                "Not restored: " + ", ".join(restored.omitted), checkpoint=restored.checkpoint
+            )
+        await self._tell((CheckpointEvent.CHECKPOINT_RESTORED, restored.checkpoint))
+        return CheckpointResult.ok(restored.checkpoint)
+
+    async def _looked(self, work: Callable[[], Result], nothing: Result) -> Result:
+        """Return what was looked up, or nothing where it cannot be."""
+        if not self._initialized:
+            return nothing
+        try:
+            return await _awaited(work)
+        except LastgoodError as error:
+            logger.error("%s", _words(error))  # noqa: TRY400 - one line is enough
+            return nothing
+
+    async def _failed(self, words: str, *, checkpoint: Checkpoint | None = None) -> CheckpointResult:
+        await self._tell((CheckpointEvent.ERROR, {"error": words}))
+        return CheckpointResult(success=False, checkpoint=checkpoint, error=words)
+
+    async def _tell(self, *news: Told) -> None:
+        """Call the handlers, one after the other; a fault of one harms nobody else."""
+        for event, said in news:
+            for listener in tuple(self._listeners[event]):
+                try:
+                    answer = listener(said)
+                    if inspect.isawaitable(answer):
+                        await answer
+                except Exception:
+                    logger.warning("a handler of %s failed", event.value, exc_info=True)
+
+
+def _news(saved: Saved) -> list[Told]:
+    created: Told = (CheckpointEvent.CHECKPOINT_CREATED, saved.checkpoint)
+    if not saved.dropped:
+        return [created]
+    pruned = {"action": "pruned", "removed_count": saved.dropped}
+    return [(CheckpointEvent.CHECKPOINTS_PRUNED, pruned), created]
+
+
+def _untagged(message: str) -> str:
+    """Return a message without the tag of an earlier step."""
+    tag = _STEP_TAG.match(message)
+    return message if tag is None else message[tag.end() :]
+
+
+def _named(reference: Reference) -> str:
+    return reference if isinstance(reference, str) else reference.id
+
+
+def _words(error: LastgoodError) -> str:
+    return f"{error.message} ({error.hint})" if error.hint else error.message
+
+
+async def _awaited(work: Callable[[], Result]) -> Result:
+    return await present_bridge().call(work)
+
+
+def _run(work: Coroutine[Any, Any, None]) -> None:
+    """Carry out what is asynchronous from a thread that has no loop of its own, or beside one that has."""
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        asyncio.run(work)
+    else:
+        from threading import Thread
+
+        aside = Thread(target=asyncio.run, args=(work,))
+        aside.start()
+        aside.join()

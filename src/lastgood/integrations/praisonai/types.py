@@ -1,0 +1,318 @@
+"""The values of `praisonaiagents.checkpoints`: fields in its order, and beside them what its guide names."""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass, field
+from datetime import datetime
+from enum import Enum
+from hashlib import sha256
+from typing import Any, SupportsIndex
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+    from typing import Self
+
+SHORT = 8
+DEFAULT_FILE_SIZE = 2 * 1024 * 1024
+DEFAULT_EXCLUDES = (
+    ".git",
+    ".praisonai",
+    "__pycache__",
+    "*.pyc",
+    ".env",
+    "node_modules",
+    ".venv",
+    "venv",
+    "*.log",
+)
+USER_NAME = "PraisonAI Checkpoints"
+USER_EMAIL = "checkpoints@praison.ai"
+_FOLDER_DIGITS = 12
+
+
+class CheckpointEvent(str, Enum):  # noqa: UP042 - users print these, and a StrEnum prints otherwise
+    """What a service tells its handlers of."""
+
+    INITIALIZED = "initialized"
+    CHECKPOINT_CREATED = "checkpoint_created"
+    CHECKPOINT_RESTORED = "checkpoint_restored"
+    CHECKPOINTS_PRUNED = "checkpoints_pruned"
+    ERROR = "error"
+
+
+@dataclass
+class CheckpointConfig:
+    """Where a service works and what it leaves out.
+
+    ``max_file_size`` is in bytes; 0 is no limit, and its default means lastgood's own. ``exclude_patterns``
+    are gitignore patterns. ``user_name`` and ``user_email`` are kept for those who read them: no
+    checkpoint needs a git identity.
+    """
+
+    workspace_dir: str
+    storage_dir: str | None = None
+    enabled: bool = True
+    auto_checkpoint: bool = True
+    max_checkpoints: int = 100
+    user_name: str = field(default_factory=lambda: os.environ.get("PRAISONAI_GIT_USER_NAME", USER_NAME))
+    user_email: str = field(default_factory=lambda: os.environ.get("PRAISONAI_GIT_USER_EMAIL", USER_EMAIL))
+    max_file_size: int = DEFAULT_FILE_SIZE
+    exclude_patterns: list[str] = field(default_factory=lambda: list(DEFAULT_EXCLUDES))
+
+    def __post_init__(self) -> None:
+        self.workspace_dir = os.path.expanduser(os.fspath(self.workspace_dir))
+        given = os.fspath(self.storage_dir) if self.storage_dir else ""
+        self.storage_dir = os.path.expanduser(given) if given else os.path.join(_home(), "checkpoints")
+        # A relative path means what it meant when it was said, wherever the program goes afterwards.
+        self._absolute = _absolute(self.workspace_dir)
+        self._storage = _absolute(self.storage_dir)
+
+    @property
+    def root(self) -> str:
+        """The workspace's real path: however it is spelled, it is one workspace."""
+        return os.path.realpath(self._absolute)
+
+    @property
+    def place(self) -> str:
+        """The workspace's absolute path, spelled as it was given."""
+        return self._absolute
+
+    def get_checkpoint_dir(self) -> str:
+        """Return the folder of this workspace's checkpoints."""
+        digits = sha256(os.fsencode(self.root)).hexdigest()[:_FOLDER_DIGITS]
+        return os.path.join(self._storage, digits)
+
+
+class ChangedFiles(list[str]):
+    """The paths of changed files; compares, counts and formats as their number does."""
+
+    __hash__ = None
+
+    def __eq__(self, other: object) -> bool:
+        return len(self) == other if isinstance(other, (int, float)) else super().__eq__(other)
+
+    def __ne__(self, other: object) -> bool:
+        return not self == other
+
+    def __lt__(self, other: object) -> bool:
+        return len(self) < other if isinstance(other, (int, float)) else super().__lt__(_texts(other))
+
+    def __le__(self, other: object) -> bool:
+        return len(self) <= other if isinstance(other, (int, float)) else super().__le__(_texts(other))
+
+    def __gt__(self, other: object) -> bool:
+        return len(self) > other if isinstance(other, (int, float)) else super().__gt__(_texts(other))
+
+    def __ge__(self, other: object) -> bool:
+        return len(self) >= other if isinstance(other, (int, float)) else super().__ge__(_texts(other))
+
+    def __int__(self) -> int:
+        return len(self)
+
+    def __index__(self) -> int:
+        return len(self)
+
+    def __add__(self, other: Any) -> Any:  # noqa: ANN401 - a list's sum, or a number's
+        return len(self) + other if isinstance(other, int) else super().__add__(other)
+
+    def __radd__(self, other: int) -> int:
+        return other + len(self)
+
+    def __str__(self) -> str:
+        return str(len(self))
+
+    def __format__(self, form: str) -> str:
+        return format(len(self), form)
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> tuple[object, ...]:
+        return (type(self), (list(self),))
+
+
+@dataclass
+class Checkpoint:
+    """A moment of the workspace that can be had back.
+
+    ``id`` are the digits of lastgood's id, so that its command line takes them too. ``files_changed``
+    are the paths that differ from the checkpoint before; it also reads as their number. ``metadata``
+    says what else is known: ``lastgood_id``, ``kind``, ``files``, ``bytes``, and under ``gaps`` each path
+    that it does not hold, with the reason.
+    """
+
+    id: str
+    short_id: str
+    message: str
+    timestamp: datetime
+    files_changed: ChangedFiles | int = field(default_factory=ChangedFiles)
+    insertions: int = 0
+    deletions: int = 0
+    step: int | None = None
+    metadata: dict[str, Any] = field(default_factory=dict, kw_only=True)
+
+    def __post_init__(self) -> None:
+        if isinstance(self.files_changed, list):
+            self.files_changed = ChangedFiles(self.files_changed)
+
+    @classmethod
+    def from_git_commit(cls, commit_hash: str, message: str, timestamp: str | datetime) -> Self:
+        """Return a checkpoint of what git tells of a commit."""
+        moment = datetime.fromisoformat(timestamp) if isinstance(timestamp, str) else timestamp
+        return cls(id=commit_hash, short_id=commit_hash[:SHORT], message=message, timestamp=moment)
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return {
+            "id": self.id,
+            "short_id": self.short_id,
+            "message": self.message,
+            "timestamp": self.timestamp.isoformat(),
+            "files_changed": int(self.files_changed),
+            "insertions": self.insertions,
+            "deletions": self.deletions,
+            "step": self.step,
+        }
+
+
+@dataclass
+class FileDiff:
+    """One file that differs: added, modified or deleted.
+
+    The contents are given of text files up to 1 MiB.
+    """
+
+    path: str
+    absolute_path: str
+    status: str
+    additions: int = 0
+    deletions: int = 0
+    before_content: str | None = None
+    after_content: str | None = None
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values, without the contents."""
+        return {
+            "path": self.path,
+            "absolute_path": self.absolute_path,
+            "status": self.status,
+            "additions": self.additions,
+            "deletions": self.deletions,
+        }
+
+
+@dataclass
+class CheckpointDiff:
+    """What differs between a checkpoint and another, or the workspace (``to_checkpoint`` is None).
+
+    ``from_id`` and ``to_id`` are whole ids, ``diff_content`` a patch that ``git apply`` takes (bytes that
+    are no UTF-8 are lone surrogates in it). ``error`` says why there is no answer.
+    """
+
+    from_checkpoint: str
+    to_checkpoint: str | None
+    files: list[FileDiff] = field(default_factory=list)
+    total_additions: int = 0
+    total_deletions: int = 0
+    from_id: str | None = field(default=None, kw_only=True)
+    to_id: str | None = field(default=None, kw_only=True)
+    diff_content: str = field(default="", kw_only=True)
+    error: str | None = field(default=None, kw_only=True)
+
+    def __post_init__(self) -> None:
+        self.total_additions = sum(one.additions for one in self.files)
+        self.total_deletions = sum(one.deletions for one in self.files)
+        self.from_id = self.from_checkpoint if self.from_id is None else self.from_id
+        self.to_id = self.to_checkpoint if self.to_id is None else self.to_id
+
+    @property
+    def added_files(self) -> list[str]:
+        """The paths that are new."""
+        return self._paths("added")
+
+    @property
+    def modified_files(self) -> list[str]:
+        """The paths whose content or mode changed."""
+        return self._paths("modified")
+
+    @property
+    def deleted_files(self) -> list[str]:
+        """The paths that are gone."""
+        return self._paths("deleted")
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return it as JSON-compatible values."""
+        return {
+            "from_checkpoint": self.from_checkpoint,
+            "to_checkpoint": self.to_checkpoint,
+            "files": [one.to_dict() for one in self.files],
+            "total_additions": self.total_additions,
+            "total_deletions": self.total_deletions,
+        }
+
+    def _paths(self, status: str) -> list[str]:
+        return [one.path for one in self.files if one.status == status]
+
+
+@dataclass(eq=False)
+class CheckpointResult:
+    """What came of an operation; as a text it is the checkpoint's id."""
+
+    success: bool
+    checkpoint: Checkpoint | None = None
+    error: str | None = None
+
+    @classmethod
+    def ok(cls, checkpoint: Checkpoint) -> Self:
+        """Return a success."""
+        return cls(success=True, checkpoint=checkpoint)
+
+    @classmethod
+    def fail(cls, error: str) -> Self:
+        """Return a failure."""
+        return cls(success=False, error=error)
+
+    @property
+    def id(self) -> str:
+        """The checkpoint's id; empty if there is none."""
+        return "" if self.checkpoint is None else self.checkpoint.id
+
+    def __str__(self) -> str:
+        return self.id
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            return self.checkpoint is not None and self.id == other
+        if not isinstance(other, CheckpointResult):
+            return NotImplemented
+        mine = (self.success, self.checkpoint, self.error)
+        return mine == (other.success, other.checkpoint, other.error)
+
+    __hash__ = None  # type: ignore[assignment]
+
+
+def _texts(other: object) -> list[str]:
+    assert isinstance(other, list)
+    return other
+
+
+def _absolute(path: str) -> str:
+    return path if os.path.isabs(path) else os.path.join(os.getcwd(), path)
+
+
+def _home() -> str:
+    """Return PraisonAI's own folder of the user, which may be one of before."""
+    named = os.environ.get("PRAISONAI_HOME")
+    if named:
+        return os.path.expanduser(named)
+    own, old = (os.path.join(os.path.expanduser("~"), name) for name in (".praisonai", ".praison"))
+    if os.path.exists(own):
+        return own
+    if os.path.exists(old):
+        return old
+    place = os.environ.get("XDG_DATA_HOME", "")
+    return os.path.join(place, "praisonai") if os.path.isabs(place) else own
+
+
+def paths_of(files: Iterable[FileDiff]) -> ChangedFiles:
+    """Return the paths of files that differ."""
+    return ChangedFiles(one.path for one in files)
