@@ -11,7 +11,9 @@ import pytest
 
 import lastgood
 from lastgood.aio import AsyncSession, AsyncWorkspace, Opening
+from lastgood.aio.ledger import AsyncLedger
 from lastgood.errors import Usage
+from lastgood.ports.ledger import Ledger
 from lastgood.workspace import Workspace, open_workspace
 from lastgood.workspace.session import OpenSession
 
@@ -32,7 +34,7 @@ PLAIN_IN_SESSIONS = {
     "step",
 }
 # The same words; the answer is the asynchronous one's own.
-OTHER_ANSWERS = {"session", "within", "task", "feature", "sprint", "step"}
+OTHER_ANSWERS = {"session", "within", "ledger", "task", "feature", "sprint", "step"}
 
 
 def public(cls: type) -> set[str]:
@@ -73,6 +75,12 @@ def test_a_name_takes_and_returns_the_same_on_both_faces(face: type, core: type,
 )
 def test_whatever_looks_at_a_disk_is_awaited(face: type, plain: set[str]) -> None:
     assert {name for name in public(face) if not inspect.iscoroutinefunction(getattr(face, name))} == plain
+
+
+def test_a_ledger_has_the_same_words_on_both_faces() -> None:
+    assert public(AsyncLedger) == public(Ledger)
+    for name in public(Ledger):
+        assert parameters(getattr(AsyncLedger, name)) == parameters(getattr(Ledger, name))
 
 
 def test_both_are_opened_by_the_same_words() -> None:

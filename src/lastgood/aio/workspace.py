@@ -6,6 +6,7 @@ from functools import partial
 from inspect import iscoroutinefunction
 
 from lastgood.aio.awaited import Crew, Face, awaited
+from lastgood.aio.ledger import AsyncLedger
 from lastgood.aio.session import AsyncSession
 from lastgood.errors import Usage
 from lastgood.workspace import Workspace
@@ -84,7 +85,7 @@ class AsyncWorkspace(Face[Workspace]):
     export = awaited(Workspace.export, whole=True)
     import_file = awaited(Workspace.import_file, whole=True)
 
-    ledger = awaited(Workspace.ledger, whole=True)
+    run = awaited(Workspace.run, live="observer")
 
     report = awaited(Workspace.report)
     report_page = awaited(Workspace.report_page)
@@ -130,6 +131,15 @@ class AsyncWorkspace(Face[Workspace]):
             goal, sprint=sprint, owner_pid=owner_pid, transcript=transcript, exclusive=exclusive, force=force
         )
         return AsyncSession(opened, bridge=self._bridge, crew=self._crew, face=self._beside)
+
+    async def ledger(self, space: str) -> AsyncLedger:
+        """Return one space of this workspace's ledger: books of entries for a program of yours.
+
+        What it keeps is private to the store, shared between processes, and proven when it is read:
+        whoever alters it without this user's key is found out (`Damaged`).
+        """
+        ledger = await self._call(partial(self._inner.ledger, space))
+        return AsyncLedger(ledger, bridge=self._bridge, crew=self._crew)
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""

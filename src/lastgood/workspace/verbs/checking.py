@@ -32,6 +32,7 @@ class Checks(Door):
         # Lazily: a save without a check has no use for processes.
         from lastgood.actions.check import check
         from lastgood.adapters.command import GuardedCommands
+        from lastgood.adapters.stopping import heed
         from lastgood.workspace.aside import in_copy
 
         return check(
@@ -39,7 +40,7 @@ class Checks(Door):
             self._view,
             checkpoint,
             order=order,
-            commands=GuardedCommands(os.environ),
+            commands=GuardedCommands(os.environ, tick=heed),
             aside=in_copy(self._context.store, name=os.path.basename(self._context.root) or b"copy"),
             here=here,
         )
