@@ -141,8 +141,10 @@ def test_all_faults_are_told_at_once() -> None:
 
 def test_ten_thousand_faults_are_told_as_some() -> None:
     document = {"tasks": [{"id": f"T{number}", "run": "x", "needs": ["no"]} for number in range(10_000)]}
-    with pytest.raises(Invalid, match="and 90 more"):
-        plan_of(document, where="plan.yaml")
+    unknown = {f"key{number}": 1 for number in range(100_000)}
+    for many in (document, unknown):
+        with pytest.raises(Invalid, match=r"has 100 faults or more(.|\n)*and 90 more"):
+            plan_of(many, where="plan.yaml")
 
 
 def test_more_tasks_than_a_record_of_progress_can_hold_are_no_plan() -> None:

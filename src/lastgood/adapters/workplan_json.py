@@ -7,6 +7,7 @@ from bisect import bisect_right
 from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-defined]  # the stubs leave it out
 
 from lastgood.codec.workplan import broken_plan
+from lastgood.codec.workplan_values import shown
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -75,7 +76,7 @@ class _Reader:
             if key in found:
                 line = self.places[within][0]
                 raise self.fault(
-                    place, f"the key '{key}' is here twice", hint=f"it stands in line {line} too"
+                    place, f"the key {shown(key)} is here twice", hint=f"it stands in line {line} too"
                 )
             self.places[within] = self._place(place)
             found[key] = self.value(within, self._past(":", self.at), depth + 1)

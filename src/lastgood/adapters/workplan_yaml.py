@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 
 from lastgood.codec.workplan import broken_plan
+from lastgood.codec.workplan_values import shown
 from lastgood.errors import Unsupported
 from lastgood.names import printable
 
@@ -151,13 +152,13 @@ class _Builder:
         if key in within.value:
             line = self.places[path][0]
             hint = f"it stands in line {line} too"
-            raise self._fault(event, f"the key '{printable(key)}' is here twice", hint=hint)
+            raise self._fault(event, f"the key {shown(key)} is here twice", hint=hint)
         self.places[path] = _at(event)
         within.key = key
 
     def _alias(self, event: Any) -> None:  # noqa: ANN401 - the same
         if event.anchor not in self._anchors:
-            raise self._fault(event, f"there is no '&{printable(str(event.anchor))}' before this")
+            raise self._fault(event, f"there is no {shown('&' + str(event.anchor))} before this")
         self._place(event)
         value, count = self._anchors[event.anchor]
         self._count += count - 1
@@ -197,9 +198,7 @@ class _Builder:
 
     def _check_tag(self, event: Any) -> None:  # noqa: ANN401 - the same
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
-            raise self._fault(
-                event, f"has the tag {printable(str(event.tag))}", hint="write it without a tag"
-            )
+            raise self._fault(event, f"has the tag {shown(str(event.tag))}", hint="write it without a tag")
 
     def _fault(self, event: Any, says: str, *, hint: str = "mend the line it names") -> Invalid:  # noqa: ANN401 - the same
         return broken_plan(says, hint=hint, where=self._where, place=_at(event))

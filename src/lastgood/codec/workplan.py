@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.codec.canonical import Fields, dumps, versioned
-from lastgood.codec.workplan_reading import Fault, PlanReader, spelled
+from lastgood.codec.workplan_reading import FAULTS_LIMIT, Fault, PlanReader, spelled
 from lastgood.errors import Damaged, Invalid
 from lastgood.model.workplan import ON_FAILURE, PlannedTask, WorkPlan
 from lastgood.names import printable
@@ -62,7 +62,7 @@ def invalid_plan(faults: Sequence[Fault], *, where: str, places: Places) -> Inva
     details: dict[str, object] = {"source": where, **records[0], "faults": records}
     if len(told) == 1:
         return Invalid(told[0], hint=faults[0].hint or "all keys: lastgood run --schema", details=details)
-    lines = [f"{printable(where)} has {len(told)} faults"]
+    lines = [f"{printable(where)} has {len(told)} faults{' or more' if len(told) == FAULTS_LIMIT else ''}"]
     lines += [
         f"{text} ({fault.hint})" if fault.hint else text
         for text, fault in zip(told[:_SHOWN], faults[:_SHOWN], strict=True)

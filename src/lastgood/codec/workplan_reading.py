@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.model.workplan import Command, OnFailure
 
 _KEY_SHOWN = 60
-_FAULTS_LIMIT = 100
+FAULTS_LIMIT = 100
 # Of more ids, none is looked for that is like another: that would take seconds.
 _COMPARED = 500
 
@@ -140,7 +140,7 @@ class PlanReader:
             self._fail(wrong(value, f"keys with values ({', '.join(keys)})"), path)
             return None
         for key in value:
-            if key not in keys:
+            if key not in keys and len(self.faults) < FAULTS_LIMIT:
                 hint = did_you_mean(key, tuple(keys)) or f"keys here: {', '.join(keys)}"
                 self._add((*path, str(key)), "there is no such key", hint=hint)
         for name, key in keys.items():
@@ -171,7 +171,7 @@ class PlanReader:
         known = tuple(sorted(present)) if len(present) <= _COMPARED else ()
         for task in tasks:
             for index, need in enumerate(cast("Sequence[str]", task.fields["needs"])):
-                if need not in present and len(self.faults) < _FAULTS_LIMIT:
+                if need not in present and len(self.faults) < FAULTS_LIMIT:
                     hint = did_you_mean(need, known) or "needs are ids of tasks of this plan"
                     self._add((*task.path, "needs", index), f"there is no task {need}", hint=hint)
 
@@ -179,7 +179,7 @@ class PlanReader:
         self._add((*path, *fault.path), fault.says, hint=fault.hint)
 
     def _add(self, path: Path, says: str, *, hint: str = "") -> None:
-        if len(self.faults) < _FAULTS_LIMIT:
+        if len(self.faults) < FAULTS_LIMIT:
             self.faults.append(Fault(path=path, says=says, hint=hint))
 
 
