@@ -2,6 +2,6 @@
 
 from __future__ import annotations
 
-from lastgood.adapters.stopping import Listening, Stopped
+from lastgood.adapters.stopping import Listening, Stopped, pause
 
-__all__ = ["Listening", "Stopped"]
+__all__ = ["Listening", "Stopped", "pause"]
