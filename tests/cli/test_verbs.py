@@ -129,6 +129,30 @@ def test_without_a_terminal_a_restore_needs_yes_or_a_plan(kept: Command) -> None
     assert (kept.project / "new.txt").exists()
 
 
+def test_a_refusal_for_want_of_consent_names_the_command_to_look_with(kept: Command) -> None:
+    """Rules T1, T16: whole, to be typed as it is."""
+    (kept.project / "it's.txt").write_text("new", encoding="utf-8")
+    kept("save")
+    error = kept("restore", "two", "--only", "files", "--", "new.txt", "it's.txt", expect=2).err
+    assert "lastgood restore two --only files --dry-run -- new.txt 'it'\\''s.txt'" in error
+    error = kept("restore", "one", "--plan", "plan_0000000000000000", expect=13).err
+    assert "lastgood restore one --dry-run" in error
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("restore", "a.txt"), 2, "restore @ -- a.txt"),
+        (("restore", "nothing"), 10, "no checkpoint 'nothing'"),
+        (("rewind", "9"), 10, "cannot rewind 9"),
+    ],
+)
+def test_what_is_wrong_is_told_before_consent_is_asked_for(
+    kept: Command, words: tuple[str, ...], code: int, said: str
+) -> None:
+    assert said in kept(*words, expect=code).err
+
+
 def test_some_paths_are_restored_relative_to_the_current_folder(kept: Command) -> None:
     (kept.project / "src" / "b.py").write_text("broken", encoding="utf-8")
     (kept.project / "a.txt").write_text("mine", encoding="utf-8")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.cli.grammar import quoted
 from lastgood.cli.plans import beside_lines, plan_counts, shortened_plan
 from lastgood.cli.wording import changes, count
 from lastgood.errors import Conflict, Unsafe, Usage
@@ -19,15 +20,16 @@ if TYPE_CHECKING:
     from lastgood.workspace import Workspace
 
 _SHOWN = 10
+_MEANS = frozenset({"yes", "plan", "dry-run"})
 
 
 def demand_means(call: Call, console: Console) -> None:
-    """Refuse a restore that nobody could consent to, before anything is read."""
+    """Refuse a restore that nobody could consent to, before the workspace is read."""
     if call.has("yes") or call.has("plan") or console.can_ask:
         return
     raise Usage(
         f"without a terminal `{call.verb.name}` needs --yes or --plan ID",
-        hint=f"look first: {call.command(call.verb.name)} ... --dry-run shows the plan and its id",
+        hint=f"look first, and get the plan's id: {_again(call, '--dry-run')}",
     )
 
 
@@ -41,7 +43,7 @@ def consented(
         if wanted != plan.id:
             raise Conflict(
                 f"the plan is now {plan.id}, not {printable(wanted)}: something has changed since",
-                hint=f"look again: {call.command(call.verb.name)} ... --dry-run",
+                hint=f"look again: {_again(call, '--dry-run')}",
                 details={"planned": wanted, "plan": plan.id},
             )
         return True
@@ -51,7 +53,7 @@ def consented(
     if not console.can_ask:
         raise Unsafe(
             f"this would delete {count(plan.deletions, 'file')}; --yes is not enough for that",
-            hint=f"if that is what you want, say so with: --plan {plan.id}",
+            hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
             details={"plan": plan.id, "deletions": plan.deletions},
         )
     _show(preview, target, console, workspace=workspace)
@@ -66,6 +68,19 @@ def agreed(question: str, console: Console) -> bool:
         return True
     console.warn("nothing was changed")
     return False
+
+
+def _again(call: Call, means: str) -> str:
+    """Return the same command with another means of consent, to be typed next."""
+    words = [call.verb.name, *(quoted(one) for one in call.arguments)]
+    for option in call.verb.options:
+        if call.has(option.name) and option.name not in _MEANS:
+            values = call.texts(option.name)
+            words += [f"--{option.name} {quoted(one)}" for one in values] or [f"--{option.name}"]
+    words.append(means)
+    if call.paths:
+        words += ["--", *(quoted(one) for one in call.paths)]
+    return call.command(" ".join(words))
 
 
 def files_before(plan: RestorePlan, target: Checkpoint) -> int:

@@ -29,8 +29,8 @@ _OMISSIONS = 3
 DECLINED = 130
 
 
-def check_options(call: Call, console: Console) -> None:
-    """Refuse combinations that contradict each other, and restores that nobody could consent to."""
+def check_options(call: Call) -> None:
+    """Refuse combinations that contradict each other."""
     if call.has("to"):
         for option in ("dry-run", "plan", "merge", "git"):
             if call.has(option):
@@ -38,14 +38,14 @@ def check_options(call: Call, console: Console) -> None:
                     f"--to and --{option} do not go together",
                     hint="--to writes files into its new folder, and touches nothing else",
                 )
-    elif not call.has("dry-run"):
-        demand_means(call, console)
 
 
 def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Workspace) -> int:
     """Bring a checkpoint back as the call says, and return the exit code."""
     if call.has("to"):
         return _aside(target, call, console, workspace=workspace)
+    if not call.has("dry-run"):
+        demand_means(call, console)
     with Progress(console, "planning"):
         plan = workspace.plan_restore(target.id, **_options(call, workspace))
         preview = workspace.preview(plan)

@@ -25,7 +25,7 @@ def carry_out(call: Call, console: Console) -> int:
             "`restore` needs a REF",
             hint=f"write: lastgood {call.verb.usage}   (the latest is @; `lastgood list` shows all)",
         )
-    check_options(call, console)
+    check_options(call)
     with open_for(call) as workspace:
         target = _picked(console, workspace) if ref is None else looked_up(ref, call, workspace)
         if target is None:

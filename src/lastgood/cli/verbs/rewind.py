@@ -16,6 +16,6 @@ def carry_out(call: Call, console: Console) -> int:
     """Find the checkpoint N back, and restore it."""
     text = call.argument(0)
     steps = 1 if text is None else values.number(text, what="N")
-    check_options(call, console)
+    check_options(call)
     with open_for(call) as workspace:
         return restore(workspace.rewound(steps), call, console, workspace=workspace)
