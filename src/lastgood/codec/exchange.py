@@ -12,9 +12,9 @@ from lastgood.codec.progress import (
     encode_progress,
     encode_session,
 )
+from lastgood.codec.verdict import check_of
 from lastgood.errors import Damaged, Unsupported
 from lastgood.ids import is_checkpoint_id, name_fault
-from lastgood.model.checkpoint import Check
 from lastgood.model.exchange import Bounds, Facts, Header, KeptProgress, Member, Origin, Parcelled
 
 TYPE_CHECKING = False
@@ -145,17 +145,7 @@ def _checkpoint(fields: Fields) -> Parcelled:
         name=name,
         pinned=fields.flag("pinned"),
         good=None if fields.is_null("good") else fields.flag("good"),
-        check=None if check is None else _check(check),
-    )
-
-
-def _check(fields: Fields) -> Check:
-    return Check(
-        command=fields.text("command"),
-        exit_code=fields.number_or_none("exit_code"),
-        seconds=fields.decimal("seconds"),
-        output_tail=fields.text("output_tail"),
-        reason=fields.text_or_none("reason"),
+        check=None if check is None else check_of(check),
     )
 
 

@@ -16,6 +16,7 @@ from lastgood.adapters.project.entries import read_entries
 from lastgood.adapters.project.index import IndexDamage
 from lastgood.adapters.project.staging import Unknown, staged
 from lastgood.adapters.project.worktree import Scene, Walk, Worktree, shows
+from lastgood.adapters.proven import digest, proven, read_proven
 from lastgood.names import join
 from lastgood.value import Value
 
@@ -37,7 +38,6 @@ INDEX_LIMIT = 64 << 20
 DIRTY_LIMIT = 10_000
 _FORMAT = b"lastgood git state 1\n"
 _NAME = b"/git.state"
-_DIGEST_BYTES = 16
 _SAYING = frozenset({b".gitignore", b".gitattributes", b".gitmodules"})
 
 
@@ -85,7 +85,7 @@ class Alignment:
             try:
                 fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one writer is enough
                 os.ftruncate(descriptor, 0)
-                write_whole(descriptor, _FORMAT + _digest(body) + body)
+                write_whole(descriptor, proven(_FORMAT, body))
                 os.rename(temporary, self._folder + _NAME)
             finally:
                 os.close(descriptor)
@@ -124,7 +124,7 @@ class Aligner:
         found = repository.find(self._root)
         if found is None:
             return None
-        mark, seen = self._mark(found, git), _digest(dumps(_seen(found.git_dir + b"/index"), 2))
+        mark, seen = self._mark(found, git), digest(dumps(_seen(found.git_dir + b"/index"), 2))
         known = _load(self._folder)
         memory: Memory | None = None
         if (
@@ -245,7 +245,7 @@ class Aligner:
             if place is not None:
                 seen.append([*_evidence(place), _seen(place.git_dir + b"/index")])
         heads = [(one.path, one.head) for one in git.nested]
-        return _digest(dumps((git.head, heads, seen, ignore.info_exclude, ignore.global_exclude), 2))
+        return digest(dumps((git.head, heads, seen, ignore.info_exclude, ignore.global_exclude), 2))
 
     def _nested(self, path: bytes) -> Repository | None:
         directory = join(self._root, path)
@@ -292,26 +292,9 @@ def _seen(place: bytes) -> tuple[int, ...]:
 
 
 def _load(folder: bytes) -> Memory | None:
-    try:
-        descriptor = os.open(folder + _NAME, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        content = os.read(descriptor, os.fstat(descriptor).st_size + 1)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    head = len(_FORMAT)
-    body = content[head + _DIGEST_BYTES :]
-    if not content.startswith(_FORMAT) or _digest(body) != content[head : head + _DIGEST_BYTES]:
+    body = read_proven(folder + _NAME, form=_FORMAT)
+    if body is None:
         return None
     found = loads(body)  # noqa: S302 - our own file, proven by its checksum
     names = ("checkpoint", "mark", "seen", "changed", "staged", "gaps", "nested", "index", "plain")
     return Memory(**dict(zip(names, found, strict=True))) if len(found) == len(names) else None
-
-
-def _digest(content: bytes) -> bytes:
-    from _blake2 import blake2b
-
-    return blake2b(content, digest_size=_DIGEST_BYTES).digest()

@@ -11,7 +11,8 @@ import fcntl
 import os
 from marshal import dumps, loads
 
-from lastgood.adapters.scan.form import LENGTH, START, digest
+from lastgood.adapters.proven import DIGEST_BYTES, digest, proven, read_proven
+from lastgood.adapters.scan.form import LENGTH, START
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -21,7 +22,6 @@ if TYPE_CHECKING:
     from lastgood.adapters.scan.form import Record, Row
 
 _FORMAT = b"lastgood scan cache 1\n"
-_DIGEST_BYTES = 16
 _RECORDS = b"/scan.records"
 _LOCK = b"/scan.lock"
 _DETAILS_PREFIX = b"scan.details."
@@ -110,8 +110,8 @@ def pack(rows: Iterable[Row]) -> bytes:
 
 def unpack(packed: bytes) -> list[Row] | None:
     """Return rows as they were written, None if they are damaged."""
-    body = packed[_DIGEST_BYTES:]
-    if not packed or digest(body) != packed[:_DIGEST_BYTES]:
+    body = packed[DIGEST_BYTES:]
+    if not packed or digest(body) != packed[:DIGEST_BYTES]:
         return None
     rows: list[Row] = loads(body)  # noqa: S302 - our own file, proven by its checksum
     return rows
@@ -146,30 +146,12 @@ def keep(folder: bytes, snapshot: Snapshot) -> bool:
 def _read(
     path: bytes,
 ) -> tuple[tuple[bytes, str, bytes, bytes, tuple[bytes, bytes]], bytes, dict[bytes, Record]] | None:
-    try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
-    except OSError:
-        return None
-    try:
-        content = _read_whole(descriptor)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
-    head = len(_FORMAT)
-    body = content[head + _DIGEST_BYTES :]
-    if not content.startswith(_FORMAT) or digest(body) != content[head : head + _DIGEST_BYTES]:
+    body = read_proven(path, form=_FORMAT)
+    if body is None:
         return None
     found: tuple[tuple[bytes, str, bytes, bytes, tuple[bytes, bytes]], bytes, dict[bytes, Record]]
     found = loads(body)  # noqa: S302 - our own file, proven by its checksum
     return found
-
-
-def _read_whole(descriptor: int) -> bytes:
-    pieces = []
-    while piece := os.read(descriptor, os.fstat(descriptor).st_size + 1):
-        pieces.append(piece)
-    return b"".join(pieces)
 
 
 def _write(folder: bytes, snapshot: Snapshot) -> bool:
@@ -193,7 +175,7 @@ def _write(folder: bytes, snapshot: Snapshot) -> bool:
     conditions = (now.root, now.generation, now.policy, now.index, now.tree)
     body = dumps((conditions, name, records))
     temporary = folder + _RECORDS + b".new"
-    _append(temporary, _FORMAT + digest(body) + body, new=True)
+    _append(temporary, proven(_FORMAT, body), new=True)
     os.rename(temporary, folder + _RECORDS)
     if compact:
         _drop_others(folder, name)

@@ -6,10 +6,10 @@ whole directory: as long as its signature fits, its details need not even be loa
 
 from __future__ import annotations
 
-from _blake2 import blake2b
 from _operator import attrgetter
 from marshal import dumps
 
+from lastgood.adapters.proven import digest
 from lastgood.model.tree import DIRECTORY, FILE, LINK
 
 TYPE_CHECKING = False
@@ -118,11 +118,6 @@ def sign(names: Sequence[str], stats: Sequence[Evidence | int]) -> bytes:
     # Version 2 of the format does not depend on how often an object is referred to.
     body: Any = (names, stats)
     return digest(dumps(body, 2))
-
-
-def digest(content: bytes) -> bytes:
-    """Return 16 bytes that stand for a content."""
-    return blake2b(content, digest_size=16).digest()
 
 
 def kind_of(mode: int) -> EntryKind:

@@ -9,7 +9,8 @@ from lastgood.adapters.project import repository
 from lastgood.adapters.project.files import read_file
 from lastgood.adapters.project.index import Index, read_index
 from lastgood.adapters.project.state import IGNORE_FILE_LIMIT, nested_head, outer_rules, state
-from lastgood.adapters.scan.form import digest, evidence
+from lastgood.adapters.proven import digest
+from lastgood.adapters.scan.form import evidence
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
 from lastgood.names import join
 from lastgood.rules.ignore import Includes, Unreadable

@@ -7,6 +7,7 @@ import os
 import time
 from marshal import dumps
 
+from lastgood.adapters.proven import digest
 from lastgood.adapters.scan import cache
 from lastgood.adapters.scan.build import Builder
 from lastgood.adapters.scan.cache import Conditions, Details, DetailsLost, Snapshot
@@ -26,7 +27,6 @@ from lastgood.adapters.scan.form import (
     REASONS,
     STATE,
     TREE,
-    digest,
 )
 from lastgood.adapters.scan.found import Texts, WorkspaceScan
 from lastgood.adapters.scan.judge import Judge

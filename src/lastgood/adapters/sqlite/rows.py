@@ -6,6 +6,7 @@ from lastgood.adapters.sqlite.seal import broken_seal
 from lastgood.codec.canonical import Fields, dumps, loads
 from lastgood.codec.manifest import decode, encode, encode_gaps
 from lastgood.codec.records import decode_operation, encode_operation
+from lastgood.codec.verdict import check_of
 from lastgood.errors import Damaged, Invalid, Unsupported
 from lastgood.model.checkpoint import (
     Actor,
@@ -151,14 +152,7 @@ def _remains(columns: list[object]) -> Manifest:
 
 
 def _check(text: str) -> Check:
-    fields = Fields(loads(text, what="a verdict"), what="a verdict")
-    return Check(
-        command=fields.text("command"),
-        exit_code=fields.number_or_none("exit_code"),
-        seconds=fields.decimal("seconds"),
-        output_tail=fields.text("output_tail"),
-        reason=fields.text_or_none("reason"),
-    )
+    return check_of(Fields(loads(text, what="a verdict"), what="a verdict"))
 
 
 def stored_verdict(check: Check) -> str:
