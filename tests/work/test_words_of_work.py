@@ -310,6 +310,20 @@ def test_a_session_nobody_knows_is_told_but_saves_go_on(lastgood: Command, proje
     assert lastgood("save", "--json", env=lost).json["checkpoint"]["session"] is None
 
 
+@pytest.mark.parametrize("fate", ["--force", "nobody"])
+def test_a_save_in_a_session_that_is_over_says_so(lastgood: Command, fate: str) -> None:
+    """P1: a lease lost while working is told at the next word; nothing that was saved is lost for it."""
+    first = lastgood("session", "start", "-q").out.strip()
+    lastgood("session", "start", "--force", "-q")
+    lost = {"LASTGOOD_SESSION": first if fate == "--force" else "sess_0123456789abcdef"}
+    said = lastgood("save", "--allow-empty", env=lost).err
+    assert lost["LASTGOOD_SESSION"] in said
+    assert ("another session took over" if fate == "--force" else "is not known here") in said
+    (note,) = lastgood("save", "--allow-empty", "--json", env=lost).json["notes"]
+    assert note["code"] == "session-astray"
+    assert "unset LASTGOOD_SESSION" in note["hint"]
+
+
 def test_control_characters_in_goals_are_shown_escaped(lastgood: Command) -> None:
     lastgood("session", "start", "--goal", "clear\x1b[2J\nall")
     for words in (("status",), ("session", "list"), ("session", "show"), ("progress",), ("list",)):

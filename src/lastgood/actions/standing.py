@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from lastgood.model.session import SessionReport, Standing
+from lastgood.names import printable
 from lastgood.rules import lease
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastgood.model.report import HealthNote
     from lastgood.model.session import Session, SessionState
     from lastgood.ports.context import Context
 
@@ -29,6 +31,27 @@ def current_session(context: Context) -> Session | None:
         if session.exclusive:
             return session if state_of(context, session) == "active" else None
     return None
+
+
+def astray(context: Context) -> HealthNote | None:
+    """Say so if the session that the caller names is over, or not known: what it does counts to another."""
+    named = None if context.session is None else context.work.session(context.session)
+    if context.session is None or (named is not None and named.workspace_key != context.key):
+        return None
+    if named is not None and named.state == "active":
+        return None
+    from lastgood.model.report import HealthNote
+
+    fate = "is not known here"
+    if named is not None:
+        taken = named.ended_by == "taken over"
+        fate = "has ended: another session took over" if taken else f"is {named.state}"
+    return HealthNote(
+        code="session-astray",
+        message=f"session {printable(context.session)}, which LASTGOOD_SESSION names, {fate};"
+        " this does not count to it",
+        hint="unset LASTGOOD_SESSION    or see what there is: lastgood session list",
+    )
 
 
 def session_at_hand(context: Context) -> str | None:

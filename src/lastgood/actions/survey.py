@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.aligning import alignment, git_state, held, is_aligned, remarks
-from lastgood.actions.standing import standing
+from lastgood.actions.standing import astray, standing
 from lastgood.codec.manifest import decode_gaps, encode_gaps
 from lastgood.errors import Damaged
 from lastgood.model.checkpoint import Actor
@@ -91,9 +91,10 @@ class Survey:
 
     @property
     def notes(self) -> tuple[HealthNote, ...]:
-        """What is to be said about the conversation that was captured."""
-        spoken = self._spoken()
-        return () if spoken is None else spoken.notes
+        """What is to be said about the session that was named, and the conversation that was captured."""
+        spoken, stray = self._spoken(), astray(self.context)
+        said = () if spoken is None else spoken.notes
+        return said if stray is None else (stray, *said)
 
     def _spoken(self) -> Captured | None:
         """Return the conversation as it is now; None where none is known of."""
