@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.names import printable
 from lastgood.rules.attempts import ATTEMPT
 from lastgood.rules.progress import task as task_of
 from lastgood.value import Value
@@ -102,7 +103,7 @@ class Attempt:
     def _run(self) -> Ran:
         stage, task = self._stage, self._task
         try:
-            return stage.commands.attend(
+            ran = stage.commands.attend(
                 task.run,
                 directory=stage.folder(task),
                 variables=stage.variables(task, attempt=self.effect.attempt),
@@ -113,6 +114,12 @@ class Attempt:
             )
         finally:
             self._quiet()
+        for one in ran.left:
+            command = printable(one.command) or "?"
+            stage.telling.notice(
+                f"it left process {one.pid} running ({command}), which was ended", task=task.id
+            )
+        return ran
 
     def _checked(self) -> Ended:
         stage, task = self._stage, self._task

@@ -1,0 +1,86 @@
+"""What the tests of runs share: a workspace, plans in files, and what a run told."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lastgood as package
+from command import ROOT
+from runs import Runner, Told
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+@pytest.fixture
+def outside(tmp_path: Path) -> Path:
+    """Return a folder outside the workspace, where effects are counted."""
+    folder = tmp_path / "outside"
+    folder.mkdir()
+    return folder
+
+
+@pytest.fixture
+def plan_file(tmp_path: Path) -> Callable[..., str]:
+    """Return a call that writes a plan into a file, always the same one, and returns its path."""
+
+    def write(*tasks: dict[str, Any], **fields: Any) -> str:
+        path = tmp_path / "plan.json"
+        path.write_text(json.dumps({"tasks": list(tasks), **fields}))
+        return str(path)
+
+    return write
+
+
+@pytest.fixture
+def runner(project: Path, store: Path) -> Iterator[Callable[..., Runner]]:
+    """Return a call that carries out a plan in a process of its own, which prints its report at the end."""
+    started: list[subprocess.Popen[str]] = []
+
+    def start(plan: str, **options: Any) -> Runner:
+        body = (
+            "import json, lastgood\n"
+            f"workspace = lastgood.open({str(project)!r}, store={str(store)!r}, maintenance='off')\n"
+            f"report = workspace.run({plan!r}, **{options!r})\n"
+            "print(json.dumps({'state': report.state, 'session': report.session, 'signal': report.signal,\n"
+            "    'reason': report.reason, 'tasks': {one.id: one.state for one in report.tasks}}))\n"
+        )
+        environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
+        one = subprocess.Popen(
+            [sys.executable, "-c", body], env=environment, stdout=subprocess.PIPE, text=True
+        )
+        started.append(one)
+        return Runner(one)
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
+
+
+@pytest.fixture
+def reopened(project: Path, store: Path) -> Iterator[Callable[[], Workspace]]:
+    """Return a call that opens the project anew."""
+    made: list[Workspace] = []
+
+    def open_it() -> Workspace:
+        made.append(package.open(project, store=store, maintenance="off"))
+        return made[-1]
+
+    yield open_it
+    for one in made:
+        one.close()

@@ -1,0 +1,360 @@
+"""A plan is carried out: order, checkpoints, checks, retries, what failure means (P1, P3, P4, P6)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lastgood as package
+from lastgood.errors import Conflict, Invalid, NotFound, Usage
+from lastgood.model.settings import AutoSettings, Settings
+from lastgood.model.workplan import PlannedTask, WorkPlan
+from runs import Told, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+
+def test_a_plan_is_carried_out_in_a_session_of_its_own(workspace: Workspace, told: Told) -> None:
+    """P1, P2: the session is exclusive and finished at the end; its tasks are known from the start."""
+    plan = {"goal": "both", "tasks": [{"id": "A", "run": "echo a > a"}, {"id": "B", "run": "echo b > b"}]}
+    report = workspace.run(plan, observer=told)
+    assert (report.state, states(report)) == ("done", {"A": "done", "B": "done"})
+    session = workspace.get_session(report.session)
+    assert (session.state, session.session.ended_by, session.session.goal) == ("ended", "finished", "both")
+    assert session.session.exclusive
+    assert session.session.owner.pid == os.getpid()
+    first = told.events[0]
+    assert (first.type, [task.state for task in first.tasks]) == ("started", ["pending", "pending"])
+    assert told.types == ["started", *(["task-started", "task-done"] * 2), "finished"]
+    assert sorted(os.listdir(workspace.path)) == ["a", "b"]
+
+
+def test_checkpoints_are_made_around_every_task(workspace: Workspace) -> None:
+    """P3, P4."""
+    tasks = [{"id": "A", "run": "echo a > a"}]
+    last = [{"id": "B", "run": "true", "irreversible": True}]
+    report = workspace.run({"sprints": [{"id": "S", "tasks": tasks}, {"id": "T", "tasks": last}]})
+    made = [(one.kind, one.manifest.task, one.manifest.moment) for one in reversed(workspace.list())]
+    assert made == [
+        ("session-start", None, None),
+        ("auto", "A", "before"),
+        ("task", "A", "after"),
+        ("sprint", None, "after"),
+        ("risky", "B", "before"),
+        ("task", "B", "after"),
+        ("sprint", None, "after"),
+        ("session-end", None, None),
+    ]
+    assert {one.session for one in workspace.list()} == {report.session}
+    assert workspace.get("task:A").metrics.tasks_total == 2
+    assert report.checkpoint == workspace.get("@").id
+
+
+def test_tasks_wait_for_what_they_need(workspace: Workspace, outside: Path) -> None:
+    log = outside / "log"
+    tasks = [
+        {"id": "late", "run": f"echo late >> {log}", "needs": ["early"]},
+        {"id": "early", "run": f"echo early >> {log}"},
+    ]
+    assert workspace.run({"tasks": tasks}).state == "done"
+    assert log.read_text().split() == ["early", "late"]
+
+
+def test_a_task_whose_need_failed_is_skipped_and_says_why(workspace: Workspace, told: Told) -> None:
+    tasks = [
+        {"id": "A", "run": "exit 7", "on_failure": "keep"},
+        {"id": "B", "run": "true", "needs": ["A"]},
+        {"id": "C", "run": "true", "needs": ["B"]},
+        {"id": "D", "run": "true"},
+    ]
+    report = workspace.run({"tasks": tasks}, observer=told)
+    assert (report.state, report.reason) == ("failed", "task A failed: it ended with exit code 7")
+    assert states(report) == {"A": "failed", "B": "skipped", "C": "skipped", "D": "done"}
+    assert [event.reason for event in told.of("task-skipped")] == [
+        "it needs A, which failed",
+        "it needs B, which was skipped",
+    ]
+    assert workspace.get_session(report.session).state == "incomplete"
+
+
+def test_stop_ends_the_run_and_leaves_the_files(workspace: Workspace, project: Path) -> None:
+    tasks = [{"id": "A", "run": "echo half > half; exit 1"}, {"id": "B", "run": "true"}]
+    report = workspace.run({"tasks": tasks})
+    assert states(report) == {"A": "failed", "B": "pending"}
+    assert (project / "half").read_text() == "half\n"
+    assert workspace.list(kind="error")[0].manifest.task == "A"
+
+
+def test_rollback_takes_back_what_a_failed_attempt_did(
+    workspace: Workspace, project: Path, told: Told
+) -> None:
+    """T3, T17: and its files can still be had."""
+    (project / "kept").write_text("before\n")
+    (project / "gone").write_text("here\n")
+    task = {"id": "A", "run": "echo after > kept; rm gone; echo new > new; exit 1", "on_failure": "rollback"}
+    report = workspace.run({"tasks": [task, {"id": "B", "run": "true"}]}, observer=told)
+    assert states(report) == {"A": "failed", "B": "done"}
+    assert sorted(os.listdir(project)) == ["gone", "kept"]
+    assert (project / "kept").read_text() == "before\n"
+    (event,) = told.of("rolled-back")
+    assert sorted(event.paths) == [b"gone", b"kept", b"new"]
+    held = workspace.get(event.checkpoint or "")
+    assert (held.kind, held.manifest.task) == ("error", "A")
+    workspace.undo()
+    assert (project / "new").read_text() == "new\n"
+
+
+def test_a_failed_attempt_is_tried_again_from_where_it_began(
+    workspace: Workspace, project: Path, outside: Path, told: Told
+) -> None:
+    run = f"ls > seen; echo x >> {outside}/tries; test $(wc -l < {outside}/tries) -ge 3"
+    report = workspace.run(
+        {"tasks": [{"id": "A", "run": run, "retries": 2, "on_failure": "rollback"}]}, observer=told
+    )
+    assert report.state == "done"
+    assert (project / "seen").read_text() == "seen\n"
+    assert [event.attempt for event in told.of("task-started")] == [1, 2, 3]
+    assert report.tasks[0].attempts == 3
+    assert [step.state for step in workspace.steps(report.session)] == ["failed", "failed", "done"]
+
+
+def test_no_more_attempts_are_made_than_allowed(workspace: Workspace, told: Told) -> None:
+    report = workspace.run({"tasks": [{"id": "A", "run": "exit 1", "retries": 1}]}, observer=told)
+    assert (report.state, report.exit_code) == ("failed", 1)
+    assert len(told.of("attempt-failed")) == 2
+    assert told.types[-2:] == ["task-failed", "finished"]
+
+
+def test_a_check_decides_whether_a_task_is_done_and_good(workspace: Workspace, told: Told) -> None:
+    tasks = [
+        {"id": "A", "run": "echo a > a", "check": "grep -q a a"},
+        {"id": "B", "run": "echo b > b", "check": "grep -q x b", "on_failure": "keep"},
+    ]
+    report = workspace.run({"tasks": tasks}, observer=told)
+    assert states(report) == {"A": "done", "B": "failed"}
+    assert report.reason == "task B failed: its check failed: exit code 1"
+    assert workspace.get("task:A").good is True
+    assert workspace.get("@good").id == workspace.get("task:A").id
+    assert workspace.list(kind="error")[0].good is False
+    assert told.of("task-done")[0].good is True
+
+
+def test_a_check_that_changes_files_passes_but_proves_nothing(workspace: Workspace, told: Told) -> None:
+    report = workspace.run({"tasks": [{"id": "A", "run": "true", "check": "echo x > made"}]}, observer=told)
+    assert report.state == "done"
+    assert workspace.get("task:A").good is None
+    assert "says nothing of the checkpoint: changed while it was being checked: made" in told.notices
+
+
+def test_a_task_takes_no_longer_than_its_time(workspace: Workspace, told: Told) -> None:
+    report = workspace.run({"tasks": [{"id": "A", "run": "sleep 60", "timeout": 0.3}]}, observer=told)
+    assert report.reason == "task A failed: it was stopped after 0.3 s"
+    assert report.exit_code is None
+
+
+def test_a_check_shares_the_time_of_its_task(workspace: Workspace) -> None:
+    task = {"id": "A", "run": "true", "check": "sleep 60", "timeout": 0.5}
+    report = workspace.run({"tasks": [task]})
+    assert report.reason is not None
+    assert report.reason.startswith("task A failed: its check failed: ")
+
+
+def test_a_command_finds_the_run_in_its_environment(workspace: Workspace, project: Path) -> None:
+    task = {
+        "id": "A",
+        "run": 'echo "$LASTGOOD_SESSION $LASTGOOD_TASK $LASTGOOD_ATTEMPT $OWN $(pwd)" > said',
+        "env": {"OWN": "word"},
+        "check": 'test "$LASTGOOD_TASK$OWN" = Aword',
+    }
+    report = workspace.run({"tasks": [task]})
+    assert report.state == "done"
+    assert (project / "said").read_text() == f"{report.session} A 1 word {project}\n"
+
+
+def test_a_command_runs_in_its_folder(workspace: Workspace, project: Path) -> None:
+    (project / "sub").mkdir()
+    task = {"id": "A", "run": "touch here", "check": "test -f here", "cwd": "sub"}
+    assert workspace.run({"tasks": [task]}).state == "done"
+    assert (project / "sub" / "here").exists()
+
+
+def test_a_folder_that_is_not_there_is_a_failure_of_the_task(workspace: Workspace) -> None:
+    report = workspace.run({"tasks": [{"id": "A", "run": "true", "cwd": "nowhere"}]})
+    assert report.reason is not None
+    assert report.reason.startswith("task A failed: it could not be started: ")
+    assert report.exit_code == 127
+
+
+def test_lines_are_told_and_the_output_is_kept(workspace: Workspace, told: Told) -> None:
+    task = {"id": "A.b", "run": "echo one; echo two >&2; printf three"}
+    report = workspace.run({"tasks": [task]}, observer=told)
+    assert [event.line for event in told.of("output")] == ["one", "two", "three"]
+    assert report.outputs is not None
+    (name,) = os.listdir(report.outputs)
+    path = os.path.join(report.outputs, name)
+    with open(path, "rb") as file:
+        assert file.read() == b"one\ntwo\nthree"
+    assert os.stat(path).st_mode & 0o777 == 0o600
+
+
+def test_a_flood_of_lines_is_kept_and_told_in_part(workspace: Workspace, told: Told) -> None:
+    report = workspace.run({"tasks": [{"id": "A", "run": "seq 200000"}]}, observer=told)
+    assert report.state == "done"
+    lines = told.of("output")
+    assert len(lines) < 50_000
+    assert lines[-1].line == "200000"
+    assert "came too fast to be told one by one" in told.notices
+
+
+def test_a_checkpoint_is_made_by_interval_while_a_task_runs(project: Path, store: Path, told: Told) -> None:
+    """P3."""
+    settings = Settings(auto=AutoSettings(interval=0.2))
+    with package.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        run = "for i in 1 2 3 4 5; do echo $i > count; sleep 0.15; done"
+        workspace.run({"tasks": [{"id": "A", "run": run}]}, observer=told)
+        while_running = [one for one in workspace.list(kind="auto") if one.message == "while task A runs"]
+    assert while_running
+    assert {one.manifest.task for one in while_running} == {"A"}
+
+
+def test_a_run_makes_no_checkpoints_that_are_switched_off(project: Path, store: Path) -> None:
+    """K7: but what a rollback needs is made."""
+    settings = Settings(auto=AutoSettings(enabled=False))
+    with package.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        workspace.run({"tasks": [{"id": "A", "run": "echo a > a"}]})
+        assert workspace.list() == ()
+        workspace.run({"tasks": [{"id": "B", "run": "echo b > b; exit 1", "on_failure": "rollback"}]})
+        assert [one.kind for one in workspace.list()] == ["error", "auto"]
+    assert os.listdir(project) == ["a"]
+
+
+def test_what_a_person_edits_meanwhile_is_kept(workspace: Workspace, project: Path, told: Told) -> None:
+    """T17: a rollback takes back the attempt's changes, not those that came after it."""
+    (project / "mine").write_text("one\ntwo\nthree\n")
+
+    def edit(_event: object) -> None:
+        (project / "mine").write_text("one\ntwo\nthree, edited\n")
+        (project / "notes").write_text("a person's\n")
+
+    told.on("attempt-failed", edit)
+    run = "sed -i s/one/ONE/ mine; touch junk; exit 1"
+    workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]}, observer=told)
+    assert (project / "mine").read_text() == "one\ntwo\nthree, edited\n"
+    assert sorted(os.listdir(project)) == ["mine", "notes"]
+
+
+def test_an_edit_that_conflicts_with_a_rollback_stays_and_is_named(
+    workspace: Workspace, project: Path, told: Told
+) -> None:
+    """T17."""
+    (project / "mine").write_text("one\n")
+    told.on("attempt-failed", lambda _event: (project / "mine").write_text("a person's\n"))
+    task = {"id": "A", "run": "echo two > mine; exit 1", "on_failure": "rollback"}
+    workspace.run({"tasks": [task]}, observer=told)
+    assert (project / "mine").read_text() == "a person's\n"
+    named = [event for event in told.of("noticed") if event.paths]
+    assert [event.paths for event in named] == [(b"mine",)]
+
+
+def test_a_sprint_is_done_when_all_its_tasks_are(workspace: Workspace, told: Told) -> None:
+    sprints = [
+        {"id": "S1", "tasks": [{"id": "A", "run": "true"}, {"id": "B", "run": "true", "needs": ["C"]}]},
+        {"id": "S2", "tasks": [{"id": "C", "run": "true"}, {"id": "D", "run": "exit 1"}]},
+    ]
+    workspace.run({"sprints": sprints}, observer=told)
+    assert [event.sprint for event in told.of("sprint-done")] == ["S1"]
+    assert [one.metadata["sprint"] for one in workspace.list(kind="sprint")] == ["S1"]
+
+
+def test_one_command_is_a_plan_too(workspace: Workspace, project: Path) -> None:
+    report = workspace.run(["sh", "-c", "echo $0 > said; exit 5", "two words"])
+    assert (report.state, report.exit_code) == ("failed", 5)
+    assert (project / "said").read_text() == "two words\n"
+    assert report.plan.command
+    session = workspace.get_session(report.session)
+    assert session.state == "ended"
+    assert workspace.status().state == "idle"
+
+
+def test_a_plan_may_be_made_by_a_program(workspace: Workspace) -> None:
+    tasks = (PlannedTask(id="B", run="true", needs=("A",)), PlannedTask(id="A", run=("true",)))
+    report = workspace.run(WorkPlan(tasks=tasks))
+    assert [task.id for task in report.tasks] == ["A", "B"]
+
+
+def test_a_file_with_faults_is_refused_before_anything_happens(
+    workspace: Workspace, plan_file: Callable[..., str]
+) -> None:
+    path = plan_file({"id": "A", "run": "true", "retrys": 1})
+    with pytest.raises(Invalid, match="retrys"):
+        workspace.run(path)
+    assert workspace.sessions() == ()
+
+
+@pytest.mark.parametrize("given", [7, None, [1, 2], {"tasks": []}, {}, []])
+def test_what_is_no_plan_is_refused(workspace: Workspace, given: Any) -> None:
+    with pytest.raises((Usage, Invalid)):
+        workspace.run(given)
+    assert workspace.sessions() == ()
+
+
+def test_unknown_choices_and_tasks_are_refused(workspace: Workspace) -> None:
+    plan: dict[str, Any] = {"tasks": [{"id": "task-1", "run": "true"}]}
+    with pytest.raises(Usage, match="no choice"):
+        workspace.run(plan, choice="maybe")  # type: ignore[arg-type]
+    with pytest.raises(Usage, match="no task 'task-2'") as caught:
+        workspace.run(plan, done=["task-2"])
+    assert caught.value.hint == "did you mean task-1?"
+    with pytest.raises(Usage, match="list of ids"):
+        workspace.run(plan, redo="task-1")
+    with pytest.raises(Usage, match="cannot be done and be done again"):
+        workspace.run(plan, redo=["task-1"], done=["task-1"])
+    with pytest.raises(Usage, match="no run of this plan waits"):
+        workspace.run(plan, done=["task-1"])
+    with pytest.raises(NotFound):
+        workspace.run(plan, choice="review")
+    assert workspace.sessions() == ()
+
+
+def test_a_run_is_refused_beside_a_session_that_lives(workspace: Workspace) -> None:
+    """P1."""
+    with workspace.session(goal="by hand") as session, pytest.raises(Conflict, match=session.id):
+        workspace.run({"tasks": [{"id": "A", "run": "true"}]})
+
+
+def test_an_observer_that_fails_harms_nothing(workspace: Workspace, told: Told) -> None:
+    told.on("task-started", lambda _event: 1 / 0)
+    assert workspace.run({"tasks": [{"id": "A", "run": "true"}]}, observer=told).state == "done"
+
+
+def test_the_observers_of_the_workspace_are_told_too(workspace: Workspace) -> None:
+    heard: list[str] = []
+    workspace.subscribe(lambda event: heard.append(event.type))
+    workspace.run({"tasks": [{"id": "A", "run": "exit 1", "on_failure": "rollback"}]})
+    assert heard[:2] == ["session_started", "saved"]
+    assert "session_ended" in heard
+    assert {"task_changed", "saved", "restored"} <= set(heard)
+
+
+def test_a_task_may_say_itself_that_it_failed(workspace: Workspace, project: Path, store: Path) -> None:
+    """P2: what works within the session is heard."""
+    (project / "fail.py").write_text(
+        "import lastgood, os\n"
+        "with lastgood.open('.', store=os.environ['LASTGOOD_STORE'], maintenance='off') as workspace:\n"
+        "    workspace.task_fail('A', reason='gave up')\n"
+    )
+    source = os.path.dirname(os.path.dirname(package.__file__))
+    task = {"id": "A", "run": "python3 fail.py", "env": {"PYTHONPATH": source}}
+    report = workspace.run({"tasks": [task]})
+    assert report.reason == "task A failed: it said itself that it failed"
+
+
+def test_a_task_that_leaves_processes_behind_is_told(workspace: Workspace, told: Told) -> None:
+    workspace.run({"tasks": [{"id": "A", "run": "sleep 61 & echo started"}]}, observer=told)
+    assert "sleep 61" in told.notices
