@@ -16,7 +16,10 @@ _ENDED: dict[str, TaskState] = {"task-done": "done", "task-failed": "failed", "t
 
 
 class Board:
-    """Follows the events of a run; ``clock`` counts seconds and is never set back."""
+    """Follows the events of a run; ``clock`` counts seconds and is never set back.
+
+    ``start`` is the checkpoint that leads back to before the first task.
+    """
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self._clock = clock
@@ -24,6 +27,7 @@ class Board:
         self._attempt_began = self._began
         self.states: dict[str, TaskState] = {}
         self.task: str | None = None
+        self.start: str | None = None
         self.attempt = 0
         self.checking = False
         self.checkpoints = 0
@@ -39,11 +43,14 @@ class Board:
         for task in event.tasks:
             self.states[task.id] = task.state
         if event.type == "task-started" and event.task is not None:
+            self.start = self.start or event.checkpoint
             self._start(event.task, event.attempt or 1)
         elif event.type == "check-started":
             self.checking = True
         elif event.type == "checkpoint":
             self.checkpoints += 1
+        elif event.type == "attempt-failed":
+            self.task = None
         elif event.type in _ENDED and event.task is not None:
             self._end(event.task, _ENDED[event.type])
 
@@ -55,7 +62,8 @@ class Board:
         self._attempt_began = self._clock()
 
     def _end(self, task: str, state: TaskState) -> None:
-        self.states[task] = state
+        if self.states.get(task) != "done":
+            self.states[task] = state
         if task == self.task:
             self.task = None
 

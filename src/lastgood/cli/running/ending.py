@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import time
+from signal import SIGINT
 
 from lastgood.cli.activity import duration
 from lastgood.cli.grammar import quoted
 from lastgood.cli.recovering import effect_words
 from lastgood.cli.wording import count
+from lastgood.ids import short
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     Line = tuple[str, str]
 
 OMISSIONS = 3
-INTERRUPTED = 130
+SIGNALLED = 128
 _SHOWN = 10
 _STYLES = {"done": "green", "failed": "red", "interrupted": "yellow"}
 
@@ -29,25 +31,29 @@ _STYLES = {"done": "green", "failed": "red", "interrupted": "yellow"}
 def exit_code(report: RunReport) -> int:
     """Return the exit code of a run; that of one command is the command's own (128 and a signal's number)."""
     if report.state == "interrupted":
-        return INTERRUPTED
+        return SIGNALLED + (report.signal or SIGINT)
     if report.state == "done":
         return 0
-    if report.plan.command and report.exit_code:
-        return 128 - report.exit_code if report.exit_code < 0 else report.exit_code
-    return OMISSIONS
+    return (report.plan.command and report.exit_code) or OMISSIONS
 
 
-def end_lines(report: RunReport, call: Call) -> Iterator[Line]:
-    """Yield what came of a run, and what to type next."""
-    yield _STYLES[report.state], f"{report.state}: {_counted(report)} in {duration(report.seconds)}"
+def end_lines(report: RunReport, call: Call, *, start: str | None, changed: int) -> Iterator[Line]:
+    """Yield what came of a run, and what to type next.
+
+    ``start`` is the checkpoint before its first task, ``changed`` how many files changed since.
+    """
+    yield _STYLES[report.state], f"{report.state}{_counted(report)}{_time(report)}{_because(report)}"
     for state in ("failed", "skipped", "running", "pending"):
-        named = _named(report, state)
+        named = "" if report.plan.command else _named(report, state)
         if named:
             yield "", f"  {state}: {named}"
     yield from standing_lines(report, call)
-    if report.state != "done":
-        if report.outputs is not None:
-            yield "", f"  what the tasks printed: {printable(report.outputs)}"
+    if report.state != "done" and report.outputs is not None and not report.plan.command:
+        yield "", f"  what the tasks printed: {printable(report.outputs)}"
+    if start is not None and changed:
+        yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {short(start)}')}"
+        yield "", f"  take it all back: {call.command(f'restore {short(start)}')}"
+    if report.state == "interrupted" or (report.state == "failed" and not report.plan.command):
         yield "", f"  go on with it: {again(call, 'continue')}"
 
 
@@ -72,11 +78,21 @@ def again(call: Call, option: str) -> str:
 
 
 def _counted(report: RunReport) -> str:
-    done = sum(task.state == "done" for task in report.tasks)
-    total = len(report.tasks)
-    if done == total:
-        return count(total, "task")
-    return f"{done} of {count(total, 'task')} done"
+    if report.plan.command:
+        return ""
+    done, total = sum(task.state == "done" for task in report.tasks), len(report.tasks)
+    return f": {count(total, 'task')}" if done == total else f": {done} of {count(total, 'task')} done"
+
+
+def _time(report: RunReport) -> str:
+    return f" in {duration(report.seconds)}" if report.seconds else ""
+
+
+def _because(report: RunReport) -> str:
+    """Return the reason; that of one command has been told with its attempt."""
+    if report.reason is None or (report.plan.command and report.state == "failed"):
+        return ""
+    return f": {printable(report.reason)}"
 
 
 def _named(report: RunReport, state: TaskState) -> str:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import time
 
-from lastgood.codec.report.running import event_document, reviewed_document
+from lastgood.codec.report.running import event_document
+from lastgood.model.running import RunEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -12,7 +13,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.cli.console import Console
-    from lastgood.model.running import RunEvent, RunReport
+    from lastgood.model.running import RunReport
 
 
 class JsonLines:
@@ -40,8 +41,9 @@ class JsonLines:
 
     def end(self, report: RunReport) -> None:
         """Write the last line."""
-        if self._last is None:
-            self._console.document(reviewed_document(report, at=time.time_ns()))
-        else:
-            self._console.document(event_document(self._last, report))
+        last = self._last
+        if last is None:
+            # The run had finished before: nothing happened that could have been told.
+            last = RunEvent(type="finished", at=time.time_ns(), session=report.session, reason=report.reason)
+        self._console.document(event_document(last, report))
         self._console.flush()

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from collections import deque
 
 from rich.text import Text
 
 from lastgood.cli.activity import duration
-from lastgood.cli.running.board import Board
 from lastgood.cli.running.region import Region
 from lastgood.cli.running.told import output_line, told
 from lastgood.cli.wording import count
@@ -23,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.cli.console import Console
+    from lastgood.cli.running.board import Board
     from lastgood.model.running import RunEvent
 
 _EVERY = 0.1
@@ -39,10 +38,10 @@ class LiveDisplay:
     output then scrolls by, else only the last line is shown.
     """
 
-    def __init__(self, console: Console, *, command: str | None = None) -> None:
+    def __init__(self, console: Console, board: Board, *, command: str | None = None) -> None:
         self._console = console
         self._command = command
-        self._board = Board(time.monotonic)
+        self._board = board
         self._region = Region(colour=console.colour)
         self._above: deque[str] = deque()
         self._shown: object = None
@@ -70,11 +69,10 @@ class LiveDisplay:
         """Take one event in; the next drawing shows it."""
         if event.type == "attempt-failed" and self._command is None:
             self._above.extend(f"  | {output_line(line)}" for line in self._board.tail)
-        self._board.take(event)
         if event.type == "output" and self._command is not None:
             self._above.append(output_line(event.line or ""))
         if event.type not in _SHOWN_BELOW:
-            for style, text in told(event):
+            for style, text in told(event, self._board, command=self._command is not None):
                 self._above.append(self._console.styled(text, style) if style else text)
 
     def _tick(self, _number: int, _frame: FrameType | None) -> None:
@@ -88,12 +86,15 @@ class LiveDisplay:
             self._fault = fault
         self._drawing = False
 
-    def _continued(self, _number: int, _frame: FrameType | None) -> None:
+    def _continued(self, _number: int = 0, _frame: FrameType | None = None) -> None:
         """Draw anew below whatever the shell wrote while this process was stopped."""
         self._region.forget()
         self._shown = None
 
     def _draw(self, lines: list[Text]) -> None:
+        if not _in_foreground():
+            self._tell_plainly()
+            return
         columns = _size()[0]
         shown = (columns, [(str(line), line.style) for line in lines])
         if not self._above and shown == self._shown:
@@ -105,10 +106,15 @@ class LiveDisplay:
         self._console.flush()
         self._shown = shown
 
+    def _tell_plainly(self) -> None:
+        """Say what stays, and move no cursor: another program has the terminal."""
+        self._continued()
+        while self._above:
+            self._console.line(self._above.popleft())
+        self._console.flush()
+
     def _lines(self) -> list[Text]:
-        """Return what is to be seen at the bottom; nothing while another program has the terminal."""
-        if not _in_foreground():
-            return []
+        """Return what is to be seen at the bottom."""
         columns, rows = _size()
         if self._command is not None:
             return [self._command_line()]

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.cli.console import Console
+    from lastgood.cli.running.board import Board
     from lastgood.model.running import RunEvent
 
 # What --quiet leaves out: it is kept with the session all the same.
@@ -19,8 +20,9 @@ _ROUTINE = frozenset({"started", "task-started", "checkpoint", "check-started", 
 class PlanLines:
     """Tells a run of a plan on standard output."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, board: Board) -> None:
         self._console = console
+        self._board = board
 
     def __enter__(self) -> Self:
         return self
@@ -36,7 +38,7 @@ class PlanLines:
             return
         if event.type == "output":
             self._console.line(f"  | {output_line(event.line or '')}")
-        for style, text in told(event):
+        for style, text in told(event, self._board, command=False):
             self._console.line(self._console.styled(text, style) if style else text)
         self._console.flush()
 
@@ -44,8 +46,9 @@ class PlanLines:
 class CommandLines:
     """Passes the output of one command on to standard output; all else goes to standard error."""
 
-    def __init__(self, console: Console) -> None:
+    def __init__(self, console: Console, board: Board) -> None:
         self._console = console
+        self._board = board
 
     def __enter__(self) -> Self:
         return self
@@ -57,13 +60,13 @@ class CommandLines:
 
     def __call__(self, event: RunEvent) -> None:
         """Tell one event."""
-        if event.type == "output":
+        if event.type == "output" and self._board.checking:
+            self._console.note(f"  | {output_line(event.line or '')}")
+        elif event.type == "output":
             self._pass_on(event.line or "")
-        for style, text in told(event):
-            if style in {"yellow", "red"}:
-                self._console.warn(text)
-            else:
-                self._console.note(text)
+        for style, text in told(event, self._board, command=True):
+            say = self._console.warn if style in {"yellow", "red"} else self._console.note
+            say(text)
 
     def _pass_on(self, line: str) -> None:
         if self._console.out_is_terminal:

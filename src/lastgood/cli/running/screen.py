@@ -12,21 +12,26 @@ if TYPE_CHECKING:
     from typing import Protocol, Self
 
     from lastgood.cli.console import Console
+    from lastgood.cli.running.board import Board
     from lastgood.model.running import RunEvent
 
-    class _Display(Protocol):
+    class Display(Protocol):
+        """What shows a run while it is entered; called with each event."""
+
         def __enter__(self) -> object: ...
         def __exit__(
             self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
         ) -> None: ...
-        def __call__(self, event: RunEvent) -> None: ...
+        def __call__(self, event: RunEvent) -> None:
+            """Show one event; the board has taken it in."""
 
 
 class Screen:
     """Shows a run by a display; output that cannot be written is told of when the run is over."""
 
-    def __init__(self, display: _Display) -> None:
+    def __init__(self, display: Display, board: Board) -> None:
         self._display = display
+        self._board = board
         self._fault: Storage | None = None
 
     def __enter__(self) -> Self:
@@ -45,6 +50,7 @@ class Screen:
 
     def __call__(self, event: RunEvent) -> None:
         """Show one event."""
+        self._board.take(event)
         if self._fault is None:
             try:
                 self._display(event)
@@ -52,15 +58,15 @@ class Screen:
                 self._fault = failure
 
 
-def display_for(console: Console, *, command: str | None) -> _Display:
+def display_for(console: Console, board: Board, *, command: str | None) -> Display:
     """Return the display that fits where the output goes; ``command`` is shown instead of a plan."""
     if can_draw(console):
         from lastgood.cli.running.live import LiveDisplay
 
-        return LiveDisplay(console, command=command)
+        return LiveDisplay(console, board, command=command)
     from lastgood.cli.running.plain import CommandLines, PlanLines
 
-    return PlanLines(console) if command is None else CommandLines(console)
+    return PlanLines(console, board) if command is None else CommandLines(console, board)
 
 
 def can_draw(console: Console) -> bool:

@@ -13,12 +13,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from lastgood.cli.running.board import Board
     from lastgood.model.running import RunEvent
 
     # A style of the console (empty: none), and one line of text.
     Line = tuple[str, str]
 
 PATHS_SHOWN = 10
+# What is said of a task that a run finds done when it goes on; how many those are is said at the start.
+DONE_BEFORE = "it is done"
 # Colours are told by nobody else's taste; every other control sequence is shown escaped.
 _COLOURS = re.compile(r"\x1b\[[0-9;:]*m")
 
@@ -35,11 +38,33 @@ def output_line(line: str, *, limit: int | None = None) -> str:
     return printable(rest.expandtabs(8))
 
 
-def told(event: RunEvent) -> Iterator[Line]:
-    """Yield the lines that say what happened; none for output and for what is told by others."""
-    say = _WORDS.get(event.type)
-    if say is not None:
-        yield from say(event)
+def told(event: RunEvent, board: Board, *, command: bool) -> Iterator[Line]:
+    """Yield the lines that say what happened; none for output, nor for what other lines say.
+
+    ``board`` has taken the event in. Of one command its task is not named, nor said what its end says.
+    """
+    if _is_said_elsewhere(event, board, command=command):
+        return
+    if command and event.type == "task-started" and event.attempt == 1 and event.checkpoint is not None:
+        yield "dim", f"before the command: {short(event.checkpoint)}"
+        return
+    name = "" if command or event.task is None else f"{printable(event.task)}: "
+    for index, (style, text) in enumerate(_WORDS[event.type](event)):
+        yield style, f"{name}{text}" if index == 0 else text
+
+
+def _is_said_elsewhere(event: RunEvent, board: Board, *, command: bool) -> bool:
+    if event.type not in _WORDS:
+        return True
+    if event.type == "checkpoint":
+        # Others are named by what they were made for: a task's start, its end, a failure.
+        within = event.kind == "auto" and board.task is not None
+        return not within and (command or event.kind not in {"session-start", "session-end"})
+    if event.type == "task-skipped":
+        return event.reason == DONE_BEFORE
+    if event.type == "started":
+        return command and not event.continued
+    return command and event.type in {"task-done", "task-failed", "check-started"}
 
 
 def _started(event: RunEvent) -> Iterator[Line]:
@@ -54,79 +79,71 @@ def _started(event: RunEvent) -> Iterator[Line]:
 def _task_started(event: RunEvent) -> Iterator[Line]:
     attempt = "" if (event.attempt or 1) == 1 else f", attempt {event.attempt}"
     back = "" if event.checkpoint is None else f", from {short(event.checkpoint)}"
-    yield "", f"{_task(event)}: started{attempt}{back}"
+    yield "", f"started{attempt}{back}"
 
 
 def _checkpoint(event: RunEvent) -> Iterator[Line]:
-    if event.checkpoint is not None:
-        kind = "" if event.kind is None else f" ({event.kind})"
-        yield "dim", f"checkpoint {short(event.checkpoint)}{kind}"
+    kind = "" if event.kind is None else f" ({event.kind})"
+    yield "dim", f"checkpoint {_short(event) or '?'}{kind}"
 
 
-def _check_started(event: RunEvent) -> Iterator[Line]:
-    yield "", f"{_task(event)}: checking"
+def _check_started(_event: RunEvent) -> Iterator[Line]:
+    yield "", "checking"
 
 
 def _attempt_failed(event: RunEvent) -> Iterator[Line]:
-    yield "yellow", f"{_task(event)}: attempt {event.attempt or 1} failed{_after(event)}{_because(event)}"
+    after = "" if event.seconds is None else f" after {duration(event.seconds)}"
+    yield "yellow", f"attempt {event.attempt or 1} failed{after}{_at(event)}{_because(event)}"
 
 
 def _rolled_back(event: RunEvent) -> Iterator[Line]:
-    kept = "" if event.checkpoint is None else f"; what was there is in {short(event.checkpoint)}"
-    of = "" if event.task is None else f"{_task(event)}: "
-    yield "yellow", f"{of}{count(len(event.paths), 'path')} taken back{kept}"
-    for path in event.paths[:PATHS_SHOWN]:
-        yield "", f"    {printable(to_text(path))}"
-    if len(event.paths) > PATHS_SHOWN:
-        yield "", f"    and {len(event.paths) - PATHS_SHOWN:,} more"
-    if event.reason:
-        yield "yellow", f"    {printable(event.reason)}"
+    kept = "" if event.checkpoint is None else f"; what was there is in {_short(event)}"
+    back = f"{count(len(event.paths), 'path')} taken back" if event.paths else "nothing had to be taken back"
+    yield "yellow", f"{back}{kept}"
+    yield from _paths(event)
 
 
 def _task_done(event: RunEvent) -> Iterator[Line]:
-    at = "" if event.checkpoint is None else f", {short(event.checkpoint)}"
+    time = "" if event.seconds is None else f" in {duration(event.seconds)}"
     good = " is good" if event.good else ""
-    yield "green", f"{_task(event)}: done{_in(event)}{at}{good}"
+    yield "green", f"done{time}{_at(event)}{good}{_because(event)}"
 
 
 def _task_failed(event: RunEvent) -> Iterator[Line]:
-    yield "red", f"{_task(event)}: failed{_because(event)}"
+    attempts = "" if event.attempt is None else f" at attempt {event.attempt}"
+    yield "red", f"failed{attempts}"
 
 
 def _task_skipped(event: RunEvent) -> Iterator[Line]:
-    yield "dim", f"{_task(event)}: skipped{_because(event)}"
+    yield "dim", f"skipped{_because(event)}"
 
 
 def _sprint_done(event: RunEvent) -> Iterator[Line]:
-    at = "" if event.checkpoint is None else f", {short(event.checkpoint)}"
-    yield "green", f"sprint {printable(event.sprint or '?')}: done{at}"
+    yield "green", f"sprint {printable(event.sprint or '?')}: done{_at(event)}"
 
 
 def _noticed(event: RunEvent) -> Iterator[Line]:
-    of = "" if event.task is None else f"{_task(event)}: "
-    yield "yellow", f"{of}{printable(event.reason or '?')}"
+    yield "yellow", printable(event.reason or "?")
+    yield from _paths(event)
+
+
+def _interrupted(event: RunEvent) -> Iterator[Line]:
+    yield "yellow", f"{printable(event.reason or 'interrupted')}{_at(event)}"
+
+
+def _paths(event: RunEvent) -> Iterator[Line]:
     for path in event.paths[:PATHS_SHOWN]:
         yield "", f"    {printable(to_text(path))}"
     if len(event.paths) > PATHS_SHOWN:
         yield "", f"    and {len(event.paths) - PATHS_SHOWN:,} more"
 
 
-def _interrupted(event: RunEvent) -> Iterator[Line]:
-    of = "" if event.task is None else f" {_task(event)}"
-    at = "" if event.checkpoint is None else f", {short(event.checkpoint)}"
-    yield "yellow", f"interrupted{of}{at}{_because(event)}"
+def _short(event: RunEvent) -> str:
+    return "" if event.checkpoint is None else short(event.checkpoint)
 
 
-def _task(event: RunEvent) -> str:
-    return printable(event.task or "?")
-
-
-def _in(event: RunEvent) -> str:
-    return "" if event.seconds is None else f" in {duration(event.seconds)}"
-
-
-def _after(event: RunEvent) -> str:
-    return "" if event.seconds is None else f" after {duration(event.seconds)}"
+def _at(event: RunEvent) -> str:
+    return "" if event.checkpoint is None else f", {short(event.checkpoint)}"
 
 
 def _because(event: RunEvent) -> str:

@@ -53,6 +53,7 @@ def report_record(report: RunReport) -> Document:
         "checkpoint": report.checkpoint,
         "seconds": report.seconds,
         "exit_code": report.exit_code,
+        "signal": report.signal,
         "reason": None if report.reason is None else text_value(report.reason),
         "unknown_effects": [effect_record(one) for one in report.unknown_effects],
         "live_processes": [
