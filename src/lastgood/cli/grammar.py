@@ -38,8 +38,8 @@ class Verb(Value):
     """One verb.
 
     ``says`` is its line in the overview, ``about`` what its own help adds. ``paths`` tells that
-    ``-- PATHS`` may follow, ``command`` that ``-- COMMAND`` has to. ``module`` is where it is carried
-    out, if not in the module of its name.
+    ``-- PATHS`` may follow, ``command`` that ``-- COMMAND`` has to; if the arguments can be left out,
+    it takes their place. ``module`` is where it is carried out, if not in the module of its name.
     """
 
     name: str
@@ -64,9 +64,17 @@ class Verb(Value):
             words.append(word if argument.required else f"[{word}]")
         if self.paths:
             words.append("[-- PATHS]")
+        if self.instead:
+            arguments = " ".join(argument.name for argument in self.arguments)
+            return f"{self.name} {arguments}, or lastgood {self.name} -- COMMAND..."
         if self.command:
             words.append("-- COMMAND...")
         return " ".join(words)
+
+    @property
+    def instead(self) -> bool:
+        """Whether a command may stand in the place of the arguments."""
+        return self.command and bool(self.arguments) and not any(one.required for one in self.arguments)
 
 
 class Call(Value):

@@ -27,9 +27,11 @@ EXIT_CODES = {
     16: "damaged",
     17: "unsupported",
     130: "interrupted, or the question was answered with no",
+    143: "ended by SIGTERM",
 }
 _GROUPS = (
     ("Make and look", ("save", "list", "show", "diff", "status")),
+    ("Carry work out", ("run",)),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
     ("Keep and check", ("name", "pin", "unpin", "check", "delete", "prune", "verify", "workspace")),

@@ -169,6 +169,8 @@ class _Reading:
                 message += " (and a REF never begins with '-')"
         if close:
             return Usage(message, hint="did you mean --" + " or --".join(close) + "?")
+        if verb is not None and verb.instead and self.arguments:
+            return Usage(message, hint=_command_hint(verb))
         return Usage(message, hint=self._help_hint())
 
     def _help_hint(self) -> str:
@@ -202,7 +204,7 @@ def _check_arguments(verb: Verb, given: Sequence[str], *, has_command: bool) -> 
     for index, argument in enumerate(wanted):
         if index >= len(given) and argument.required:
             raise _missing(verb, argument)
-    if verb.command and not has_command:
+    if verb.command and not has_command and not verb.instead:
         raise Usage(f"`{verb.name}` needs -- COMMAND", hint=f"write: lastgood {verb.usage}")
     many = bool(wanted) and wanted[-1].many
     for index, word in enumerate(given):
@@ -234,6 +236,12 @@ def _too_many(verb: Verb, word: str) -> Usage:
     hint = f"write: lastgood {verb.usage}"
     if verb.paths:
         hint += "   (paths come after --)"
+    elif verb.instead:
+        hint = _command_hint(verb)
     elif verb.name == "save":
         hint = "put a message of several words in quotes"
     return Usage(f"`{verb.name}` does not know what to do with '{printable(word)}'", hint=hint)
+
+
+def _command_hint(verb: Verb) -> str:
+    return f"a command comes after --: lastgood {verb.name} -- COMMAND..."

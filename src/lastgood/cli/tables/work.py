@@ -3,11 +3,74 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import Argument, Option, Verb
+from lastgood.model.workplan import ON_FAILURE
 
 _ID = Argument(name="ID")
 _STARTED_OR_DONE = (Argument(name="ACTION", choices=("start", "done")), _ID)
 
 WORK: tuple[Verb, ...] = (
+    Verb(
+        name="run",
+        says="carry out a plan of tasks, or one command, with checkpoints around it",
+        about=(
+            "Each task runs by itself, in a session that holds the workspace: a checkpoint before\n"
+            "it and after it, and its check decides whether it is done. What fails is tried again,\n"
+            "taken back, left or ends the run, as the plan says. After an interruption or a crash\n"
+            "the same command goes on: what is done is not done again, and what may have happened\n"
+            "is told. On a terminal it asks first; without one, a single run is continued.\n"
+            "\n"
+            "PLAN is a YAML or JSON file (--schema prints what may stand in it). With -- COMMAND\n"
+            "the exit code is the command's own, 128 and the signal's number if one killed it.\n"
+            "With --json each line is a document: what happened, and at the end the report."
+        ),
+        arguments=(Argument(name="PLAN", form="folder", required=False),),
+        options=(
+            Option(name="continue", says="go on with the run that did not finish"),
+            Option(name="fresh", says="end that run and start anew from the present files"),
+            Option(name="review", says="say where that run stood, and change nothing"),
+            Option(name="rebase", says="the plan was edited since: go on with what it says now, task by ID"),
+            Option(
+                name="redo",
+                value="TASK",
+                repeated=True,
+                says="an irreversible task that may have happened: do it again",
+            ),
+            Option(
+                name="done", value="TASK", repeated=True, says="the same: it did happen, do not repeat it"
+            ),
+            Option(
+                name="check", value="CMD", says="of a command: run this in a shell to see whether it is done"
+            ),
+            Option(
+                name="retries",
+                value="N",
+                form="number",
+                says="of a command: try it so many times more (default: 0)",
+            ),
+            Option(
+                name="timeout", value="T", form="duration", says="of a command: how long one attempt may take"
+            ),
+            Option(
+                name="on-failure",
+                value="P",
+                choices=ON_FAILURE,
+                says="of a command: what becomes of the files of a failed attempt (default: stop)",
+            ),
+            Option(name="goal", value="TEXT", says="of a command: what it is for"),
+            Option(name="schema", says="print the JSON Schema of plans, and do nothing"),
+        ),
+        command=True,
+        examples=(
+            ("lastgood run plan.yaml", "carry it out, or go on with it"),
+            ("lastgood run plan.yaml --review", "where it stood when it was interrupted"),
+            ('lastgood run -- claude -p "fix the tests"', "one command, and a way back from it"),
+            (
+                'lastgood run --check "pytest -q" --retries 2 --on-failure rollback -- ./agent.sh',
+                "until it is good",
+            ),
+        ),
+        codes=(0, 2, 3, 10, 12, 13, 14, 130, 143),
+    ),
     Verb(
         name="session",
         says="start, end, list, show or renew a session: one run of work over the workspace",
