@@ -60,6 +60,32 @@ class Loop:
             return True
         return False
 
+    async def cancelled_when(
+        self, call: Callable[[], Awaitable[object]], moment: Callable[[], Awaitable[object]]
+    ) -> bool:
+        """Cancel a call at some moment of its work; tell whether it was."""
+        if self.name == "trio":
+            async with trio.open_nursery() as nursery:
+                scope = trio.CancelScope()
+
+                async def limited() -> None:
+                    with scope:
+                        await call()
+                        await trio.lowlevel.checkpoint()  # what was done is not taken away from its caller
+
+                nursery.start_soon(limited)
+                await moment()
+                scope.cancel()
+            return scope.cancelled_caught
+        task = asyncio.ensure_future(call())
+        await moment()
+        task.cancel()
+        try:
+            await task
+        except asyncio.CancelledError:
+            return True
+        return False
+
 
 class Held:
     """Has a workspace's verbs wait, in the midst of their work, until they are let go.
