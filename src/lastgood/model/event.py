@@ -24,8 +24,15 @@ if TYPE_CHECKING:
 
 
 class Event(Value):
-    """Something that happened; ``report`` is what the verb returned, or the error it raised."""
+    """Something that happened; ``report`` is what the verb returned, or the error it raised.
+
+    ``began`` and ``ended`` are in nanoseconds since the epoch. ``attempted`` says of a failure what it
+    would have been.
+    """
 
     type: EventType
     workspace: str
     report: object
+    began: int | None = None
+    ended: int | None = None
+    attempted: EventType | None = None

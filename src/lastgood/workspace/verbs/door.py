@@ -99,15 +99,33 @@ class Door:
         return scope(paths, self._context.root)
 
     def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
+        began = self._context.clock.now() if self._observers else None
         try:
             report = _undelayed(work)
         except LastgoodError as error:
-            self._tell(Event(type="failed", workspace=self.path, report=error))
+            self._tell("failed", error, began=began, attempted=type)
             raise
-        self._tell(Event(type=type, workspace=self.path, report=report))
+        self._tell(type, report, began=began)
         return report
 
-    def _tell(self, event: Event) -> None:
+    def _tell(
+        self,
+        type: EventType,
+        report: object,
+        *,
+        began: int | None = None,
+        attempted: EventType | None = None,
+    ) -> None:
+        if not self._observers:
+            return
+        event = Event(
+            type=type,
+            workspace=self.path,
+            report=report,
+            began=began,
+            ended=self._context.clock.now(),
+            attempted=attempted,
+        )
         for observer in tuple(self._observers):
             try:  # noqa: SIM105 - contextlib costs start-up time
                 observer(event)

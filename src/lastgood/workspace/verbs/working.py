@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 
 from lastgood.errors import Usage
-from lastgood.model.event import Event
 from lastgood.workspace.arguments import check_count, expect
 from lastgood.workspace.verbs.saving import Saves
 
@@ -272,5 +271,5 @@ class Works(Saves):
     def _after(self, report: ProgressReport | SessionStarted | SessionEnded) -> None:
         """Tell of the checkpoint that came of a verb as of any other."""
         if report.saved is not None:
-            self._tell(Event(type="saved", workspace=self.path, report=report.saved))
+            self._tell("saved", report.saved)
             self._upkeep.after_save(self._context)
