@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
+from lastgood.errors import Conflict, NotFound
 from lastgood.model.settings import CaptureSettings, LimitSettings, Settings
 from lastgood.ports.catalogue import Query
 
@@ -163,6 +164,33 @@ def test_a_folder_goes_on_with_what_was_attached(
         there.save("goes on")
     with opened(tmp_path / "elsewhere", other) as again:
         assert again.list()[0].message == "goes on"
+
+
+def test_a_missing_file_is_not_found(workspace: Workspace, parcel: Path) -> None:
+    with pytest.raises(NotFound, match="there is no file"):
+        workspace.import_file(parcel)
+
+
+@pytest.mark.parametrize("why", ["the folder that it comes from is there", "this folder has its own"])
+def test_what_cannot_be_attached_is_not_imported_either(
+    workspace: Workspace, project: Path, tmp_path: Path, other: Path, parcel: Path, why: str
+) -> None:
+    """S19: all of it or nothing."""
+    fill(workspace)
+    workspace.export(parcel)
+    if why == "this folder has its own":
+        project.rename(tmp_path / "moved")
+
+    with opened(tmp_path / "elsewhere", other) as there:
+        if why == "this folder has its own":
+            (tmp_path / "elsewhere" / "mine").write_text("mine")
+            there.save("mine")
+        before = records(there)
+        with pytest.raises(Conflict) as caught:
+            there.import_file(parcel, attach=True)
+        assert records(there) == before
+
+    assert "nothing was imported" in (caught.value.hint or "")
 
 
 def test_private_files_stay_at_home_and_are_never_taken_for_deleted(
@@ -615,7 +643,7 @@ def test_garbage_is_no_export(tmp_path: Path, other: Path, parcel: Path) -> None
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
     assert_refused(fifo, other, lastgood.Invalid)
-    assert_refused(tmp_path / "nothing", other, lastgood.Invalid)
+    assert_refused(tmp_path / "nothing", other, lastgood.NotFound)
     assert_refused(tmp_path, other, lastgood.Invalid, lastgood.Storage)
 
 

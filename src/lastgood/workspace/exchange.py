@@ -23,10 +23,10 @@ from lastgood.names import to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.exchange import Choices
+    from lastgood.model.exchange import Choices, Facts
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectReader, ObjectWriter
 
@@ -68,8 +68,13 @@ def export(
     )
 
 
-def import_file(context: Context, path: bytes) -> ImportReport:
-    """Prove an export whole, then add what is not known yet, all of it or nothing."""
+def import_file(
+    context: Context, path: bytes, *, admit: Callable[[Context, Facts], None] | None = None
+) -> ImportReport:
+    """Prove an export whole, then add what is not known yet, all of it or nothing.
+
+    ``admit`` may refuse what the file brings, before anything is added.
+    """
     archive = Archive(path)
     try:
         header = decode_header(archive.read(HEADER))
@@ -79,6 +84,8 @@ def import_file(context: Context, path: bytes) -> ImportReport:
         facts = decode_facts(archive.read(FACTS))
         if len(facts.checkpoints) != header.checkpoints:
             raise _damaged("its facts are not those announced")
+        if admit is not None:
+            admit(context, facts)
         with GitAnnex(context.store + b"/tmp") as annex:
             annex.take(archive.pieces(PACK), bounds=header.bounds)
             added = importing.take_in(context, facts, source=lambda: annex, spool=_spool_in(context.store))

@@ -5,17 +5,17 @@ from __future__ import annotations
 import os
 
 from lastgood.actions import delete
-from lastgood.errors import Conflict, NotFound
+from lastgood.errors import Conflict, Invalid, NotFound
 from lastgood.model.report import WorkspaceSummary
 from lastgood.names import printable, to_bytes, to_text
-from lastgood.ports.catalogue import Query
+from lastgood.ports.catalogue import Query, WorkspaceRow
 from lastgood.workspace.paths import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.exchange import Facts
     from lastgood.model.report import DeleteReport
-    from lastgood.ports.catalogue import WorkspaceRow
     from lastgood.ports.context import Context
 
 
@@ -28,6 +28,32 @@ def workspaces(context: Context) -> tuple[WorkspaceSummary, ...]:
 def attach(context: Context, old: str) -> WorkspaceSummary:
     """Make a moved workspace's checkpoints those of this folder."""
     row = _row(context, old)
+    _refuse(context, row)
+    context.catalogue.attach(row.key, path=os.fsdecode(context.root), machine=context.row.machine)
+    attached = context.catalogue.workspace(row.key)
+    assert attached is not None
+    return _summary(context, attached)
+
+
+def admit_arrival(context: Context, facts: Facts) -> None:
+    """Raise, before anything is imported, if this folder could not be given the workspace of an export."""
+    if len(facts.workspaces) != 1:
+        raise Invalid(
+            f"the file holds {len(facts.workspaces)} workspaces; nobody can tell which to attach",
+            hint="nothing was imported; import without --attach, then: lastgood workspace attach KEY",
+        )
+    came = facts.workspaces[0]
+    if came.key == context.key:
+        return
+    row = WorkspaceRow(key=came.key, path=came.path, machine=came.machine, created_at=came.created_at)
+    try:
+        _refuse(context, context.catalogue.workspace(came.key) or row)
+    except Conflict as error:
+        hint = f"nothing was imported; without --attach it can be    {error.hint}"
+        raise Conflict(error.message, hint=hint, details=error.details) from error
+
+
+def _refuse(context: Context, row: WorkspaceRow) -> None:
     if row.key == context.key:
         raise Conflict(f"{printable(row.path)} is this workspace already", hint="nothing needs to be done")
     # What lies at that path of another machine is not here to be seen.
@@ -42,10 +68,6 @@ def attach(context: Context, old: str) -> WorkspaceSummary:
             f"{printable(os.fsdecode(context.root))} has checkpoints of its own",
             hint="forget them first: lastgood workspace forget .",
         )
-    context.catalogue.attach(row.key, path=os.fsdecode(context.root), machine=context.row.machine)
-    attached = context.catalogue.workspace(row.key)
-    assert attached is not None
-    return _summary(context, attached)
 
 
 def plan_forget(context: Context, path: str) -> tuple[Checkpoint, ...]:

@@ -10,7 +10,7 @@ import os
 import stat
 
 from lastgood.adapters.files import sync_directory
-from lastgood.errors import Damaged, Invalid, Storage
+from lastgood.errors import Damaged, Invalid, NotFound, Storage
 from lastgood.names import printable, to_text
 
 TYPE_CHECKING = False
@@ -93,7 +93,7 @@ class Archive:
         try:
             self._descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
         except FileNotFoundError as error:
-            raise Invalid(f"there is no file {self._name}", hint="name the file of an export") from error
+            raise NotFound(f"there is no file {self._name}", hint="name the file of an export") from error
         except OSError as error:
             raise _storage(error, path) from error
         if not stat.S_ISREG(os.fstat(self._descriptor).st_mode):

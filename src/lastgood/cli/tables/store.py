@@ -159,7 +159,7 @@ STORE: tuple[Verb, ...] = (
             ("lastgood import checkpoints-20261121.tar", "into this store"),
             ("lastgood import checkpoints-20261121.tar --attach", "to go on with them in this folder"),
         ),
-        codes=(0, 12, 13, 16, 17),
+        codes=(0, 10, 12, 13, 16, 17),
         module="import_",
     ),
     Verb(

@@ -79,20 +79,15 @@ class Neighbours(Door):
         """Take in an export: proven whole first, then all of it or nothing.
 
         What is here already stays as it is. ``attach`` gives this folder the one workspace that the
-        file holds.
+        file holds; where it cannot have that, nothing is imported.
         """
-        from lastgood.errors import Invalid
         from lastgood.workspace.exchange import import_file
+        from lastgood.workspace.neighbours import admit_arrival
         from lastgood.workspace.paths import plain
 
-        report = import_file(self._context, plain(file))
+        report = import_file(self._context, plain(file), admit=admit_arrival if attach else None)
         if not attach:
             return report
-        if len(report.workspaces) != 1:
-            raise Invalid(
-                f"the file holds {len(report.workspaces)} workspaces; nobody can tell which to attach",
-                hint="everything was imported; attach one with: lastgood workspace attach KEY",
-            )
         if report.workspaces[0].key != self._context.key:
             self.attach(report.workspaces[0].key)
         return report.replace(attached=self.path)
