@@ -63,7 +63,7 @@ def test_an_unknown_verb_is_answered_with_the_nearest() -> None:
     assert "lastgood help" in refused("frobnicate").hint
 
 
-@pytest.mark.parametrize("verb", ["run", "watch", "hook", "mcp"])
+@pytest.mark.parametrize("verb", ["watch", "hook", "mcp"])
 def test_verbs_that_do_not_exist_yet_are_unknown(verb: str) -> None:
     assert refused(verb).message == f"unknown verb {verb!r}"
 
@@ -132,6 +132,20 @@ def test_help_is_understood_although_the_rest_is_missing() -> None:
     call = read(["show", "-h"])
     assert call is not None
     assert call.help
+
+
+def test_a_command_may_stand_in_the_place_of_an_argument() -> None:
+    call = read(["run", "--check", "true", "--", "make", "-q", "--json"])
+    assert call is not None
+    assert (call.arguments, call.paths, call.json) == ((), ("make", "-q", "--json"), False)
+    call = read(["run", "plan.yaml"])
+    assert call is not None
+    assert (call.arguments, call.paths) == (("plan.yaml",), None)
+
+
+@pytest.mark.parametrize("words", [("ls", "-la"), ("make", "test"), ("pytest", "--maxfail=1")])
+def test_a_command_without_the_two_dashes_is_answered_with_them(words: tuple[str, ...]) -> None:
+    assert "a command comes after --: lastgood run -- COMMAND..." in refused("run", *words).hint
 
 
 def test_every_example_of_the_help_can_be_read() -> None:

@@ -358,3 +358,16 @@ def test_a_task_may_say_itself_that_it_failed(workspace: Workspace, project: Pat
 def test_a_task_that_leaves_processes_behind_is_told(workspace: Workspace, told: Told) -> None:
     workspace.run({"tasks": [{"id": "A", "run": "sleep 61 & echo started"}]}, observer=told)
     assert "sleep 61" in told.notices
+
+
+def test_whoever_asks_for_it_gets_every_byte_that_the_commands_write(
+    workspace: Workspace, told: Told
+) -> None:
+    plan = {
+        "tasks": [{"id": "A", "run": "printf 'a\\n\\n\\377\\r\\nb'; yes | head -n 5000", "check": "echo no"}]
+    }
+    parts: list[bytes] = []
+    workspace.run(plan, observer=told, output=parts.append)
+    assert b"".join(parts) == b"a\n\n\xff\r\nb" + b"y\n" * 5000
+    assert "too fast" not in told.notices
+    workspace.run(plan, output=lambda part: part[-1:] + 1)  # type: ignore[operator]  # a fault of its own

@@ -39,6 +39,9 @@ class JsonLines:
         self._console.document(event_document(event))
         self._console.flush()
 
+    def output(self, part: bytes) -> None:
+        """Show nothing: lines are shown."""
+
     def end(self, report: RunReport) -> None:
         """Write the last line."""
         last = self._last

@@ -75,6 +75,9 @@ class LiveDisplay:
             for style, text in told(event, self._board, command=self._command is not None):
                 self._above.append(self._console.styled(text, style) if style else text)
 
+    def output(self, part: bytes) -> None:
+        """Show nothing: lines are shown."""
+
     def _tick(self, _number: int, _frame: FrameType | None) -> None:
         if self._drawing or self._fault is not None:
             return

@@ -42,6 +42,9 @@ class PlanLines:
             self._console.line(self._console.styled(text, style) if style else text)
         self._console.flush()
 
+    def output(self, part: bytes) -> None:
+        """Show nothing: lines are shown."""
+
 
 class CommandLines:
     """Passes the output of one command on to standard output; all else goes to standard error."""
@@ -62,15 +65,14 @@ class CommandLines:
         """Tell one event."""
         if event.type == "output" and self._board.checking:
             self._console.note(f"  | {output_line(event.line or '')}")
-        elif event.type == "output":
-            self._pass_on(event.line or "")
+        elif event.type == "output" and self._console.out_is_terminal:
+            self._console.line(output_line(event.line or ""))
+            self._console.flush()
         for style, text in told(event, self._board, command=True):
             say = self._console.warn if style in {"yellow", "red"} else self._console.note
             say(text)
 
-    def _pass_on(self, line: str) -> None:
-        if self._console.out_is_terminal:
-            self._console.line(output_line(line))
-        else:
-            self._console.send(line.encode("utf-8", "surrogateescape") + b"\n")
+    def output(self, part: bytes) -> None:
+        """Pass on what the command wrote, as it is."""
+        self._console.send(part)
         self._console.flush()

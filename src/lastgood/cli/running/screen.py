@@ -8,12 +8,15 @@ from lastgood.errors import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from types import TracebackType
-    from typing import Protocol, Self
+    from typing import Protocol, Self, TypeVar
 
     from lastgood.cli.console import Console
     from lastgood.cli.running.board import Board
     from lastgood.model.running import RunEvent
+
+    Shown = TypeVar("Shown")
 
     class Display(Protocol):
         """What shows a run while it is entered; called with each event."""
@@ -24,6 +27,9 @@ if TYPE_CHECKING:
         ) -> None: ...
         def __call__(self, event: RunEvent) -> None:
             """Show one event; the board has taken it in."""
+
+        def output(self, part: bytes) -> None:
+            """Show what a command wrote, if it is shown as it is."""
 
 
 class Screen:
@@ -51,9 +57,16 @@ class Screen:
     def __call__(self, event: RunEvent) -> None:
         """Show one event."""
         self._board.take(event)
+        self._show(self._display, event)
+
+    def output(self, part: bytes) -> None:
+        """Show what a command wrote."""
+        self._show(self._display.output, part)
+
+    def _show(self, show: Callable[[Shown], None], shown: Shown) -> None:
         if self._fault is None:
             try:
-                self._display(event)
+                show(shown)
             except Storage as failure:
                 self._fault = failure
 

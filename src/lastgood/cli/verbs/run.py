@@ -101,12 +101,20 @@ def _key(option: str) -> str:
 def _run(
     plan: str | WorkPlan, choice: Choice | None, call: Call, console: Console, *, workspace: Workspace
 ) -> RunReport:
-    rebase, redo, done = call.has("rebase"), call.texts("redo"), call.texts("done")
     board = Board(time.monotonic)
     lines = JsonLines(console) if console.json else None
     command = None if call.paths is None else " ".join(call.paths)
+    as_it_is = command is not None and lines is None and not console.out_is_terminal
     with Screen(lines or display_for(console, board, command=command), board) as screen:
-        report = workspace.run(plan, choice=choice, rebase=rebase, redo=redo, done=done, observer=screen)
+        report = workspace.run(
+            plan,
+            choice=choice,
+            rebase=call.has("rebase"),
+            redo=call.texts("redo"),
+            done=call.texts("done"),
+            observer=screen,
+            output=screen.output if as_it_is else None,
+        )
     if lines is not None:
         lines.end(report)
         return report

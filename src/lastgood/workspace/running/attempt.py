@@ -108,7 +108,7 @@ class Attempt:
                 directory=stage.folder(task),
                 variables=stage.variables(task, attempt=self.effect.attempt),
                 timeout=task.timeout,
-                output=self._output,
+                output=self._written,
                 tick=lambda: stage.tick(task),
                 asked=stage.signals.asked,
             )
@@ -213,6 +213,10 @@ class Attempt:
         said = found is not None and found.state == "failed"
         return "it said itself that it failed" if said else None
 
+    def _written(self, part: bytes) -> None:
+        self._stage.telling.pass_on(part)
+        self._output(part)
+
     def _output(self, part: bytes) -> None:
         assert self._log is not None
         self._log.write(part)
@@ -223,7 +227,7 @@ class Attempt:
 
     def _quiet(self) -> None:
         self._lines.end()
-        if self._lines.untold:
+        if self._lines.untold and not self._stage.telling.passes_on:
             self._stage.telling.notice(
                 f"{self._lines.untold:,} lines came too fast to be told one by one", task=self._task.id
             )

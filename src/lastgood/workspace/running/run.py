@@ -18,7 +18,7 @@ from lastgood.workspace.running.telling import Telling
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.model.recovery import Choice
     from lastgood.model.running import RunObserver
@@ -39,6 +39,7 @@ def run(
     redo: Sequence[str],
     done: Sequence[str],
     observer: RunObserver | None,
+    output: Callable[[bytes], object] | None,
 ) -> RunReport:
     """Carry out a plan."""
     if choice is not None and choice not in CHOICES:
@@ -56,7 +57,7 @@ def run(
         stage = Stage(
             inside,
             plan,
-            telling=Telling(inside, plan, observer),
+            telling=Telling(inside, plan, observer=observer, output=output),
             signals=signals,
             commands=GuardedCommands(os.environ),
             outputs=OutputFolder(outputs_of(inside, inside.own)),

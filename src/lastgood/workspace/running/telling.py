@@ -6,6 +6,8 @@ from lastgood.model.running import RunEvent
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.progress import Task
     from lastgood.model.report import SaveReport
@@ -17,10 +19,18 @@ if TYPE_CHECKING:
 class Telling:
     """The voice of one run; ``last`` is the newest checkpoint that it made or found equal."""
 
-    def __init__(self, hands: Hands, plan: WorkPlan, observer: RunObserver | None) -> None:
+    def __init__(
+        self,
+        hands: Hands,
+        plan: WorkPlan,
+        *,
+        observer: RunObserver | None,
+        output: Callable[[bytes], object] | None = None,
+    ) -> None:
         self._hands = hands
         self._plan = plan
         self._observer = observer
+        self._output = output
         self.last: str | None = None
 
     def tell(self, type: RunEventType, **fields: object) -> None:
@@ -31,6 +41,20 @@ class Telling:
         try:  # noqa: SIM105 - contextlib costs start-up time
             self._observer(event)
         except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the run
+            pass
+
+    @property
+    def passes_on(self) -> bool:
+        """Whether somebody gets all output as it is."""
+        return self._output is not None
+
+    def pass_on(self, part: bytes) -> None:
+        """Give on what a task's command wrote, as it is."""
+        if self._output is None:
+            return
+        try:  # noqa: SIM105 - contextlib costs start-up time
+            self._output(part)
+        except Exception:  # noqa: BLE001, S110 - the same
             pass
 
     def changed(self, type: RunEventType, **fields: object) -> None:

@@ -6,7 +6,7 @@ from lastgood.workspace.verbs.door import Door
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.model.recovery import Choice
     from lastgood.model.running import RunObserver, RunReport
@@ -26,6 +26,7 @@ class Runs(Door):
         redo: Sequence[str] = (),
         done: Sequence[str] = (),
         observer: RunObserver | None = None,
+        output: Callable[[bytes], object] | None = None,
     ) -> RunReport:
         """Carry out a plan of tasks in a session of its own, or go on with its run that did not finish.
 
@@ -34,8 +35,10 @@ class Runs(Door):
         without a choice), ``fresh`` or ``review``. ``rebase`` goes on with a plan that was edited since.
         ``redo`` names tasks whose irreversible command may be run again although nobody knows whether it
         had its effect, ``done`` tasks that somebody knows to have been done. ``observer`` is told what
-        happens as it happens. Asked to end by a signal, the run leaves its session to be continued, and
-        the report says so; in the main thread SIGINT, SIGTERM, SIGHUP and SIGQUIT are taken for that.
+        happens as it happens, output by lines and no more than anybody can follow; ``output`` gets
+        every byte that the tasks' commands write. Asked to end by a signal, the run leaves its session
+        to be continued, and the report says so; in the main thread SIGINT, SIGTERM, SIGHUP and SIGQUIT
+        are taken for that.
 
         Raises `Invalid` for a plan with faults, `Conflict` for one that was edited since or if another
         session lives, `Busy` if processes of an earlier runner do, `NotFound` if there is nothing to
@@ -52,4 +55,5 @@ class Runs(Door):
             redo=redo,
             done=done,
             observer=observer,
+            output=output,
         )
