@@ -38,6 +38,8 @@ _PIECES = {_STR: ord("s"), _BYTES: ord("b"), _LIST: ord("l"), _DICT: ord("m")}
 _WHOLE = {pieces: whole for whole, pieces in _PIECES.items()}
 _SCALARS = frozenset({_NONE, _TRUE, _FALSE, _INT, _FLOAT, _STR, _BYTES})
 _DOUBLE = Struct(">d")
+_TAGS = b"NTFIDSBLMORsblm"
+_SHORT = {tag: [bytes((tag, length)) for length in range(128)] for tag in _TAGS}
 
 
 def part_id(cell: bytes) -> bytes:
@@ -91,10 +93,11 @@ class _Packer:
         return self.held(self.cell(key, depth)) + self.held(self.cell(value, depth))
 
     def _pair(self, value: object) -> bytes:
-        match value:
-            case (str() as form, bytes() as content):
-                return _cell(_PAIR, _cell(_STR, form.encode()) + self.held(self._long(_BYTES, content)))
-        raise Invalid("a pair is not (form, content)", hint="write other tuples as lists")
+        assert isinstance(value, tuple)
+        if len(value) != 2 or type(value[0]) is not str or type(value[1]) is not bytes:
+            raise Invalid("a pair is not (form, content)", hint="write other tuples as lists")
+        form, content = value
+        return _cell(_PAIR, _cell(_STR, form.encode()) + self.held(self._long(_BYTES, content)))
 
     def _long(self, tag: int, content: bytes) -> bytes:
         if len(content) <= _TEXT:
@@ -148,7 +151,7 @@ def _scalar(value: object) -> bytes:
 def _cell(tag: int, payload: bytes) -> bytes:
     length = len(payload)
     if length < 128:
-        return bytes((tag, length)) + payload
+        return _SHORT[tag][length] + payload
     header = bytearray((tag,))
     while length >= 128:
         header.append(length & 127 | 128)

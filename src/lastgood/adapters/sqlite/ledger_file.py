@@ -35,6 +35,7 @@ if TYPE_CHECKING:
 APPLICATION_ID = 0x6C73746C
 VERSION = 1
 TAG = 32
+_PROVEN_MOST = 100_000
 _MODULUS = 1 << 8 * TAG
 NOTHING = bytes(TAG)
 TRUST_HINT = (
@@ -118,6 +119,7 @@ class LedgerFile(Database):
         self._witness = witness
         self._key = witness.key()
         self.sound: set[int] = set()
+        self._proven: set[object] = set()
         self._seen: tuple[object, int] | None = None
         super().__init__(path, schema=SCHEMA, durability="full", wait=DEFAULT_WAIT)
 
@@ -230,15 +232,23 @@ class LedgerFile(Database):
                 hint=TRUST_HINT,
                 details={"serial": root.serial, "known": known.serial},
             )
+        self._prove_books(connection, root)
+        self._seen = seen
+        return root
+
+    def _prove_books(self, connection: sqlite3.Connection, root: Root) -> None:
         total = 0
-        for (tag,) in connection.execute("SELECT tag FROM book"):
-            total += int.from_bytes(tag, "big")
+        for row in connection.execute("SELECT workspace, space, name, born, entries, total, tag FROM book"):
+            if row not in self._proven and row[-1] != self.tag("book", *row[:-1]):
+                raise tampered(f"a book of the ledger {printable(self.path)}", "is not as it was written")
+            self._proven.add(row)
+            total += int.from_bytes(row[-1], "big")
         if total % _MODULUS != int.from_bytes(root.total, "big"):
             raise tampered(
                 f"the ledger {printable(self.path)}", "has lost books, or older ones in their place"
             )
-        self._seen = seen
-        return root
+        if len(self._proven) > _PROVEN_MOST:
+            self._proven.clear()
 
 
 def _tag(key: bytes, fields: tuple[bytes | int | str | None, ...]) -> bytes:

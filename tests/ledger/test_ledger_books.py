@@ -1,0 +1,199 @@
+"""What is put into a ledger is there, in whatever process, until it is dropped."""
+
+from __future__ import annotations
+
+import os
+import stat
+import subprocess
+import sys
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from lastgood.errors import Invalid, Unsafe, Unsupported, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.ports.ledger import Ledger, LedgerReader
+    from lastgood.workspace import Workspace
+    from ledger.conftest import Forge
+
+
+def keys(ledger: Ledger, book: str, **how: object) -> list[str]:
+    return ledger.look(lambda page: [one.key for one in page.entries(book, **how)])  # type: ignore[arg-type]
+
+
+def body(ledger: Ledger, book: str, key: str) -> object:
+    def read(page: LedgerReader) -> object:
+        entry = page.entry(book, key)
+        return None if entry is None else page.body(entry)
+
+    return ledger.look(read)
+
+
+def test_entries_are_found_by_key_prefix_order_and_mark(ledger: Ledger) -> None:
+    assert ledger.look(lambda page: page.books()) == ["book", "other"]
+    assert keys(ledger, "book") == [f"key {number}" for number in range(5)]
+    assert keys(ledger, "book", newest_first=True, limit=2) == ["key 4", "key 3"]
+    assert keys(ledger, "book", prefix="key", below="key 2") == ["key 0", "key 1"]
+    assert keys(ledger, "book", prefix="nothing") == []
+    assert ledger.look(lambda page: page.marked("odd")) == [("book", "key 1"), ("book", "key 3")]
+    assert ledger.look(lambda page: page.marked("odd", book="other")) == []
+    assert ledger.look(lambda page: page.entry("book", "key 9")) is None
+    assert body(ledger, "book", "key 3") == ["text 3 " * 60]
+
+
+def test_another_process_sees_what_was_put(ledger: Ledger, reopened: Callable[[], Ledger]) -> None:
+    other = reopened()
+    assert keys(other, "book") == keys(ledger, "book")
+    other.change(lambda book: book.put("book", "key 9"))
+    assert "key 9" in keys(ledger, "book")
+    ledger.change(lambda book: book.drop("book", ["key 9", "never was"]))
+    assert "key 9" not in keys(other, "book")
+
+
+def test_spaces_and_workspaces_are_apart(ledger: Ledger, tmp_path: Path, project: Path, store: Path) -> None:
+    (tmp_path / "second").mkdir()
+    with (
+        lastgood.open(project, store=store) as same,
+        lastgood.open(tmp_path / "second", store=store) as other,
+    ):
+        assert same.ledger("another space").look(lambda page: page.books()) == []
+        assert other.ledger("test").look(lambda page: page.books()) == []
+        other.ledger("test").change(lambda book: book.put("book", "key 0", body="of the other"))
+        assert body(other.ledger("test"), "book", "key 0") == "of the other"
+    assert body(ledger, "book", "key 0") == ["text 0 " * 60]
+
+
+def test_an_entry_is_replaced_and_what_it_held_is_freed(ledger: Ledger, store: Path) -> None:
+    for number in range(300):
+        text = f"{number} " * 2000
+        ledger.change(lambda book, text=text: book.put("once", "key", body=text))  # type: ignore[misc]
+    assert body(ledger, "once", "key") == "299 " * 2000
+    assert keys(ledger, "once") == ["key"]
+    assert (store / "ledger.sqlite3").stat().st_size < 1_000_000
+    assert faults(store, ledger) == ()
+
+
+def test_a_book_is_copied_whole_and_each_goes_on_alone(ledger: Ledger, store: Path) -> None:
+    ledger.change(lambda book: book.copy_book("book", to="copy"))
+    ledger.change(lambda book: book.drop("book", ["key 0"]))
+    ledger.change(lambda book: book.put("copy", "key 1", body="changed"))
+    assert len(keys(ledger, "copy")) == 5
+    assert body(ledger, "copy", "key 0") == ["text 0 " * 60]
+    assert body(ledger, "book", "key 1") == ["text 1 " * 60]
+    ledger.change(lambda book: book.drop_book("book"))
+    assert ledger.look(lambda page: page.books()) == ["copy", "other"]
+    assert body(ledger, "copy", "key 4") == ["text 4 " * 60]
+    assert faults(store, ledger) == ()
+
+
+def faults(store: Path, _ledger: Ledger) -> tuple[str, ...]:
+    with lastgood.open(store.parent / "project", store=store, maintenance="off") as workspace:
+        return workspace.verify().faults
+
+
+def test_a_change_that_fails_leaves_everything_as_it_was(ledger: Ledger) -> None:
+    def half(book: object) -> None:
+        book.put("book", "key 0", body="half done")  # type: ignore[attr-defined]
+        book.put("new", "key", body="half done")  # type: ignore[attr-defined]
+        book.put("book", "key 1", body=object())  # type: ignore[attr-defined]
+
+    with pytest.raises(Invalid):
+        ledger.change(half)
+    assert body(ledger, "book", "key 0") == ["text 0 " * 60]
+    assert ledger.look(lambda page: page.books()) == ["book", "other"]
+    ledger.change(lambda book: book.put("new", "key", body="whole"))
+    assert body(ledger, "new", "key") == "whole"
+
+
+def test_any_text_can_name_a_book_and_an_entry(ledger: Ledger) -> None:
+    names = ["", "a\0b", "ä", "\udcff", "🙂", "' OR 1=1 --", "x" * 5000]
+    for name in names:
+        ledger.change(lambda book, name=name: book.put(name, name, mark=name, body=name))  # type: ignore[misc]
+    for name in names:
+        assert body(ledger, name, name) == name
+        assert ledger.look(lambda page, name=name: page.marked(name)) == [(name, name)]  # type: ignore[misc]
+
+
+def test_the_file_is_private_and_made_only_when_asked_for(workspace: Workspace, store: Path) -> None:
+    """S18."""
+    workspace.save("nothing to do with it", allow_empty=True)
+    assert not (store / "ledger.sqlite3").exists()
+    workspace.ledger("test").change(lambda book: book.put("book", "key"))
+    for name in os.listdir(store):
+        if name.startswith("ledger"):
+            assert stat.S_IMODE((store / name).stat().st_mode) == 0o600
+    witness = store.parent.joinpath(os.environ["HOME"], ".local/share/lastgood-witness")
+    assert stat.S_IMODE(witness.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(one.stat().st_mode) for one in witness.iterdir()} == {0o600}
+
+
+PROGRAM = """
+import sys
+import lastgood
+workspace = lastgood.open(sys.argv[1], store=sys.argv[2], maintenance="off")
+ledger = workspace.ledger("test")
+for number in range(40):
+    ledger.change(lambda book: book.put("shared", f"{sys.argv[3]} {number}", body=["x" * 300, number]))
+"""
+
+
+def test_four_processes_write_to_one_book_at_once(ledger: Ledger, project: Path, store: Path) -> None:
+    """S16."""
+    words = [sys.executable, "-c", PROGRAM, str(project), str(store)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    running = [subprocess.Popen([*words, str(number)], env=environment) for number in range(4)]
+    assert [one.wait(120) for one in running] == [0, 0, 0, 0]
+    assert len(keys(ledger, "shared")) == 160
+    assert faults(store, ledger) == ()
+
+
+def test_a_forked_child_goes_on_with_it(ledger: Ledger) -> None:
+    child = os.fork()
+    if not child:
+        try:
+            ledger.change(lambda book: book.put("book", "of the child"))
+            os._exit(0)
+        except BaseException:  # noqa: BLE001 - a child must not become a second test run
+            os._exit(1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert "of the child" in keys(ledger, "book")
+    ledger.change(lambda book: book.put("book", "of the parent"))
+    assert len(keys(ledger, "book")) == 7
+
+
+def test_after_the_workspace_is_closed_it_says_so(project: Path, store: Path) -> None:
+    workspace = lastgood.open(project, store=store)
+    ledger = workspace.ledger("test")
+    workspace.close()
+    with pytest.raises(Usage, match="closed"):
+        keys(ledger, "book")
+
+
+@pytest.mark.parametrize("space", ["", "\n", 3])
+def test_a_space_has_to_be_named(workspace: Workspace, space: object) -> None:
+    with pytest.raises((Invalid, Usage)):
+        workspace.ledger(space)  # type: ignore[arg-type]
+
+
+def test_one_of_a_newer_lastgood_is_left_alone(
+    ledger: Ledger, forge: Forge, reopened: Callable[[], Ledger]
+) -> None:
+    forge("PRAGMA user_version = 9")
+    with pytest.raises(Unsupported, match="newer lastgood"):
+        reopened()
+
+
+def test_a_witness_inside_the_store_is_refused(
+    workspace: Workspace, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("LASTGOOD_WITNESS", str(store / "witness"))
+    with (
+        lastgood.open(workspace.path, store=store) as opened,
+        pytest.raises(Unsafe, match="inside the store"),
+    ):
+        opened.ledger("test")
