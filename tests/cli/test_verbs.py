@@ -59,6 +59,23 @@ def test_a_list_shows_the_columns_and_who_has_no_name_its_message_or_auto(kept: 
     assert [re.split(r"\s{2,}", row)[1] for row in rows] == ["(auto)", "a message", "two", "one"]
 
 
+def test_show_tells_everything_that_a_checkpoint_holds(lastgood: Command) -> None:
+    """P2, P4: the work it belongs to, how far that had come, and the verdict, as the document has them."""
+    (lastgood.project / "a.txt").write_text("a", encoding="utf-8")
+    session = lastgood("session", "start", "--goal", "migrate", "-q").out.strip()
+    lastgood("task", "start", "T01")
+    lastgood("feature", "start", "login")
+    lastgood(
+        "progress", "set", "--phase", "Build", "--step", "2/3", "--artifact", "a.txt", "--state", '{"n": 1}'
+    )
+    lastgood("save", "--task", "T01", "--tokens", "1200", "--check", "exit 4", expect=3)
+    shown = lastgood("show", "@").out
+    for said in (session, "T01", "migrate", "Build phase, step 2/3", "a.txt", "T01  running", "login"):
+        assert said in shown
+    for said in ('{"n":1}', "1,200 tokens", "`exit 4`, exit code 4"):
+        assert said in shown
+
+
 def test_an_empty_list_says_how_to_begin(lastgood: Command) -> None:
     done = lastgood("list")
     assert (done.out, done.err) == ("", "no checkpoints yet; make the first: lastgood save\n")

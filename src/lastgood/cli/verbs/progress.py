@@ -68,10 +68,15 @@ def _show(call: Call, console: Console) -> int:
 
 
 def _facts(report: ProgressReport) -> list[tuple[str, str]]:
-    progress = report.progress
-    if progress.empty:
+    if report.progress.empty:
         return []
     facts = [] if report.session is None else [("session", report.session)]
+    return facts + progress_facts(report.progress)
+
+
+def progress_facts(progress: Record) -> list[tuple[str, str]]:
+    """Return how far work has come, as names and values."""
+    facts = []
     if progress.goal is not None:
         facts.append(("goal", printable(progress.goal)))
     if place(progress.position):

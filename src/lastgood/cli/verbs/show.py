@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
-    from lastgood.model.checkpoint import Checkpoint, GitState
+    from lastgood.model.checkpoint import Check, Checkpoint, GitState
     from lastgood.model.conversation import Conversation
     from lastgood.model.report import DiffReport, ListedEntry
     from lastgood.workspace import Workspace
@@ -92,8 +92,11 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     facts += [("message", printable(line)) for line in manifest.message.split("\n") if line]
     if manifest.partial:
         facts.append(("partial", "yes: a time budget ended the save early"))
+    facts += _work(checkpoint)
     if checkpoint.good is not None:
         facts.append(("good", "yes" if checkpoint.good else "no"))
+    if checkpoint.check is not None:
+        facts.append(("check", _check(checkpoint.check)))
     if manifest.conversation is not None:
         facts.append(("conversation", _spoken(manifest.conversation)))
     if manifest.git is not None:
@@ -103,6 +106,31 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
         facts.append(("damaged", printable(checkpoint.damaged)))
     facts += [("gap", f"{printable(to_text(gap.path))} ({gap.reason})") for gap in manifest.gaps]
     return facts
+
+
+def _work(checkpoint: Checkpoint) -> list[tuple[str, str]]:
+    """Return what work the checkpoint belongs to, and how far that had come."""
+    from lastgood.cli.verbs.progress import progress_facts
+
+    manifest, metrics = checkpoint.manifest, checkpoint.manifest.metrics
+    facts = [] if manifest.session is None else [("session", manifest.session)]
+    if manifest.task is not None:
+        facts.append(("task", " ".join(word for word in (manifest.moment, printable(manifest.task)) if word)))
+    facts += progress_facts(manifest.progress)
+    used = [
+        "" if metrics.tokens is None else count(metrics.tokens, "token"),
+        "" if metrics.memory_bytes is None else f"{size(metrics.memory_bytes)} of memory",
+        "" if metrics.cpu_seconds is None else f"{metrics.cpu_seconds:.1f} s of processor time",
+        "" if metrics.session_seconds is None else f"{metrics.session_seconds:.1f} s since the session began",
+    ]
+    words = ", ".join(word for word in used if word)
+    return [*facts, ("used", words)] if words else facts
+
+
+def _check(check: Check) -> str:
+    ended = "no exit code" if check.exit_code is None else f"exit code {check.exit_code}"
+    why = "" if check.reason is None else f": {printable(check.reason)}"
+    return f"`{printable(check.command)}`, {ended}, {check.seconds:.1f} s{why}"
 
 
 def _actor(checkpoint: Checkpoint) -> str:
