@@ -55,7 +55,7 @@ class Runner:
 
     def kill(self) -> None:
         self.process.kill()
-        self.process.wait()
+        self.process.communicate()
 
     def end(self, number: int = signal.SIGTERM) -> dict[str, Any]:
         self.process.send_signal(number)

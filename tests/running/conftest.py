@@ -70,6 +70,8 @@ def runner(project: Path, store: Path) -> Iterator[Callable[..., Runner]]:
     for one in started:
         one.kill()
         one.wait()
+        assert one.stdout is not None
+        one.stdout.close()
 
 
 @pytest.fixture

@@ -98,7 +98,7 @@ class Conductor:
             return self._skipped(task, missing[0])
         look = outlook(task, task=found, steps=stage.hands.attempts(task.id))
         if look.way == "ask" and task.id not in self._orders.redo:
-            return self._asked(task)
+            return self._asked(task, look)
         self._enter_sprint(task)
         return self._tried(task, look)
 
@@ -150,12 +150,16 @@ class Conductor:
         self._stage.telling.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
         return True
 
-    def _asked(self, task: PlannedTask) -> bool:
-        """End the run before an irreversible task of which nobody knows whether it happened."""
-        self._reason = (
-            f"nobody saw the end of task {task.id}, which cannot be taken back: look whether it happened,"
-            f" then go on with --done {task.id}, or with --redo {task.id}"
+    def _asked(self, task: PlannedTask, look: Outlook) -> bool:
+        """End the run before an irreversible task that had its effect, or may have had it."""
+        assert look.last is not None
+        known = look.last.state not in {"unknown", "running"}
+        what = (
+            f"task {task.id}, which cannot be taken back, was carried out before, though it is not done now"
+            if known
+            else f"nobody saw the end of task {task.id}, which cannot be taken back: look whether it happened"
         )
+        self._reason = f"{what}; go on with --done {task.id}, or with --redo {task.id}"
         self._stage.telling.notice(self._reason, task=task.id)
         return False
 
