@@ -460,3 +460,21 @@ def test_a_week_of_turns_over_many_workspaces_stays_under_the_limit(
         workspace.maintain()
         assert pack_bytes(store) <= limit
         assert workspace.verify(deep=True).ok
+
+
+def test_what_a_policy_of_the_callers_own_lets_go_is_not_on_the_undo_stack(
+    workspace: Workspace, project: Path
+) -> None:
+    """T8, K1."""
+    ids = []
+    for number in range(4):
+        (project / "a").write_text(str(number))
+        ids.append(workspace.save(f"save {number}", kind="risky").checkpoint.id)
+    workspace.name(ids[0], "kept")
+    workspace.restore(ids[1])
+    (project / "a").write_text("later")
+    workspace.save("later")
+    assert workspace.let_go(*ids[:3]) == (ids[1], ids[2])
+    assert workspace.let_go() == ()
+    assert workspace.operations()[0].type == "restore"
+    assert [one.id for one in workspace.list(kind="risky")] == [ids[3], ids[0]]

@@ -6,7 +6,16 @@ from lastgood.actions.delete import GRACE
 from lastgood.errors import Busy, Damaged
 from lastgood.model.prune import Decision, PrunePlan, PruneReport, Sizes
 from lastgood.ports.catalogue import Query
-from lastgood.rules.retention import GUARD_LIFE, LEAST, Conditions, asked, decide, eviction, without
+from lastgood.rules.retention import (
+    GUARD_LIFE,
+    LEAST,
+    Conditions,
+    asked,
+    decide,
+    eviction,
+    permanent,
+    without,
+)
 from lastgood.transaction.collecting import Collecting, roots
 from lastgood.transaction.saving import Saving
 from lastgood.value import Value
@@ -104,6 +113,18 @@ def prune_quietly(context: Context, *, busy: Collection[str]) -> int:
     return sum(
         _prune_beside_saves(context, key, known[key][0], decisions) for key, decisions in settled.items()
     )
+
+
+def let_go(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[str, ...]:
+    """Mark checkpoints as deleted that a policy of the caller's own does not keep; return those that went.
+
+    What is permanent or needed stays, and so does what somebody named or pinned meanwhile. Like other
+    automatic prunes it is not on the undo stack (rule T8).
+    """
+    with Saving(context):
+        spared = needed(context, context.key)
+        going = [one for one in checkpoints if permanent(one) is None and one.id not in spared]
+        return tuple(context.catalogue.delete_unchanged(going, at=context.clock.now()))
 
 
 def sizes(context: Context) -> Sizes:

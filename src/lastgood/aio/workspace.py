@@ -75,6 +75,7 @@ class AsyncWorkspace(Face[Workspace]):
     verify = awaited(Workspace.verify, whole=True)
     plan_prune = awaited(Workspace.plan_prune)
     prune = awaited(Workspace.prune, whole=True)
+    let_go = awaited(Workspace.let_go, whole=True)
     sizes = awaited(Workspace.sizes)
     maintain = awaited(Workspace.maintain, whole=True)
 

@@ -102,7 +102,7 @@ def asked(
     decisions = []
     place = 0
     for one, age in zip(checkpoints, ages, strict=True):
-        reason = _permanent(one) or needed.get(one.id)
+        reason = permanent(one) or needed.get(one.id)
         if reason is not None:
             decisions.append(Decision(id=one.id, keep=True, reason=reason, firm=True))
             continue
@@ -190,7 +190,7 @@ def _firm(checkpoints: Sequence[Checkpoint], needed: Mapping[str, str]) -> dict[
     firm: dict[str, str] = {}
     sessions: set[str | None] = set()
     for one in checkpoints:
-        reason = _permanent(one) or needed.get(one.id)
+        reason = permanent(one) or needed.get(one.id)
         if one.good and one.manifest.session not in sessions:
             sessions.add(one.manifest.session)
             reason = reason or "the newest good one of its session"
@@ -203,7 +203,8 @@ def _firm(checkpoints: Sequence[Checkpoint], needed: Mapping[str, str]) -> dict[
     return firm
 
 
-def _permanent(checkpoint: Checkpoint) -> str | None:
+def permanent(checkpoint: Checkpoint) -> str | None:
+    """Return why no policy lets a checkpoint go; None if one may."""
     if checkpoint.pinned:
         return "pinned"
     if checkpoint.name is not None:
@@ -282,8 +283,8 @@ def _beyond(kind: str, retention: Mapping[str, Rungs]) -> str:
 def _limited(
     checkpoints: Sequence[Checkpoint], decisions: tuple[Decision, ...], *, limit: int
 ) -> tuple[Decision, ...]:
-    permanent = {one.id for one in checkpoints if _permanent(one) is not None}
-    excess = sum(one.keep and one.id not in permanent for one in decisions) - limit
+    lasting = {one.id for one in checkpoints if permanent(one) is not None}
+    excess = sum(one.keep and one.id not in lasting for one in decisions) - limit
     if excess <= 0:
         return decisions
     going = eviction(checkpoints, decisions)[:excess]

@@ -91,6 +91,15 @@ class Keeps(Door):
             "pruned", lambda: prune(self._context, wanted, interrupted=lambda: bool(self._interrupted()))
         )
 
+    def let_go(self, *refs: str) -> tuple[str, ...]:
+        """Let go what a policy of your own does not keep, and return the ids of what went.
+
+        What is named, pinned, a feature or needed by an operation stays. `undo` does not take it back.
+        """
+        from lastgood.actions.prune import let_go
+
+        return let_go(self._context, [self._view.resolve(ref) for ref in refs])
+
     def sizes(self) -> Sizes:
         """Return how many bytes each workspace and session added to the store."""
         from lastgood.actions.prune import sizes
