@@ -21,7 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int]
+    # Words, directory, environment, mark, the caller's number, and how much patience it has.
+    Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int, float]
 
 LENGTH_BYTES = 8
 # Wishes; every other byte is the number of a signal to be forwarded.
@@ -29,10 +30,10 @@ END, KILL = 0, 255
 # How long what was asked to end may take (seconds), and how long we wait for what was killed.
 GRACE = 2.0
 LAST_WAIT = 5.0
-# How long a command may take to end after a signal was forwarded to it.
-PATIENCE = 5.0
 _TICK = 0.02
 _LOOK = 0.5
+_SETTLING = 0.5
+_STOPPED = b"T"
 _QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What Python changes at its start, and this program.
 _CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
@@ -65,12 +66,13 @@ def main() -> None:
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     attending = _Attending(command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep)
-    attending.follow()
+    attending.follow(patience=order[5])
     attending.end()
+    os._exit(0)  # at once: the caller waits for it
 
 
 def _start(order: Order, *, ignored: list[signal.Signals]) -> int | None:
-    words, directory, environment, _, _ = order
+    words, directory, environment, *_ = order
     receiving, sending = os.pipe()
     pid = os.fork()
     if pid == 0:
@@ -126,50 +128,82 @@ class _Attending:
         self._running = True
         self._hurried = False
         self._alone = False
+        self._paused = False
         self._poll = select.poll()
         self._poll.register(asleep, select.POLLIN)
         self._poll.register(0, select.POLLIN)
 
-    def follow(self) -> None:
-        """Return when the command has ended, or has to be ended."""
-        patience: float | None = None
+    def follow(self, *, patience: float) -> None:
+        """Return when the command has ended, or has to be ended.
+
+        After a signal was forwarded it has ``patience`` seconds to end by itself.
+        """
+        deadline = float("inf")
         while True:
             self._reap()
-            if not self._running or self._alone or (patience is not None and time.monotonic() > patience):
+            if not self._running or self._alone or time.monotonic() > deadline:
                 return
-            for wish in self._wishes(_LOOK if patience is None else _TICK):
+            self._keep_step()
+            for wish in self._wishes(_LOOK if deadline == float("inf") else _TICK):
                 if wish in {END, KILL}:
                     self._hurried = wish == KILL
                     return
                 _signal(-self._command, wish)
-                patience = patience or time.monotonic() + PATIENCE
+                deadline = min(deadline, time.monotonic() + patience)
 
     def end(self) -> None:
         """End whatever is left, gently first."""
         if not self._running:
-            for pid in self._living():
-                _tell(b"left %d " % pid + _content(pid, "cmdline").rstrip(b"\0").translate(_PLAIN)[:200])
+            self._settle()
         if not self._hurried:
             self._end(signal.SIGTERM, wait=GRACE)
         self._end(signal.SIGKILL, wait=LAST_WAIT)
+
+    def _keep_step(self) -> None:
+        """Stop what runs while the caller is stopped (Ctrl-Z), and let it go on with it."""
+        stopped = _content(self._caller, "stat").rpartition(b")")[2].split()[:1] == [_STOPPED]
+        if stopped != self._paused:
+            self._paused = stopped
+            for pid in self._living():
+                _signal(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+
+    def _settle(self) -> None:
+        """Leave what the command left behind a moment to end by itself, as the last of a pipe does."""
+        deadline = time.monotonic() + _SETTLING
+        while self._something_left():
+            if time.monotonic() > deadline or self._alone:
+                for pid in self._living():
+                    _tell(b"left %d " % pid + _content(pid, "cmdline").rstrip(b"\0").translate(_PLAIN)[:200])
+                return
+            if KILL in self._wishes(_TICK):
+                self._hurried = True
+                return
 
     def _end(self, number: int, *, wait: float) -> None:
         deadline = time.monotonic() + wait
         told: set[int] = set()
         if not _HAS_PROC:
             _signal(-self._command, number)
-        while time.monotonic() < deadline:
-            self._reap()
-            left = False
+        while self._something_left() and time.monotonic() < deadline:
             for pid in self._living():
-                left = True
                 if pid not in told:
                     told.add(pid)
                     _signal(pid, number)
-            if not left:
+                    _signal(pid, signal.SIGCONT)  # what is stopped hears nothing
+            if number == signal.SIGKILL:
+                self._chase()
+            elif KILL in self._wishes(_TICK):
                 return
-            if KILL in self._wishes(_TICK) and number != signal.SIGKILL:
-                return
+
+    def _chase(self) -> None:
+        """Kill our children for a while as fast as we can: some beget the next one at once, and die."""
+        deadline = time.monotonic() + _TICK
+        while self._reap() and time.monotonic() < deadline:
+            for word in _content(os.getpid(), f"task/{os.getpid()}/children").split():
+                _signal(int(word), signal.SIGKILL)
+
+    def _something_left(self) -> bool:
+        return self._reap() if self._mark is None else any(True for _ in self._living())
 
     def _wishes(self, wait: float) -> bytes:
         """Wait for something to happen, and return what the caller wishes."""
@@ -186,15 +220,18 @@ class _Attending:
             self._alone = True
         return wishes
 
-    def _reap(self) -> None:
-        """Take leave of what has ended."""
+    def _reap(self) -> bool:
+        """Take leave of what has ended; False if we have no child any more.
+
+        Where orphans come to us, nothing at all is left then.
+        """
         while True:
             try:
                 pid, status = os.waitpid(-1, os.WNOHANG)
             except ChildProcessError:
-                return
+                return False
             if pid == 0:
-                return
+                return True
             if pid == self._command:
                 self._running = False
                 _tell(b"ended %d" % os.waitstatus_to_exitcode(status))
@@ -248,11 +285,13 @@ def _signal(pid: int, number: int) -> None:
 
 
 def _prctl(option: int, argument: int) -> bool:
-    from ctypes import CDLL
-
+    try:
+        from ctypes import CDLL
+    except ImportError:  # Python was built without
+        return False
     try:
         return bool(CDLL(None).prctl(option, argument, 0, 0, 0) == 0)
-    except AttributeError:  # not Linux
+    except (AttributeError, OSError):  # not Linux
         return False
 
 

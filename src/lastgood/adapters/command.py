@@ -13,7 +13,7 @@ import sys
 import time
 from marshal import dumps
 
-from lastgood.adapters.attendant import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES, PATIENCE
+from lastgood.adapters.attendant import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES
 from lastgood.adapters.processes import content_of, pids
 from lastgood.model.session import Living
 from lastgood.model.verdict import Ran
@@ -34,7 +34,11 @@ _TICK = 0.05
 _BLOCK = 1 << 16
 _FAULT_LIMIT = 500
 # Longer than the process in between may take to end a command by force.
-_ENOUGH = GRACE + LAST_WAIT + PATIENCE + 5.0
+_ENOUGH = GRACE + LAST_WAIT + 5.0
+# How long a command may take to end after a signal was forwarded to it.
+PATIENCE = 5.0
+# A wait that takes so much longer than it was to means that this process was stopped meanwhile.
+_STOPPED = 1.0
 _GROUP = 2  # the field of /proc/PID/stat after the name: state, parent, group
 _GONE = {b"Z", b"X"}
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.adapters.attendant import main; main()"
@@ -53,17 +57,20 @@ def never() -> Sequence[int]:
 class GuardedCommands:
     """Runs commands with the environment of the caller.
 
-    ``tick`` and ``asked`` are for the commands that are just run, as `attend` takes them.
+    ``tick`` and ``asked`` are for the commands that are just run, as `attend` takes them; ``patience``
+    is how many seconds a command has to end when it was asked to.
     """
 
     def __init__(
         self,
         environment: Mapping[str, str],
         *,
+        patience: float = PATIENCE,
         tick: Callable[[], None] = idle,
         asked: Callable[[], Sequence[int]] = never,
     ) -> None:
         self._environment = environment
+        self._patience = patience
         self._tick = tick
         self._asked = asked
 
@@ -98,9 +105,10 @@ class GuardedCommands:
         environment = {**self._environment, **variables, MARK: mark}
         started = time.monotonic()
         try:
-            running = _Running(_attendant(self._environment), mark, started=started)
+            attendant = _attendant(self._environment)
         except OSError as error:
             return Ran(ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_told(error))
+        running = _Running(attendant, mark, started=started, patience=self._patience)
         try:
             running.order(words, directory=directory, environment=environment)
             running.follow(timeout, output=output, tick=tick, asked=asked)
@@ -112,13 +120,16 @@ class GuardedCommands:
 class _Running:
     """A command that runs, and all that came of it."""
 
-    def __init__(self, attendant: subprocess.Popen[bytes], mark: str, *, started: float) -> None:
+    def __init__(
+        self, attendant: subprocess.Popen[bytes], mark: str, *, started: float, patience: float
+    ) -> None:
         assert attendant.stdin is not None
         assert attendant.stdout is not None
         assert attendant.stderr is not None
         self._attendant = attendant
         self._mark = f"{MARK}={mark}"
         self._started = started
+        self._patience = patience
         self._wishes = attendant.stdin.fileno()
         self._output = attendant.stdout.fileno()
         self._word = attendant.stderr.fileno()
@@ -135,13 +146,15 @@ class _Running:
         self._fault = ""
         self._left: tuple[Living, ...] = ()
         self._ended_by: tuple[Ending, int] | None = None
+        self._enough = float("inf")
+        self._paused = 0.0
 
     def order(self, words: Sequence[str], *, directory: bytes, environment: Mapping[str, str]) -> None:
         """Say what to run."""
+        given = [os.fsencode(word) for word in words]
         encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
-        order = dumps(
-            ([os.fsencode(word) for word in words], directory, encoded, os.fsencode(self._mark), os.getpid())
-        )
+        mark = os.fsencode(self._mark)
+        order = dumps((given, directory, encoded, mark, os.getpid(), self._patience))
         rest = memoryview(len(order).to_bytes(LENGTH_BYTES, "big") + order)
         try:
             while rest:
@@ -159,26 +172,19 @@ class _Running:
     ) -> None:
         """Return when the command has ended, and all that it started."""
         deadline = float("inf") if timeout is None else self._started + timeout
-        enough = float("inf")
         ticked = 0.0
         heard = 0
-        while self._word in self._open:
+        while self._word in self._open and time.monotonic() < self._enough:
             self._take(output)
-            now = time.monotonic()
-            if now - ticked >= _TICK:
+            if time.monotonic() - ticked >= _TICK:
                 tick()
                 signals = asked()
                 for number in signals[heard:]:
                     self._interrupt(number, again=number in signals[:heard])
                     heard += 1
                 ticked = time.monotonic()
-            if now > deadline and self._status is None and self._ended_by is None:
-                self._ended_by = ("stopped", 0)
-                self._wish(END)
-            if self._ended_by is not None and enough == float("inf"):
-                enough = now + _ENOUGH
-            if now > enough:
-                return
+            if time.monotonic() - self._paused > deadline:
+                self._stop("stopped", 0, wish=END)
 
     def end(self) -> None:
         """End whatever is left, gently first, and take the rest of the output."""
@@ -212,10 +218,18 @@ class _Running:
         return ("killed", -self._status) if self._status < 0 else ("exited", self._status)
 
     def _interrupt(self, number: int, *, again: bool) -> None:
-        if self._status is not None:
-            return
-        self._wish(KILL if again else number)
-        self._ended_by = self._ended_by or ("interrupted", number)
+        if again:
+            self._wish(KILL)
+        elif self._ended_by is not None:
+            self._wish(number)
+        self._stop("interrupted", number, wish=number)
+
+    def _stop(self, ending: Ending, code: int, *, wish: int) -> None:
+        """Have a command that still runs ended; once."""
+        if self._status is None and self._ended_by is None:
+            self._ended_by = (ending, code)
+            self._enough = time.monotonic() + self._patience + _ENOUGH
+            self._wish(wish)
 
     def _wish(self, byte: int) -> None:
         try:
@@ -225,7 +239,12 @@ class _Running:
 
     def _take(self, output: Callable[[bytes], None]) -> None:
         """Wait a moment for something to be said, by the command or about it."""
-        for descriptor, _ in self._poll.poll(_TICK * 1000):
+        before = time.monotonic()
+        ready = self._poll.poll(_TICK * 1000)
+        waited = time.monotonic() - before
+        if waited > _STOPPED:
+            self._paused += waited
+        for descriptor, _ in ready:
             try:
                 part = os.read(descriptor, _BLOCK)
             except BlockingIOError:

@@ -13,11 +13,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.adapters.command import TAIL, GuardedCommands
+from living import LONG, eventually_gone, lives
 
 if TYPE_CHECKING:
     from lastgood.model.verdict import Ran
-
-LONG = 30.0
 
 
 def run(folder: Path, *words: str, timeout: float = LONG) -> Ran:
@@ -29,21 +28,6 @@ def run(folder: Path, *words: str, timeout: float = LONG) -> Ran:
 
 def shell(folder: Path, text: str, *, timeout: float = LONG) -> Ran:
     return run(folder, "/bin/sh", "-c", text, timeout=timeout)
-
-
-def lives(pid: int) -> bool:
-    try:
-        state = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
-    except FileNotFoundError:
-        return False
-    return state not in "ZX"
-
-
-def eventually_gone(pid: int) -> bool:
-    ends = time.monotonic() + 20
-    while lives(pid) and time.monotonic() < ends:
-        time.sleep(0.02)
-    return not lives(pid)
 
 
 def test_a_command_tells_its_exit_code_and_its_words(tmp_path: Path) -> None:

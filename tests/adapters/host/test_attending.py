@@ -1,0 +1,469 @@
+"""Care for a command: what it says, when it is to end, and that nothing of it is left, whoever is killed."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.adapters.command import GuardedCommands
+from lastgood.adapters.processes import ProcFiles
+from lastgood.adapters.signals import CaughtSignals
+from living import LONG, children, eventually, eventually_gone, lives, state, written
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Sequence
+
+    from lastgood.model.verdict import Ran
+    from lastgood.model.workplan import Command
+
+HERE = Path(__file__).parent
+SOURCE = HERE.parent.parent.parent / "src"
+PATIENCE = 0.5
+
+
+def attend(
+    folder: Path,
+    command: Command,
+    *,
+    variables: dict[str, str] | None = None,
+    timeout: float | None = LONG,
+    output: Callable[[bytes], None] = lambda _part: None,
+    tick: Callable[[], None] = lambda: None,
+    asked: Callable[[], Sequence[int]] = tuple,
+) -> Ran:
+    environment = {"PATH": os.environ["PATH"]}
+    return GuardedCommands(environment, patience=PATIENCE).attend(
+        command,
+        directory=os.fsencode(folder),
+        variables=variables or {},
+        timeout=timeout,
+        output=output,
+        tick=tick,
+        asked=asked,
+    )
+
+
+def asking(folder: Path, *numbers: int) -> Callable[[], tuple[int, ...]]:
+    """Return what asks for an end, with one signal after the other, once a file is there."""
+    told: list[int] = []
+
+    def asked() -> tuple[int, ...]:
+        if (folder / "ready").exists() and len(told) < len(numbers):
+            told.append(numbers[len(told)])
+        return tuple(told)
+
+    return asked
+
+
+@pytest.fixture
+def runner(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
+    """Return what starts a process that attends a command."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start(command: str, *, timeout: str = "", **options: object) -> subprocess.Popen[bytes]:
+        words = [sys.executable, str(HERE / "attending.py"), str(tmp_path), command, timeout]
+        environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+        one = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
+        started.append(one)
+        return one  # type: ignore[no-any-return]
+
+    yield start
+    for one in started:
+        one.kill()
+        one.communicate()
+
+
+def test_output_is_given_as_it_comes_to_the_thread_that_asked_for_it(tmp_path: Path) -> None:
+    parts: list[bytes] = []
+    threads: set[int] = set()
+
+    def output(part: bytes) -> None:
+        parts.append(part)
+        threads.add(threading.get_ident())
+        (tmp_path / "heard").touch()
+
+    text = "echo one; while [ ! -e heard ]; do sleep 0.01; done; echo two >&2"
+    ran = attend(tmp_path, text, output=output)
+    assert (ran.ending, ran.code) == ("exited", 0)
+    assert (parts[0], b"".join(parts)) == (b"one\n", b"one\ntwo\n")
+    assert threads == {threading.get_ident()}
+
+
+def test_a_caller_has_its_turn_while_a_command_floods_it(tmp_path: Path) -> None:
+    turns: list[int] = []
+
+    def tick() -> None:
+        turns.append(1)
+        if len(turns) == 5:
+            (tmp_path / "enough").touch()
+
+    ran = attend(tmp_path, "while [ ! -e enough ]; do head -c 200000 /dev/zero; done", tick=tick)
+    assert (ran.ending, ran.code) == ("exited", 0)
+
+
+def test_a_flood_is_given_in_bounded_parts(tmp_path: Path) -> None:
+    sizes: list[int] = []
+    ran = attend(
+        tmp_path, ("head", "-c", "30000000", "/dev/zero"), output=lambda part: sizes.append(len(part))
+    )
+    assert ran.code == 0
+    assert sum(sizes) == 30_000_000
+    assert max(sizes) <= 1 << 16
+
+
+def test_a_command_sees_the_environment_that_it_was_given_and_nothing_of_what_is_in_between(
+    tmp_path: Path,
+) -> None:
+    given = {"LASTGOOD_SESSION": "sess_1", "WORD": "naïve \udcff"}
+    heard: list[bytes] = []
+    attend(tmp_path, ("env", "-0"), variables=given, output=heard.append)
+    seen = dict(line.split(b"=", 1) for line in b"".join(heard).rstrip(b"\0").split(b"\0"))
+    assert set(seen) == {b"PATH", b"LASTGOOD_SESSION", b"WORD", b"LASTGOOD_CHECK"}
+    assert seen[b"WORD"] == "naïve ".encode() + b"\xff"
+
+
+def test_a_command_has_a_session_of_its_own_and_no_descriptors_but_three(tmp_path: Path) -> None:
+    program = (
+        "import os; print(os.getsid(0) == os.getpid() != os.getppid(), os.getpgrp() == os.getpid(),"
+        " sorted(map(int, os.listdir('/proc/self/fd')))[:4], os.readlink('/proc/self/fd/0'))"
+    )
+    ran = attend(tmp_path, (sys.executable, "-c", program))
+    assert ran.tail == b"True True [0, 1, 2, 3] /dev/null\n"  # 3 is the listing itself
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT])
+def test_a_signal_is_forwarded_to_the_whole_group(tmp_path: Path, number: int) -> None:
+    program = (
+        "import os, signal, time\n"
+        "inner = os.fork() == 0\n"
+        "def heard(*_):\n"
+        "    os.write(1, b'inner\\n' if inner else b'outer\\n')\n"
+        "    os._exit(inner or os.wait()[1])\n"
+        f"signal.signal({int(number)}, heard)\n"
+        "if inner:\n"
+        "    os.mkdir('inner')\n"
+        "while not os.path.exists('inner'):\n"
+        "    pass\n"
+        "inner or os.mkdir('ready')\n"
+        "time.sleep(1000)\n"
+    )
+    ran = attend(tmp_path, (sys.executable, "-S", "-c", program), asked=asking(tmp_path, number))
+    assert (ran.ending, ran.code) == ("interrupted", number)
+    assert sorted(ran.tail.split()) == [b"inner", b"outer"]
+
+
+def test_what_ignores_a_signal_is_ended_when_patience_is(tmp_path: Path) -> None:
+    text = "trap '' INT TERM; echo $$ > pid; touch ready; while :; do sleep 0.05; done"
+    ran = attend(tmp_path, text, asked=asking(tmp_path, signal.SIGINT))
+    assert (ran.ending, ran.code) == ("interrupted", signal.SIGINT)
+    assert not lives(int(written(tmp_path / "pid")))
+
+
+def test_the_same_signal_again_ends_a_command_at_once(tmp_path: Path) -> None:
+    text = "trap 'echo gently; sleep 1000' TERM; trap '' INT; touch ready; while :; do sleep 0.01; done"
+    ran = attend(tmp_path, text, asked=asking(tmp_path, signal.SIGINT, signal.SIGINT))
+    assert (ran.ending, ran.code, ran.tail) == ("interrupted", signal.SIGINT, b"")
+
+
+def test_another_signal_is_forwarded_too(tmp_path: Path) -> None:
+    text = "trap 'echo int' INT; trap 'echo hup; exit' HUP; touch ready; while :; do sleep 0.01; done"
+    ran = attend(tmp_path, text, asked=asking(tmp_path, signal.SIGINT, signal.SIGHUP))
+    assert (ran.ending, ran.code) == ("interrupted", signal.SIGINT)
+    assert b"hup\n" in ran.tail
+
+
+def test_a_signal_that_comes_too_late_changes_nothing(tmp_path: Path) -> None:
+    """What a command left behind is being ended then."""
+    text = "(trap '' TERM; touch ready; sleep 1000) & while [ ! -e ready ]; do sleep 0.01; done; exit 4"
+    ready = asking(tmp_path, signal.SIGINT)
+    seen: list[bool] = []
+
+    def asked() -> tuple[int, ...]:
+        seen.append((tmp_path / "ready").exists())
+        return ready() if seen.count(True) > 3 else ()
+
+    ran = attend(tmp_path, text, asked=asked)
+    assert (ran.ending, ran.code) == ("exited", 4)
+
+
+def test_what_a_command_left_running_is_named_and_ended(tmp_path: Path) -> None:
+    """Also a daemon that put off its environment and its group."""
+    text = (
+        "env -i /bin/sh -c 'setsid /bin/sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &';"
+        " while [ ! -s daemon ]; do sleep 0.01; done"
+    )
+    ran = attend(tmp_path, text)
+    pid = int(written(tmp_path / "daemon"))
+    assert (ran.ending, ran.code) == ("exited", 0)
+    assert [(one.pid, one.command) for one in ran.left] == [(pid, "sleep 1000")]
+    assert not lives(pid)
+
+
+def test_the_last_of_a_pipe_may_end_by_itself(tmp_path: Path) -> None:
+    ran = attend(tmp_path, "(sleep 0.1; echo late) & echo early")
+    assert (ran.tail, ran.left) == (b"early\nlate\n", ())
+
+
+def test_a_thousand_children_are_ended(tmp_path: Path) -> None:
+    program = (
+        "import os, time\n"
+        "for number in range(1000):\n"
+        "    if os.fork() == 0:\n"
+        "        number % 2 and os.setsid()\n"
+        "        time.sleep(1000)\n"
+        "open('ready', 'w').close()\n"
+        "time.sleep(1000)\n"
+    )
+    command = (sys.executable, "-S", "-c", program)
+    ran = attend(
+        tmp_path,
+        command,
+        variables={"LASTGOOD_SESSION": "sess_of_1000"},
+        asked=asking(tmp_path, signal.SIGTERM),
+    )
+    assert (ran.ending, ran.code) == ("interrupted", signal.SIGTERM)
+    assert ProcFiles().marked("sess_of_1000") == []
+
+
+def test_what_begets_children_faster_than_they_can_be_listed_is_ended(tmp_path: Path) -> None:
+    """Each of them leads a session of its own, and ends as soon as it has a child."""
+    program = (
+        "import os, signal, time\n"
+        "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
+        "ends = time.monotonic() + 20\n"
+        "while time.monotonic() < ends:\n"
+        "    if os.fork():\n"
+        "        os._exit(0)\n"
+        "    os.setsid()\n"
+    )
+    command = (sys.executable, "-S", "-c", program)
+    ran = attend(tmp_path, command, variables={"LASTGOOD_SESSION": "sess_of_rabbits"})
+    assert ran.ending == "exited"
+    assert ProcFiles().marked("sess_of_rabbits") == []
+
+
+def test_a_command_that_dies_with_what_watched_over_it_is_told_and_leaves_nothing(tmp_path: Path) -> None:
+    text = "setsid sleep 1000 & echo $! > outer; echo $$ > inner; kill -KILL $PPID; sleep 1000"
+    ran = attend(tmp_path, text)
+    assert (ran.ending, ran.code) == ("killed", signal.SIGKILL)
+    assert ran.fault == "what watched over it was killed"
+    for name in ("inner", "outer"):
+        assert not lives(int((tmp_path / name).read_text()))
+
+
+def test_what_a_caller_raises_ends_the_command(tmp_path: Path) -> None:
+    def tick() -> None:
+        if (tmp_path / "pid").exists():
+            raise LookupError
+
+    with pytest.raises(LookupError):
+        attend(tmp_path, "echo $$ > pid.new; mv pid.new pid; exec sleep 1000", tick=tick)
+    assert not lives(int((tmp_path / "pid").read_text()))
+
+
+def test_a_command_can_be_attended_from_any_thread_and_with_children_ignored(tmp_path: Path) -> None:
+    """Whoever ignores SIGCHLD learns no exit codes by itself."""
+    came: list[Ran] = []
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        thread = threading.Thread(target=lambda: came.append(attend(tmp_path, "exit 9")))
+        thread.start()
+        thread.join()
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert [(one.ending, one.code) for one in came] == [("exited", 9)]
+
+
+@pytest.mark.parametrize(
+    ("command", "fault"),
+    [
+        (("no-such-program",), "no-such-program: No such file or directory"),
+        (("",), ": Invalid argument"),
+        (("/",), "/: Permission denied"),
+        (("a\nb",), "a b: No such file or directory"),
+        (("x" * 5000,), "x" * 5000 + ": File name too long"),
+        (("echo", "x" * 200_000), "echo: Argument list too long"),
+        (("echo", "a\0b"), "echo: Invalid argument"),
+    ],
+)
+def test_what_cannot_be_run_never_started(tmp_path: Path, command: tuple[str, ...], fault: str) -> None:
+    ran = attend(tmp_path, command)
+    assert (ran.ending, ran.code, ran.fault) == ("unstarted", 0, fault)
+
+
+def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
+    ran = attend(tmp_path / "gone", "true")
+    assert (ran.ending, ran.fault) == ("unstarted", f"{tmp_path}/gone: No such file or directory")
+
+
+def test_nothing_outlives_a_killed_runner(
+    runner: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """Also what became a daemon, put off its environment, or ignores gentle words."""
+    one = runner(
+        "env -i /bin/sh -c 'trap \"\" TERM; setsid sleep 1000 & echo $! > daemon';"
+        " setsid sleep 1000 & echo $! > other; echo $$ > pid; exec sleep 1000"
+    )
+    pids = [int(written(tmp_path / name)) for name in ("pid", "daemon", "other")]
+    one.kill()
+    assert all(eventually_gone(pid) for pid in pids)
+
+
+def test_a_runner_is_missed_also_when_a_fork_of_it_holds_its_pipes_open(tmp_path: Path) -> None:
+    program = (
+        "import os, sys, time\n"
+        "from lastgood.adapters.command import GuardedCommands\n"
+        "def tick():\n"
+        "    if os.path.exists('pid') and not os.path.exists('fork'):\n"
+        "        pid = os.fork()\n"
+        "        if pid == 0:\n"
+        "            time.sleep(1000)\n"
+        "        open('fork.new', 'w').write(f'{pid}\\n')\n"
+        "        os.rename('fork.new', 'fork')\n"
+        "GuardedCommands(dict(os.environ)).attend('echo $$ > pid.new; mv pid.new pid; exec sleep 1000',\n"
+        "    directory=os.getcwdb(), variables={}, timeout=None, output=print, tick=tick, asked=tuple)\n"
+    )
+    environment = os.environ | {"PYTHONPATH": str(SOURCE)}
+    one = subprocess.Popen([sys.executable, "-c", program], cwd=tmp_path, env=environment)
+    fork = int(written(tmp_path / "fork"))
+    one.kill()
+    one.wait()
+    try:
+        assert eventually_gone(int(written(tmp_path / "pid")))
+    finally:
+        os.kill(fork, signal.SIGKILL)
+
+
+def test_a_command_itself_does_not_outlive_runner_and_watch_killed_together(
+    runner: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """What it started may; that bears the session's name in its environment, and is found by it (P7)."""
+    os.environ["LASTGOOD_SESSION"] = "sess_both"
+    try:
+        one = runner("setsid sleep 1000 & echo $! > outer; echo $$ > pid; exec sleep 1000")
+    finally:
+        del os.environ["LASTGOOD_SESSION"]
+    pid, outer = int(written(tmp_path / "pid")), int(written(tmp_path / "outer"))
+    (watch,) = children(one.pid)
+    os.kill(one.pid, signal.SIGKILL)
+    os.kill(watch, signal.SIGKILL)
+    try:
+        assert eventually_gone(pid)
+        assert [living.pid for living in ProcFiles().marked("sess_both") if living.pid != one.pid] == [outer]
+    finally:
+        os.kill(outer, signal.SIGKILL)
+
+
+def test_the_watch_is_no_part_of_the_session(
+    runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """It goes when what it watches over has gone, and needs no naming."""
+    os.environ["LASTGOOD_SESSION"] = "sess_watch"
+    try:
+        one = runner("echo $$ > pid; exec sleep 1000")
+    finally:
+        del os.environ["LASTGOOD_SESSION"]
+    pid = int(written(tmp_path / "pid"))
+    assert {living.pid for living in ProcFiles().marked("sess_watch")} == {one.pid, pid}
+
+
+def test_a_signal_to_the_runner_reaches_the_command(
+    runner: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    one = runner("trap 'echo heard; exit 3' TERM; echo $$ > pid; while :; do :; done")
+    written(tmp_path / "pid")
+    one.terminate()
+    said, _ = one.communicate(timeout=LONG)
+    assert said == b"heard\ninterrupted 15\n"
+
+
+def test_what_is_ignored_stays_ignored(
+    runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """As ``nohup`` has it: neither runner nor command ends with the terminal."""
+    one = runner(
+        "echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done; echo over",
+        preexec_fn=lambda: signal.signal(signal.SIGHUP, signal.SIG_IGN),
+    )
+    pid = int(written(tmp_path / "pid"))
+    one.send_signal(signal.SIGHUP)
+    os.kill(pid, signal.SIGHUP)
+    (tmp_path / "go").touch()
+    said, _ = one.communicate(timeout=LONG)
+    assert said == b"over\nexited 0\n"
+
+
+def test_a_command_stops_and_goes_on_with_its_runner(
+    runner: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """Ctrl-Z on a terminal: the command has a session of its own, where the kernel does not stop it."""
+    one = runner("sleep 1000 & echo $! > inner; echo $$ > pid; wait $!; echo over")
+    pids = [int(written(tmp_path / name)) for name in ("pid", "inner")]
+
+    one.send_signal(signal.SIGSTOP)
+    assert all(eventually(lambda pid=pid: state(pid) == "T") for pid in pids)  # type: ignore[misc]
+    one.send_signal(signal.SIGCONT)
+    assert all(eventually(lambda pid=pid: state(pid) == "S") for pid in pids)  # type: ignore[misc]
+    os.kill(pids[1], signal.SIGTERM)
+    said, _ = one.communicate(timeout=LONG)
+    assert said.endswith(b"over\nexited 0\n")
+
+
+def test_the_time_limit_does_not_run_while_the_runner_is_stopped(
+    runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    one = runner("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", timeout="3")
+    pid = int(written(tmp_path / "pid"))
+    one.send_signal(signal.SIGSTOP)
+    assert eventually(lambda: state(pid) == "T")
+    time.sleep(3)
+    one.send_signal(signal.SIGCONT)
+    assert eventually(lambda: state(pid) != "T")
+    (tmp_path / "go").touch()
+    said, _ = one.communicate(timeout=LONG)
+    assert said == b"exited 0\n"
+
+
+def test_caught_signals_are_told_in_their_order_and_given_back() -> None:
+    before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
+    with CaughtSignals() as caught:
+        assert caught() == ()
+        os.kill(os.getpid(), signal.SIGTERM)
+        assert eventually(lambda: len(caught()) == 1)
+        os.kill(os.getpid(), signal.SIGINT)
+        assert eventually(lambda: len(caught()) == 2)
+        assert caught() == (signal.SIGTERM, signal.SIGINT)
+    assert before == {number: signal.getsignal(number) for number in before}
+
+
+def test_signals_that_the_program_has_its_own_way_with_are_left_to_it() -> None:
+    came: list[int] = []
+    before = signal.signal(signal.SIGTERM, lambda number, _frame: came.append(number))
+    try:
+        with CaughtSignals() as caught:
+            os.kill(os.getpid(), signal.SIGTERM)
+            assert eventually(lambda: came == [signal.SIGTERM])
+            assert caught() == ()
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
+def test_signals_cannot_be_caught_outside_the_main_thread() -> None:
+    came: list[tuple[int, ...]] = []
+
+    def elsewhere() -> None:
+        with CaughtSignals() as caught:
+            came.append(caught())
+
+    thread = threading.Thread(target=elsewhere)
+    thread.start()
+    thread.join()
+    assert came == [()]
