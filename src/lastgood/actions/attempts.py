@@ -114,6 +114,24 @@ def is_taken_back(context: Context, attempt: Effect) -> bool:
     return False
 
 
+def starts(context: Context, key: str) -> dict[str, str]:
+    """Return the checkpoints from which attempts began that are not over, each with its task.
+
+    Those of sessions of a workspace that live or wait to be continued, of tasks that are not done.
+    """
+    found: dict[str, str] = {}
+    work = context.work
+    for session in (*work.sessions(key, state="active"), *work.sessions(key, state="incomplete")):
+        over = {task.id for task in work.progress(session.id).tasks if task.state == "done"}
+        last = {
+            one.task: one.checkpoint
+            for one in work.effects(key, session=session.id)
+            if one.task == one.name and one.task not in over
+        }
+        found |= {start: task for task, start in last.items() if task is not None and start is not None}
+    return found
+
+
 def kept_start(context: Context, attempt: Effect) -> Checkpoint:
     """Return the checkpoint that an attempt began from; `NotFound` if it is gone."""
     found = None if attempt.checkpoint is None else context.catalogue.get(attempt.checkpoint)

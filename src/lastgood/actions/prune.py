@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.actions.attempts import starts
 from lastgood.actions.delete import GRACE
 from lastgood.errors import Busy, Damaged
 from lastgood.model.prune import Decision, PrunePlan, PruneReport, Sizes
@@ -146,12 +147,13 @@ def sizes(context: Context) -> Sizes:
 
 
 def needed(context: Context, key: str) -> dict[str, str]:
-    """Return the checkpoints that operations of a workspace need, with the reason.
+    """Return the checkpoints that operations and runs of a workspace need, with the reason.
 
     For as long as a guard lives by default: the guard of a restore that can be undone, and the
-    target of one that was undone and can be done again.
+    target of one that was undone and can be done again. And what an attempt of a run that is not over
+    may be taken back to.
     """
-    found: dict[str, str] = {}
+    found = {id: f"task {task} may be taken back to it" for id, task in starts(context, key).items()}
     horizon = context.clock.now() - GUARD_LIFE
     for one in context.catalogue.operations(key):
         if one.type != "restore" or one.at < horizon:

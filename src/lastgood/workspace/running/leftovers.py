@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
+from lastgood.names import to_bytes, within
 from lastgood.rules.attempts import ATTEMPT
 from lastgood.workspace.running.stage import said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.effect import Effect
     from lastgood.model.report import RestoreReport
@@ -70,20 +73,39 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
         elif hands.is_taken_back(attempt):
             return None
         start = hands.kept_start(attempt)
-        report = _merged(stage, start, left)
+        limit = _beside_the_plan(stage, start, left) if attempt.state == "unknown" else ()
+        if limit is None:
+            return None
+        report = _merged(stage, start, left, limit)
     except LastgoodError as error:
         return f"the files of task {task.id} could not be taken back: {said(error)}"
     return _told(stage, task, report, left=left)
 
 
-def _merged(stage: Stage, start: Checkpoint, left: Checkpoint) -> RestoreReport:
+def _beside_the_plan(stage: Stage, start: Checkpoint, left: Checkpoint) -> Sequence[bytes] | None:
+    """Return what to take back of an attempt that nobody saw the end of: nothing means all, None nothing.
+
+    The plan itself may have been edited since the crash, to go on with what it says now.
+    """
+    source = None if stage.plan.source is None else to_bytes(stage.plan.source)
+    if source is None or not within(source, stage.hands.root):
+        return ()
+    plan = source.removeprefix(stage.hands.root + b"/")
+    files = stage.hands.diff(start.id, left.id, patch=False).files
+    changed = {path for one in files for path in (one.path, one.old_path) if path is not None}
+    if plan not in changed:
+        return ()
+    return sorted(changed - {plan}) or None
+
+
+def _merged(stage: Stage, start: Checkpoint, left: Checkpoint, paths: Sequence[bytes]) -> RestoreReport:
     for _ in range(_TRIES - 1):
         try:
-            return stage.hands.restore(start.id, only=["files"], merge=True, base=left.id)
+            return stage.hands.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
         except Conflict as error:
             if not error.details.get("paths"):
                 raise
-    return stage.hands.restore(start.id, only=["files"], merge=True, base=left.id)
+    return stage.hands.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
 
 
 def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Checkpoint) -> str | None:

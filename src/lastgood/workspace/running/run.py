@@ -10,6 +10,7 @@ from lastgood.errors import Usage
 from lastgood.model.recovery import CHOICES
 from lastgood.model.running import RunReport
 from lastgood.workspace.running.conductor import Conductor
+from lastgood.workspace.running.outputs import outputs_of
 from lastgood.workspace.running.plans import check_named, plan_from
 from lastgood.workspace.running.resuming import Orders, Wish, engage
 from lastgood.workspace.running.signals import Signals
@@ -25,9 +26,6 @@ if TYPE_CHECKING:
     from lastgood.model.workplan import WorkPlan
     from lastgood.workspace.paths import PathLike
     from lastgood.workspace.running.hands import Hands
-
-# The folder, beside a workspace's scan cache, in which runs keep what their tasks wrote.
-RUNS = b"runs"
 
 
 def run(
@@ -60,11 +58,6 @@ def run(
             telling=Telling(inside, plan, observer=observer, output=output),
             signals=signals,
             commands=GuardedCommands(os.environ),
-            outputs=OutputFolder(outputs_of(inside, inside.own)),
+            outputs=OutputFolder(outputs_of(os.fsencode(inside.store), inside.key, inside.own)),
         )
         return Conductor(stage, orders=orders, engaged=engaged).carry_out()
-
-
-def outputs_of(hands: Hands, session: str) -> bytes:
-    """Return the folder in which a run keeps what its tasks wrote."""
-    return os.path.join(os.fsencode(hands.store), b"workspaces", hands.key.encode(), RUNS, session.encode())

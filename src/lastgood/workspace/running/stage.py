@@ -19,6 +19,10 @@ if TYPE_CHECKING:
     from lastgood.workspace.running.telling import Telling
 
 
+# How often a run looks whether it still holds its workspace, in seconds.
+_BEAT = 30.0
+
+
 class Stage:
     """One run: its plan, the hands that do it, the voice that tells of it, the ear for its end."""
 
@@ -40,6 +44,7 @@ class Stage:
         self.outputs = outputs
         self.exit_code: int | None = None
         self._due = self._next()
+        self._beats = hands.monotonic() + _BEAT
 
     def variables(self, task: PlannedTask, *, attempt: int) -> Mapping[str, str]:
         """Return what a task's commands find in their environment beside that of the caller.
@@ -63,8 +68,16 @@ class Stage:
         self._due = self._next()
 
     def tick(self, task: PlannedTask) -> None:
-        """Make a checkpoint if one is due; a failure of it is told, and does the task no harm."""
-        if self.hands.monotonic() < self._due:
+        """Make a checkpoint if one is due, and give a sign of life.
+
+        A failure of the checkpoint is told, and does the task no harm. Raises `Conflict` if the session
+        has lost its lease: whoever took over must not find the task at work.
+        """
+        now = self.hands.monotonic()
+        if now >= self._beats:
+            self._beats = now + _BEAT
+            self.hands.session_heartbeat(self.hands.own)
+        if now < self._due:
             return
         self.rested()
         if not self.hands.wants("interval"):

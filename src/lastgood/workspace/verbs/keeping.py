@@ -107,10 +107,16 @@ class Keeps(Door):
         return sizes(self._context)
 
     def maintain(self) -> tuple[str, ...]:
-        """Apply retention, free bytes, consolidate and back up, unless another owner is at it."""
-        from lastgood.actions.maintain import maintain
+        """Apply retention, free bytes, consolidate and back up, unless another owner is at it.
 
-        return maintain(self._context, interrupted=self._interrupted)
+        What the tasks of runs wrote goes when nothing else of their sessions is left.
+        """
+        from lastgood.actions.maintain import maintain
+        from lastgood.workspace.running.outputs import clear_outputs
+
+        done = maintain(self._context, interrupted=self._interrupted)
+        gone = clear_outputs(self._context)
+        return (*done, f"outputs of runs removed: {gone}") if gone else done
 
     def _interrupted(self) -> frozenset[str]:
         from lastgood.workspace.journals import interrupted_workspaces
