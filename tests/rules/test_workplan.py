@@ -1,33 +1,24 @@
-"""The order of a plan's tasks, what comes next, and whether two plans are the same work."""
+"""The order of a plan's tasks, and whether two plans are the same work."""
 
 from __future__ import annotations
 
 import itertools
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.errors import Invalid
-from lastgood.model.progress import TASK_STATES
 from lastgood.model.workplan import PlannedTask, WorkPlan
 from lastgood.rules.workplan import (
-    Blocked,
-    blocked,
     command_plan,
     compare,
     cycle,
     fingerprint,
     matches,
-    next_task,
     ordered,
-    sprint_done,
 )
 from workplans import IDS, plans
-
-if TYPE_CHECKING:
-    from lastgood.model.progress import TaskState
 
 
 def task(id: str, *needs: str, run: str = "true") -> PlannedTask:
@@ -76,54 +67,6 @@ def test_a_chain_of_ten_thousand_tasks_is_put_in_order() -> None:
     assert cycle(tasks) == ()
     assert [one.id for one in ordered(tasks)] == [str(number) for number in range(9_999, -1, -1)]
     assert len(cycle([*tasks, task("10000", "0")])) == 10_002
-
-
-@given(plans())
-def test_a_run_without_failures_takes_the_tasks_in_the_order_of_the_plan(plan: WorkPlan) -> None:
-    plan = plan.replace(tasks=ordered(plan.tasks))
-    states: dict[str, TaskState] = {}
-    taken = []
-    while found := next_task(plan, states):
-        taken.append(found)
-        states[found.id] = "done"
-    assert tuple(taken) == plan.tasks
-
-
-@given(plans(), st.lists(st.sampled_from(TASK_STATES), min_size=len(IDS), max_size=len(IDS)))
-def test_a_pending_task_is_next_or_waits_or_says_what_is_in_its_way(
-    plan: WorkPlan, drawn: list[TaskState]
-) -> None:
-    plan = plan.replace(tasks=ordered(plan.tasks))
-    states = dict(zip(IDS, drawn, strict=True))
-    stuck = {one.id: one for one in blocked(plan, states)}
-    for one in plan.tasks:
-        if states[one.id] != "pending":
-            assert one.id not in stuck
-            continue
-        bad = [need for need in one.needs if states[need] in {"failed", "skipped"} or need in stuck]
-        assert (one.id in stuck) == bool(bad)
-        if bad:
-            assert stuck[one.id].need == bad[0]
-    found = next_task(plan, states)
-    assert found is None or (found.id not in stuck and all(states[need] == "done" for need in found.needs))
-
-
-def test_what_needs_a_skipped_task_is_skipped_and_says_why() -> None:
-    plan = WorkPlan(tasks=(task("a"), task("b", "a"), task("c", "b"), task("d")))
-    found = blocked(plan, {"a": "failed"})
-    assert found == (
-        Blocked(id="b", need="a", state="failed"),
-        Blocked(id="c", need="b", state="skipped"),
-    )
-    assert [one.reason for one in found] == ["needs a, which failed", "needs b, which was skipped"]
-
-
-def test_a_sprint_is_done_when_all_of_its_tasks_are() -> None:
-    plan = WorkPlan(
-        tasks=(task("a").replace(sprint="S1"), task("b").replace(sprint="S1"), task("c")), sprints=("S1",)
-    )
-    assert not sprint_done(plan, "S1", {"a": "done", "b": "skipped"})
-    assert sprint_done(plan, "S1", {"a": "done", "b": "done"})
 
 
 @given(plans(), plans())

@@ -1,4 +1,4 @@
-"""Work plans: their order, what comes next, whether two of them are the same work."""
+"""Work plans: their order, and whether two of them are the same work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lastgood.model.progress import TaskState
     from lastgood.model.workplan import Command
 
 # The one task of `run -- COMMAND`.
@@ -40,19 +39,6 @@ class Differences(Value):
         if self.reordered:
             lines.append("the tasks come in another order")
         return tuple(lines)
-
-
-class Blocked(Value):
-    """A task that cannot be carried out, and the first of its needs that is in the way."""
-
-    id: str
-    need: str
-    state: TaskState
-
-    @property
-    def reason(self) -> str:
-        """Return why, as the end of a sentence."""
-        return f"needs {self.need}, which {'failed' if self.state == 'failed' else 'was skipped'}"
 
 
 def command_plan(words: Sequence[str]) -> WorkPlan:
@@ -149,41 +135,6 @@ def ordered(tasks: Sequence[PlannedTask]) -> tuple[PlannedTask, ...]:
             if not waiting[follower]:
                 heappush(ready, place[follower])
     return tuple(found)
-
-
-def next_task(plan: WorkPlan, states: Mapping[str, TaskState]) -> PlannedTask | None:
-    """Return the first pending task whose needs are done; None if there is none (left).
-
-    A task that ``states`` does not name is pending.
-    """
-    for task in plan.tasks:
-        if states.get(task.id, "pending") == "pending" and all(states.get(n) == "done" for n in task.needs):
-            return task
-    return None
-
-
-def blocked(plan: WorkPlan, states: Mapping[str, TaskState]) -> tuple[Blocked, ...]:
-    """Return the pending tasks that cannot be carried out, since one that they need failed or was skipped.
-
-    What needs a task that is returned is returned too.
-    """
-    known = dict(states)
-    found: list[Blocked] = []
-    for task in plan.tasks:
-        if known.get(task.id, "pending") != "pending":
-            continue
-        for need in task.needs:
-            state = known.get(need, "pending")
-            if state in {"failed", "skipped"}:
-                found.append(Blocked(id=task.id, need=need, state=state))
-                known[task.id] = "skipped"
-                break
-    return tuple(found)
-
-
-def sprint_done(plan: WorkPlan, sprint: str, states: Mapping[str, TaskState]) -> bool:
-    """Tell whether all tasks of a sprint are done."""
-    return all(states.get(task.id) == "done" for task in plan.tasks if task.sprint == sprint)
 
 
 # What makes a task another piece of work. The rest (retries, timeout, on_failure, risky) says how it
