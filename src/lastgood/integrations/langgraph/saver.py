@@ -48,15 +48,21 @@ if TYPE_CHECKING:
     Result = TypeVar("Result")
 
 _SPACE = "langgraph"
+# Where a run tells its saver how it waits for it (langgraph's CONFIG_KEY_DURABILITY), if it was asked to.
+_DURABILITY = "__pregel_durability"
+_WAITING = frozenset({"sync", "exit"})
 
 
 class LastgoodSaver(BaseCheckpointSaver[int]):
     """Keeps the threads of a graph in the store of a workspace, durable and proven when read.
 
     With ``files`` each checkpoint of a thread also names the workspace's checkpoint of that moment,
-    and `restore_files` brings those files back. ``allow`` are types of your own that the state holds:
-    others than these and LangGraph's own are refused, because reading them would have to run code that
-    the data names. ``kind`` is the kind of the workspace's checkpoints, which decides how long they stay.
+    and `restore_files` brings those files back; the graph has to be run with ``durability="sync"``, or
+    a step would already change files while those of the step before are kept.
+
+    ``allow`` are types of your own that the state holds: others than these and LangGraph's own are
+    refused, because reading them would have to run code that the data names. ``kind`` is the kind of
+    the workspace's checkpoints, which decides how long they stay.
 
     Every method has its awaited twin, which waits in a thread.
     """
@@ -109,6 +115,8 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> RunnableConfig:
         """Keep a checkpoint, after the workspace's files where these belong to it; durable on return."""
         spot = keys.spot_of(config)
+        if self._files:
+            _refuse_racing(config, metadata)
         said = cast("dict[str, Any]", get_checkpoint_metadata(config, metadata))
         said.pop(FILES, None)
         work = partial(
@@ -330,6 +338,16 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     async def arestore_files(self, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - as above
         """Bring the files of a thread's checkpoint back; the options are those of `Workspace.restore`."""
         return await _awaited(partial(self.restore_files, config, **options))
+
+
+def _refuse_racing(config: RunnableConfig, metadata: CheckpointMetadata) -> None:
+    """Refuse to keep files beside a step that may change them meanwhile."""
+    if metadata.get("source") in {"update", "fork"} or config["configurable"].get(_DURABILITY) in _WAITING:
+        return
+    raise Usage(
+        "the graph does not wait for its checkpoints: the files kept could be those of a later moment",
+        hint='run it with durability="sync": graph.invoke(input, config, durability="sync")',
+    )
 
 
 async def _awaited(work: Callable[[], Result]) -> Result:

@@ -95,7 +95,7 @@ class Values:
                 hint="keep it out of the state, or keep something that it can be made of again",
             ) from error
         self._check(form, content)
-        return form, content
+        return form, bytes(content)
 
     def _read(self, form: str, content: bytes) -> object:
         self._check(form, content)
