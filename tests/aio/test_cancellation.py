@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import random
+import sys
 from typing import TYPE_CHECKING, Any
 
 import anyio
 import pytest
 import trio
+from sniffio import current_async_library
 
 from event_loops import Held, Loop
 from lastgood.aio.bridge import MOST_AT_ONCE
@@ -30,10 +32,10 @@ def under_way(workspace: AsyncWorkspace) -> int:
     return workspace._crew._count
 
 
-async def let_go_later(held: Held) -> None:
+async def let_go_later(held: Held, *, name: str = "asyncio") -> None:
     """Let the work go on when its caller had every chance to leave before."""
     for _ in range(20):
-        await anyio.sleep(0.001)
+        await Loop(name).sleep(0.001)
     assert not held.ended.is_set()
     held.released.set()
 
@@ -107,7 +109,7 @@ async def by_an_anyio_scope(call: Call, held: Held) -> None:
         while not held.begun.is_set():  # noqa: ASYNC110 - it is told by another thread
             await anyio.sleep(0.001)
         inner.cancel_scope.cancel()
-        await let_go_later(held)
+        await let_go_later(held, name=current_async_library() or "")
 
     async with anyio.create_task_group() as outer:
         outer.start_soon(give_up)
@@ -128,7 +130,7 @@ async def by_a_trio_scope(call: Call, held: Held) -> None:
         nursery.start_soon(limited)
         await Loop("trio").until(held.begun)
         scope.cancel()
-        await let_go_later(held)
+        await let_go_later(held, name="trio")
     assert scope.cancelled_caught
 
 
@@ -150,20 +152,24 @@ async def by_a_trio_sibling(call: Call, held: Held) -> None:
     async with trio.open_nursery() as outer:
         outer.start_soon(fail_among_siblings)
         await Loop("trio").until(held.begun)
-        await let_go_later(held)
+        await let_go_later(held, name="trio")
 
 
+PLAIN: list[GiveUp] = [by_cancel, by_cancelling_twice, by_wait_for, by_timeout, by_a_failing_sibling]
 WAYS: list[tuple[str, GiveUp]] = [
-    ("asyncio", by_cancel),
-    ("asyncio", by_cancelling_twice),
-    ("asyncio", by_wait_for),
-    ("asyncio", by_timeout),
-    ("asyncio", by_a_failing_sibling),
+    *(("asyncio", way) for way in PLAIN),
     ("asyncio", by_an_anyio_scope),
     ("trio", by_an_anyio_scope),
     ("trio", by_a_trio_scope),
     ("trio", by_a_trio_sibling),
 ]
+
+
+@pytest.fixture(params=["anyio loaded", "anyio not loaded"])
+def company(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let anyio be in use by somebody or not; pytest always loads it, as a plug-in."""
+    if request.param == "anyio not loaded":
+        monkeypatch.delitem(sys.modules, "anyio")
 
 
 @pytest.mark.parametrize("verb", ["save", "restore", "task_start"])
@@ -193,6 +199,18 @@ def test_a_call_given_up_while_it_runs_is_over_when_its_caller_hears(
                 assert [task.id for task in await workspace.tasks()] == ["T01"]
 
     Loop(name).run(main)
+
+
+@pytest.mark.parametrize("give_up", PLAIN, ids=[way.__name__ for way in PLAIN])
+@pytest.mark.usefixtures("company")
+def test_whether_anyio_is_in_use_or_not(opening: Open, give_up: GiveUp) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            await give_up(lambda: workspace.save("one"), Held.of(workspace))
+            assert under_way(workspace) == 0
+            assert (await workspace.get("@")).message == "one"
+
+    asyncio.run(main())
 
 
 def test_a_call_cancelled_before_its_turn_never_starts(loop: Loop, opening: Open, project: Path) -> None:
