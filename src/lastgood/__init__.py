@@ -26,6 +26,13 @@ if TYPE_CHECKING:
         Unsupported,
         Usage,
     )
+    from lastgood.integrations.checkpoint_manager import CheckpointManager
+    from lastgood.integrations.praisonai import (
+        CheckpointConfig,
+        CheckpointDiff,
+        CheckpointEvent,
+        CheckpointService,
+    )
     from lastgood.model.checkpoint import Actor, Checkpoint
     from lastgood.model.event import Event
     from lastgood.model.plan import RestorePlan
@@ -41,6 +48,11 @@ __all__ = [
     "AsyncWorkspace",
     "Busy",
     "Checkpoint",
+    "CheckpointConfig",
+    "CheckpointDiff",
+    "CheckpointEvent",
+    "CheckpointManager",
+    "CheckpointService",
     "Conflict",
     "Damaged",
     "Event",
@@ -65,6 +77,11 @@ _PLACES = {
     "Actor": "lastgood.model.checkpoint",
     "AsyncWorkspace": "lastgood.aio",
     "Checkpoint": "lastgood.model.checkpoint",
+    "CheckpointConfig": "lastgood.integrations.praisonai",
+    "CheckpointDiff": "lastgood.integrations.praisonai",
+    "CheckpointEvent": "lastgood.integrations.praisonai",
+    "CheckpointManager": "lastgood.integrations.checkpoint_manager",
+    "CheckpointService": "lastgood.integrations.praisonai",
     "Event": "lastgood.model.event",
     "RestorePlan": "lastgood.model.plan",
     "Settings": "lastgood.model.settings",

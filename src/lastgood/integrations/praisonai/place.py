@@ -31,7 +31,6 @@ _SYSTEM = {"/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/
 _UNLIMITED = 1 << 62
 _OURS = 32 * MEBIBYTE
 _FORMAT = "format"
-_LOCK = "lock"
 
 
 def store_of(config: CheckpointConfig) -> str:
@@ -105,19 +104,17 @@ def _own(root: str, store: str) -> tuple[str, ...]:
 
 @contextmanager
 def alone(config: CheckpointConfig) -> Iterator[None]:
-    """Be the only process that begins to use a folder of checkpoints."""
+    """Be the only process that begins to keep checkpoints of a workspace, or ends it."""
     try:
-        os.makedirs(config.get_checkpoint_dir(), mode=0o700, exist_ok=True)
-        file = os.open(os.path.join(config.get_checkpoint_dir(), _LOCK), os.O_RDWR | os.O_CREAT, 0o600)
-    except OSError as error:
-        raise Storage(
-            f"the folder of checkpoints cannot be used: {error.strerror}", hint="name another: storage_dir"
-        ) from error
+        folder = os.open(config.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    except OSError:  # it is gone: nobody begins with it
+        yield
+        return
     try:
-        fcntl.flock(file, fcntl.LOCK_EX)
+        fcntl.flock(folder, fcntl.LOCK_EX)
         yield
     finally:
-        os.close(file)
+        os.close(folder)
 
 
 def remove(config: CheckpointConfig) -> None:
@@ -126,8 +123,6 @@ def remove(config: CheckpointConfig) -> None:
     try:
         if os.path.lexists(os.path.join(store, _FORMAT)):
             shutil.rmtree(store)
-        if os.path.lexists(os.path.join(folder, _LOCK)):
-            os.unlink(os.path.join(folder, _LOCK))
         if os.path.isdir(folder) and not os.listdir(folder):
             os.rmdir(folder)
     except OSError as error:

@@ -1,0 +1,287 @@
+"""What the manager does, synchronously: checkpoints of a project, each with its record."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from contextlib import contextmanager
+from dataclasses import dataclass
+from threading import Lock
+from typing import Any
+
+import lastgood
+from lastgood.errors import NotFound
+from lastgood.ids import name_fault
+from lastgood.integrations.checkpoint_manager.features import FEATURE_LISTS, PROGRESS_FILES, feature_state
+from lastgood.integrations.checkpoint_manager.record import (
+    KEPT,
+    TYPES,
+    Checkpoint,
+    noted,
+    record_of,
+    type_of,
+)
+from lastgood.workspace.stopping import pause
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator, Mapping
+
+    from lastgood.model import checkpoint as model
+    from lastgood.model.report import RestoreReport, UndoReport
+    from lastgood.model.settings import Settings
+    from lastgood.workspace import Workspace
+    from lastgood.workspace.paths import PathLike
+
+Records = list[Checkpoint]
+
+_STRIDE = 0.005
+
+
+@dataclass(frozen=True)
+class Rollback:
+    """What a rollback did; ``undo`` takes it back.
+
+    ``kept`` were left alone by rule, ``failed`` could not be brought back: each with the reason.
+    ``commits_since`` is how many commits the project's HEAD, which stays, is ahead; None if it is not.
+    """
+
+    checkpoint: Checkpoint
+    restored: tuple[str, ...]
+    removed: tuple[str, ...]
+    kept: tuple[str, ...]
+    failed: tuple[str, ...]
+    commits_since: int | None
+
+    @property
+    def success(self) -> bool:
+        """Whether everything came back."""
+        return not self.failed
+
+
+@dataclass(frozen=True)
+class Wish:
+    """What is said about a checkpoint that is about to be made."""
+
+    name: str
+    description: str
+    type: str
+    context: Mapping[str, Any]
+    messages: Iterable[Mapping[str, object]] | None = None
+
+
+class Keeper:
+    """Makes checkpoints and goes back to them, one operation at a time. Raises `lastgood.errors`."""
+
+    def __init__(
+        self,
+        project_dir: PathLike,
+        *,
+        store: PathLike | None,
+        feature_list: str | None,
+        progress_file: str | None,
+    ) -> None:
+        self.root = os.path.realpath(os.fsdecode(project_dir))
+        self._store = store
+        self._lists = FEATURE_LISTS if feature_list is None else (feature_list,)
+        self._files = PROGRESS_FILES if progress_file is None else (progress_file,)
+        self._lock = Lock()
+        self._settings: Settings | None = None
+
+    def create(self, wish: Wish) -> Checkpoint:
+        """Make a checkpoint, and let go what is beyond what is kept of its type."""
+        type = type_of(wish.type)
+        with self._at_work() as workspace, _alone(self.root):
+            every = _records(workspace)
+            context = {"session_number": _session_number(every, type), "token_usage": 0, **wish.context}
+            record = {
+                "id": _new_id({known.id for _, known in every}),
+                "name": wish.name,
+                "description": wish.description,
+                "type": type,
+                "feature_state": feature_state(self.root, self._lists, workspace.progress().features),
+                "context": context,
+            }
+            tokens = context["token_usage"]
+            lasting, named = type not in KEPT, bool(wish.name) and name_fault(wish.name) is None
+            report = workspace.save(
+                ": ".join(text for text in (wish.name, wish.description) if text),
+                kind=TYPES[type],
+                metadata=noted(record),
+                allow_empty=True,
+                # Manual ones stay until they are deleted: what is named or pinned is never let go.
+                name=wish.name if lasting and named else None,
+                pin=lasting and not named,
+                tokens=tokens if isinstance(tokens, int) and tokens > 0 else None,
+                messages=wish.messages,
+            )
+            made = record_of(report.checkpoint)
+            assert made is not None
+            _let_go(workspace, type)
+            return made
+
+    def roll_back(self, id: str | None, *, git: bool) -> Rollback:
+        """Bring a checkpoint back, by default the newest: files, feature list, progress."""
+        with self._at_work() as workspace:
+            target, record = _found(workspace, id)
+            report = workspace.restore(target.id, only=["files", "progress"], git=git)
+            return _told(report, record)
+
+    def undo(self) -> UndoReport:
+        """Take the last rollback back."""
+        with self._at_work() as workspace:
+            return workspace.undo()
+
+    def list(self, type: str | None) -> Records:
+        """Return records, newest first."""
+        wanted = None if type is None else type_of(type)
+        with self._at_work() as workspace:
+            return [record for _, record in _records(workspace) if wanted in {None, record.type}]
+
+    def get(self, id: str) -> Checkpoint:
+        """Return a record."""
+        with self._at_work() as workspace:
+            return _found(workspace, id)[1]
+
+    def read(self, id: str, path: str) -> bytes:
+        """Return a file of the project as a checkpoint holds it."""
+        with self._at_work() as workspace:
+            return workspace.read(_found(workspace, id)[0].id, path)
+
+    def is_whole(self, id: str) -> bool:
+        """Prove that a checkpoint can be brought back, by bringing it back aside."""
+        with self._at_work() as workspace:
+            return workspace.verify(_found(workspace, id)[0].id, deep=True).ok
+
+    def delete(self, id: str) -> None:
+        """Delete a checkpoint; its bytes stay for a day."""
+        with self._at_work() as workspace:
+            target, _ = _found(workspace, id)
+            if target.pinned:
+                workspace.unpin(target.id)
+            workspace.delete(target.id)
+
+    @contextmanager
+    def _at_work(self) -> Iterator[Workspace]:
+        """Open the project for one operation; a call that is cancelled while it waits never has it."""
+        while not self._lock.acquire(blocking=False):
+            pause(_STRIDE)
+        try:
+            if self._settings is None:
+                with lastgood.open(self.root, store=self._store) as workspace:
+                    self._settings = self._settled(workspace.settings)
+            with lastgood.open(self.root, store=self._store, settings=self._settings) as workspace:
+                yield workspace
+        finally:
+            self._lock.release()
+
+    def _settled(self, configured: Settings) -> Settings:
+        """Return settings by which feature list and progress file are captured though ignored (rule P2)."""
+        capture = configured.capture
+        more = tuple(name for name in (*self._lists, *self._files) if name not in capture.state_files)
+        return configured.replace(
+            capture=capture.replace(
+                state_files=(*capture.state_files, *more),
+                include=(*capture.include, *(f"/{name}" for name in more)),
+            )
+        )
+
+
+@contextmanager
+def _alone(root: str) -> Iterator[None]:
+    """Be the only one who names a checkpoint of a project."""
+    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(folder, fcntl.LOCK_EX)
+        yield
+    finally:
+        os.close(folder)
+
+
+def _records(workspace: Workspace) -> list[tuple[model.Checkpoint, Checkpoint]]:
+    found = ((one, record_of(one)) for one in workspace.list())
+    return [(one, record) for one, record in found if record is not None]
+
+
+def _found(workspace: Workspace, id: str | None) -> tuple[model.Checkpoint, Checkpoint]:
+    """Return the checkpoint of an id of ours, or of anything that names one; None is the newest."""
+    every = _records(workspace)
+    if id is None:
+        if not every:
+            raise NotFound(
+                "there is no checkpoint to roll back to", hint="await manager.create_checkpoint(…)"
+            )
+        return every[0]
+    match = next((one for one in every if id in {one[1].id, one[1].lastgood_id}), None)
+    match = match or next((one for one in every if id and id == one[1].name), None)
+    if match is not None:
+        return match
+    named = workspace.get(id)
+    return named, record_of(named) or _foreign(named)
+
+
+def _foreign(checkpoint: model.Checkpoint) -> Checkpoint:
+    """Return the record of a checkpoint that something else made."""
+    features = checkpoint.manifest.progress.features
+    record = {
+        "id": checkpoint.id,
+        "name": checkpoint.name or "",
+        "description": checkpoint.message,
+        "type": next((type for type, kind in TYPES.items() if kind == checkpoint.kind), "automatic"),
+        "feature_state": {
+            "current": features.current,
+            "completed": list(features.completed),
+            "snapshot_path": None,
+        },
+        "context": {},
+    }
+    manifest = checkpoint.manifest.replace(metadata=noted(record))
+    made = record_of(checkpoint.replace(manifest=manifest))
+    assert made is not None
+    return made
+
+
+def _new_id(taken: set[str]) -> str:
+    """Return an id of this second, UTC, unlike any other."""
+    from datetime import UTC, datetime
+
+    moment = f"checkpoint-{datetime.now(tz=UTC):%Y%m%d-%H%M%S}"
+    number = 1
+    while (id := moment if number == 1 else f"{moment}-{number}") in taken:
+        number += 1
+    return id
+
+
+def _session_number(every: list[tuple[model.Checkpoint, Checkpoint]], type: str) -> int:
+    """Return the number of the session under way: a checkpoint of type session begins the next."""
+    known = next((record.context.get("session_number") for _, record in every), None)
+    last = known if isinstance(known, int) else 0
+    return last + 1 if type == "session" or not last else last
+
+
+def _let_go(workspace: Workspace, type: str) -> None:
+    """Let go what is beyond the number to keep of a type."""
+    most = KEPT.get(type)
+    if most is not None:
+        beyond = [one.id for one, record in _records(workspace) if record.type == type][most:]
+        workspace.let_go(*beyond)
+
+
+def _told(report: RestoreReport, record: Checkpoint) -> Rollback:
+    def named(*results: str) -> tuple[str, ...]:
+        return tuple(
+            os.fsdecode(one.path) + (f" ({one.reason})" if one.reason else "")
+            for one in report.outcomes
+            if one.result in results
+        )
+
+    moved = report.head_moved
+    parts = tuple(f"{one.scope} ({one.reason})" for one in report.parts if one.result == "failed")
+    return Rollback(
+        checkpoint=record,
+        restored=named("restored"),
+        removed=named("removed"),
+        kept=named("kept"),
+        failed=(*named("failed", "skipped"), *parts),
+        commits_since=None if moved is None else moved.commits,
+    )

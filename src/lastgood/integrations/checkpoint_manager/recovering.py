@@ -1,0 +1,314 @@
+"""`ErrorRecoverer`: what is done after an error, with the way back to a checkpoint as the last resort."""
+
+from __future__ import annotations
+
+import inspect
+import logging
+import random
+import traceback
+from dataclasses import dataclass, field
+from functools import partial, wraps
+from typing import Any, TypeVar, overload
+
+from lastgood.errors import LastgoodError, Usage
+from lastgood.integrations.checkpoint_manager.driving import Blocking, Call, Pause, awaited, driven
+from lastgood.integrations.checkpoint_manager.judging import (
+    ORDERS,
+    ErrorCategory,
+    RecoveryStrategy,
+    category_of,
+)
+from lastgood.integrations.checkpoint_manager.keeper import Keeper, Wish
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Generator, Mapping, Sequence
+
+    from lastgood.integrations.checkpoint_manager.driving import Step
+    from lastgood.workspace.paths import PathLike
+
+Function = TypeVar("Function", bound="Callable[..., Any]")
+
+logger = logging.getLogger(__name__)
+
+_STRATEGIES = ", ".join(one.value for one in RecoveryStrategy)
+
+
+@dataclass(frozen=True)
+class Attempt:
+    """One strategy that was tried, and why it did not help; None if it did."""
+
+    strategy: RecoveryStrategy
+    failure: str | None = None
+
+
+@dataclass(frozen=True)
+class RecoveryResult:
+    """What came of a recovery.
+
+    ``value`` is what the operation returned where it was done again. After a rollback the project is
+    as it was at ``checkpoint``; the operation is not done. ``report`` says for a person what happened.
+    """
+
+    recovered: bool
+    strategy: RecoveryStrategy
+    reason: str
+    category: ErrorCategory
+    value: Any = None
+    checkpoint: str | None = None
+    attempts: tuple[Attempt, ...] = ()
+    report: Mapping[str, Any] = field(default_factory=dict)
+
+
+class ErrorRecoverer:
+    """Deals with errors of autonomous work on a project.
+
+    Transient errors are retried with growing pauses (``delay`` seconds, doubled up to ``longest``);
+    what a ``fix`` mends is tried again; what stays broken is rolled back to a checkpoint, and then
+    escalated. ``orders`` gives other strategies by category. It never catches an interruption.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     recoverer = ErrorRecoverer(project, store=store)
+    ...     checkpoint = await CheckpointManager(project, store=store).create_checkpoint("start")
+    ...     (project / "notes.txt").write_text("ruined")
+    ...     result = await recoverer.handle_error(ValueError("broken"), {"checkpoint": checkpoint.id})
+    ...     return result.recovered, result.strategy.value, (project / "notes.txt").read_text()
+    >>> asyncio.run(main())
+    (True, 'rollback', 'notes')
+    """
+
+    def __init__(
+        self,
+        project_dir: PathLike,
+        *,
+        store: PathLike | None = None,
+        retries: int = 3,
+        delay: float = 1.0,
+        longest: float = 60.0,
+        orders: Mapping[ErrorCategory, Sequence[RecoveryStrategy]] | None = None,
+        fix: Callable[[Exception], Any] | None = None,
+    ) -> None:
+        self.keeper = Keeper(project_dir, store=store, feature_list=None, progress_file=None)
+        self._retries = retries
+        self._delay = delay
+        self._longest = longest
+        self._orders = {**ORDERS, **(orders or {})}
+        self._fix = fix
+
+    async def handle_error(
+        self, error: Exception, context: Mapping[str, Any] | None = None
+    ) -> RecoveryResult:
+        """Do about an error what its category, or the context, asks for.
+
+        The context may give ``operation`` (a function of no arguments, to be done again), ``checkpoint``
+        (an id to roll back to; by default the newest checkpoint), ``strategy`` (one, or several in
+        order), ``fix`` (called with the error before the operation is done again).
+        """
+        return await awaited(self._recover(error, dict(context or {})))
+
+    def recover_now(self, error: Exception, context: Mapping[str, Any] | None = None) -> RecoveryResult:
+        """Do the same in a program without an event loop."""
+        return driven(self._recover(error, dict(context or {})))
+
+    @overload
+    def with_recovery(self, function: Function) -> Function: ...
+    @overload
+    def with_recovery(
+        self, *, strategy: object = None, fix: Callable[[Exception], Any] | None = None
+    ) -> Callable[[Function], Function]: ...
+    def with_recovery(
+        self,
+        function: Callable[..., Any] | None = None,
+        *,
+        strategy: object = None,
+        fix: Callable[[Exception], Any] | None = None,
+    ) -> Any:
+        """Decorate an operation, a coroutine function or a plain one: an error in it is dealt with.
+
+        A checkpoint of type automatic is made first. What cannot be recovered raises the operation's
+        own error, also after a rollback, with a note that says so; a skipped operation returns None.
+        """
+        if function is None:
+            return partial(self.with_recovery, strategy=strategy, fix=fix)
+        order = () if strategy is None else _order(strategy)
+        if inspect.iscoroutinefunction(function):
+
+            @wraps(function)
+            async def asynchronous(*args: object, **words: object) -> object:
+                return await awaited(self._guarded(partial(function, *args, **words), order, fix))
+
+            return asynchronous
+
+        @wraps(function)
+        def plain(*args: object, **words: object) -> object:
+            return driven(self._guarded(partial(function, *args, **words), order, fix))
+
+        return plain
+
+    def _guarded(
+        self,
+        operation: Callable[[], Any],
+        order: Sequence[RecoveryStrategy],
+        fix: Callable[[Exception], Any] | None,
+    ) -> Generator[Step, Any, Any]:
+        name = getattr(getattr(operation, "func", operation), "__name__", "operation")
+        wish = Wish(name=f"before {name}", description="", type="automatic", context={})
+        made = yield Blocking(partial(self.keeper.create, wish))
+        try:
+            return (yield Call(operation))
+        except Exception as error:
+            context = {"operation": operation, "checkpoint": made.id, "strategy": order or None, "fix": fix}
+            result = yield from self._recover(error, context)
+            if result.recovered and result.strategy is not RecoveryStrategy.ROLLBACK:
+                return result.value
+            error.add_note(f"lastgood: {result.reason}")
+            raise
+
+    def _recover(self, error: Exception, context: dict[str, Any]) -> Generator[Step, Any, RecoveryResult]:
+        """Try one strategy after the other until one helps."""
+        category = category_of(error)
+        wanted = context.get("strategy")
+        order = self._orders[category] if wanted is None else _order(wanted)
+        attempts: list[Attempt] = []
+        latest = error
+        for strategy in order:
+            try:
+                value = yield from self._attempt(strategy, latest, context)
+            except _NotPossible:
+                continue
+            except Exception as failure:  # noqa: BLE001 - the next strategy is for whatever it is
+                attempts.append(Attempt(strategy, _short(failure)))
+                if strategy is not RecoveryStrategy.ROLLBACK:
+                    latest = failure
+                continue
+            attempts.append(Attempt(strategy))
+            return _helped(strategy, value, category=category, attempts=attempts)
+        return _escalated(error, latest, category=category, attempts=attempts)
+
+    def _attempt(
+        self, strategy: RecoveryStrategy, error: Exception, context: dict[str, Any]
+    ) -> Generator[Step, Any, Any]:
+        """Try one strategy; what it raises says why it did not help."""
+        if strategy is RecoveryStrategy.SKIP:
+            return None
+        if strategy is RecoveryStrategy.ESCALATE:
+            raise _NotPossible
+        if strategy is RecoveryStrategy.ROLLBACK:
+            back = yield Blocking(partial(self.keeper.roll_back, context.get("checkpoint"), git=False))
+            if not back.success:
+                raise _Incomplete("not everything came back: " + ", ".join(back.failed))
+            return back.checkpoint.id
+        operation = context.get("operation")
+        if operation is None:
+            raise _NotPossible
+        if strategy is RecoveryStrategy.FIX_AND_RETRY:
+            fix = context.get("fix") or self._fix
+            if fix is None:
+                raise _NotPossible
+            yield Call(partial(fix, error))
+            return (yield Call(operation))
+        return (yield from self._again(operation, pausing=strategy is RecoveryStrategy.RETRY_BACKOFF))
+
+    def _again(self, operation: Callable[[], Any], *, pausing: bool) -> Generator[Step, Any, Any]:
+        """Do an operation again, as often as allowed; the last error counts."""
+        for attempt in range(max(1, self._retries)):
+            if pausing:
+                spread = 1 + random.random() / 10  # noqa: S311 - so that many do not come at once
+                yield Pause(min(self._delay * 2**attempt * spread, self._longest))
+            try:
+                return (yield Call(operation))
+            except Exception as error:
+                if attempt + 1 >= self._retries or category_of(error) is ErrorCategory.UNRECOVERABLE:
+                    raise
+        raise _NotPossible
+
+
+class _NotPossible(Exception):
+    """A strategy for which something is missing."""
+
+
+class _Incomplete(Exception):
+    """A rollback that left something out."""
+
+
+def _order(given: object) -> tuple[RecoveryStrategy, ...]:
+    """Return strategies in order, of one or several, as values or as texts."""
+    several = given if isinstance(given, (list, tuple)) else (given,)
+    try:
+        return tuple(RecoveryStrategy(one) for one in several)
+    except ValueError:
+        raise Usage(f"{given!r} is no strategy", hint=f"strategies: {_STRATEGIES}") from None
+
+
+def _helped(
+    strategy: RecoveryStrategy, value: object, *, category: ErrorCategory, attempts: list[Attempt]
+) -> RecoveryResult:
+    back = strategy is RecoveryStrategy.ROLLBACK
+    reasons = {
+        RecoveryStrategy.ROLLBACK: f"rolled back to {value}",
+        RecoveryStrategy.SKIP: "skipped",
+        RecoveryStrategy.FIX_AND_RETRY: "fixed, and done again",
+    }
+    return RecoveryResult(
+        recovered=True,
+        strategy=strategy,
+        reason=reasons.get(strategy, "done again"),
+        category=category,
+        value=None if back else value,
+        checkpoint=str(value) if back else None,
+        attempts=tuple(attempts),
+    )
+
+
+def _escalated(
+    error: Exception, latest: Exception, *, category: ErrorCategory, attempts: list[Attempt]
+) -> RecoveryResult:
+    tried = ", ".join(f"{one.strategy.value}: {one.failure}" for one in attempts) or "nothing to try"
+    reason = f"{_short(latest)} (tried {tried})"
+    logger.error("a person is needed: %s", reason)
+    report = {
+        "error": _short(error),
+        "category": category.value,
+        "attempts": [{"strategy": one.strategy.value, "failure": one.failure} for one in attempts],
+        "traceback": "".join(traceback.format_exception(error)),
+    }
+    return RecoveryResult(
+        recovered=False,
+        strategy=RecoveryStrategy.ESCALATE,
+        reason=reason,
+        category=category,
+        attempts=tuple(attempts),
+        report=report,
+    )
+
+
+def _short(error: BaseException) -> str:
+    if isinstance(error, LastgoodError):
+        return error.message
+    try:
+        return f"{type(error).__name__}: {error}"
+    except Exception:  # noqa: BLE001 - whatever a foreign exception does when it is asked for words
+        return type(error).__name__
+
+
+async def handle_error(
+    error: Exception,
+    context: Mapping[str, Any] | None = None,
+    *,
+    project_dir: PathLike = ".",
+    store: PathLike | None = None,
+) -> RecoveryResult:
+    """Do about an error what `ErrorRecoverer` does, for a project."""
+    return await ErrorRecoverer(project_dir, store=store).handle_error(error, context)
+
+
+def with_recovery(
+    *,
+    project_dir: PathLike = ".",
+    store: PathLike | None = None,
+    strategy: object = None,
+    fix: Callable[[Exception], Any] | None = None,
+) -> Callable[[Function], Function]:
+    """Return the decorator of an `ErrorRecoverer` for a project."""
+    return ErrorRecoverer(project_dir, store=store).with_recovery(strategy=strategy, fix=fix)
