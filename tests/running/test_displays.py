@@ -57,8 +57,8 @@ def test_every_event_but_output_and_the_end_is_told_in_words() -> None:
 
 
 def test_names_and_reasons_with_control_characters_are_shown_escaped() -> None:
-    shown = words("task-failed", task="a\x1b[2Jb", reason="no\nway\x07")
-    assert shown == ["a\\x1b[2Jb: failed: no\\x0away\\x07"]
+    shown = words("task-skipped", task="a\x1b[2Jb", reason="no\nway\x07")
+    assert shown == ["a\\x1b[2Jb: skipped: no\\x0away\\x07"]
     assert words("rolled-back", task="T", paths=(b"a\xff\n.py",))[1] == "    a\\xff\\x0a.py"
 
 

@@ -17,7 +17,7 @@ EXIT_CODES = {
     0: "done",
     1: "internal fault",
     2: "usage: the command line is wrong, nothing was done",
-    3: "done with omissions (new gaps; skipped or failed files)",
+    3: "done with omissions (new gaps; skipped or failed files or tasks)",
     10: "not found",
     11: "ambiguous",
     12: "invalid value",

@@ -71,7 +71,7 @@ class LiveDisplay:
             self._above.extend(f"  | {output_line(line)}" for line in self._board.tail)
         if event.type == "output" and self._command is not None:
             self._above.append(output_line(event.line or ""))
-        if event.type not in _SHOWN_BELOW:
+        if self._command is not None or event.type not in _SHOWN_BELOW:
             for style, text in told(event, self._board, command=self._command is not None):
                 self._above.append(self._console.styled(text, style) if style else text)
 

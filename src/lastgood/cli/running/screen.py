@@ -35,7 +35,8 @@ if TYPE_CHECKING:
 class Screen:
     """Shows a run by a display; output that cannot be written is told of when the run is over."""
 
-    def __init__(self, display: Display, board: Board) -> None:
+    def __init__(self, display: Display, board: Board, console: Console) -> None:
+        self._console = console
         self._display = display
         self._board = board
         self._fault: Storage | None = None
@@ -52,6 +53,8 @@ class Screen:
         except Storage as failure:
             self._fault = self._fault or failure
         if self._fault is not None and fault is None:
+            # Nothing more can be said where the documents went.
+            self._console.json = False
             raise self._fault
 
     def __call__(self, event: RunEvent) -> None:

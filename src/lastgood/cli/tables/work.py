@@ -54,7 +54,7 @@ WORK: tuple[Verb, ...] = (
                 name="on-failure",
                 value="P",
                 choices=ON_FAILURE,
-                says="of a command: what becomes of the files of a failed attempt (default: stop)",
+                says="of a command: what becomes of the files of a failed attempt; stop unless given",
             ),
             Option(name="goal", value="TEXT", says="of a command: what it is for"),
             Option(name="schema", says="print the JSON Schema of plans, and do nothing"),

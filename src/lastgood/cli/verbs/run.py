@@ -105,7 +105,7 @@ def _run(
     lines = JsonLines(console) if console.json else None
     command = None if call.paths is None else " ".join(call.paths)
     as_it_is = command is not None and lines is None and not console.out_is_terminal
-    with Screen(lines or display_for(console, board, command=command), board) as screen:
+    with Screen(lines or display_for(console, board, command=command), board, console) as screen:
         report = workspace.run(
             plan,
             choice=choice,

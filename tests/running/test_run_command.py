@@ -1,0 +1,372 @@
+"""The command line of `run`, as a program and as a person meet it."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from command import COMMAND, Command, told_as_document
+from command import told as refused
+from lastgood.codec.workplan_schema import plan_schema
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def lastgood(project: Path, store: Path) -> Command:
+    return Command(project, store)
+
+
+def task(id: str, run: str, **fields: Any) -> dict[str, Any]:
+    return {"id": id, "run": run, **fields}
+
+
+def events(out: str) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in out.splitlines()]
+
+
+def started(command: Command, *words: str) -> subprocess.Popen[bytes]:
+    """Start the command without a terminal, in a group of its own."""
+    return subprocess.Popen(
+        [sys.executable, COMMAND, *words],
+        cwd=command.project,
+        env=command.environment,
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        start_new_session=True,
+    )
+
+
+def appears(path: Path) -> None:
+    ends = time.monotonic() + 20
+    while not path.exists():
+        assert time.monotonic() < ends, path
+        time.sleep(0.02)
+
+
+# Plans, without a terminal
+
+
+def test_a_plan_is_told_in_plain_lines(lastgood: Command, plan_file: Callable[..., str]) -> None:
+    """P3."""
+    tasks = task("T01", "echo hello; echo one > one.txt", check="test -s one.txt"), task("T02", "true")
+    done = lastgood("run", plan_file(*tasks))
+    said = [line.partition("ckpt_")[0].partition(" in ")[0].rstrip(" ,") for line in done.out.splitlines()]
+    assert said[0].startswith("started session sess_")
+    assert said[1:] == [
+        "checkpoint",
+        "T01: started, from",
+        "  | hello",
+        "T01: checkpoint",
+        "T01: checking",
+        "T01: done",
+        "T02: started, from",
+        "T02: done",
+        "checkpoint",
+        "done: 2 tasks",
+        "  1 file changed: lastgood diff",
+        "  take it all back: lastgood restore",
+    ]
+    assert done.err == ""
+    way_back = done.out.splitlines()[-1].split()[-1]
+    lastgood("restore", way_back, "--yes")
+    assert os.listdir(lastgood.project) == []
+
+
+def test_a_failed_task_gives_code_3_and_says_how_to_go_on(
+    lastgood: Command, plan_file: Callable[..., str]
+) -> None:
+    """P7."""
+    plan = plan_file(
+        task("A", "exit 4", on_failure="keep"), task("B", "true", needs=["A"]), task("C", "true")
+    )
+    done = lastgood("run", plan, expect=3)
+    assert "A: attempt 1 failed after " in done.out
+    assert "B: skipped: it needs A, which failed" in done.out
+    assert "failed: 1 of 3 tasks done" in done.out
+    assert f"go on with it: lastgood run {plan} --continue" in done.out
+    (outputs,) = [line for line in done.out.splitlines() if "what the tasks printed" in line]
+    assert "A.1.log" in os.listdir(outputs.split(": ")[1])
+
+
+def test_what_is_done_is_not_done_again(
+    lastgood: Command, plan_file: Callable[..., str], outside: Path
+) -> None:
+    """P6, P7: without a terminal a single run that did not finish is continued."""
+    lasting = task("A", f"echo a >> {outside}/a")
+    lastgood("run", plan_file(lasting, task("B", f"test -f {outside}/go")), expect=3)
+    (outside / "go").touch()
+    again = lastgood("run", plan_file(lasting, task("B", f"test -f {outside}/go")))
+    assert again.out.startswith("going on with session sess_")
+    assert "1 of 2 tasks done" in again.out
+    assert "A: " not in again.out
+    assert (outside / "a").read_text() == "a\n"
+
+
+def test_quiet_leaves_out_what_goes_well(lastgood: Command, plan_file: Callable[..., str]) -> None:
+    done = lastgood("run", "-q", plan_file(task("A", "echo hello"), task("B", "true")))
+    assert [line.partition(" in ")[0] for line in done.out.splitlines()] == [
+        "A: done",
+        "B: done",
+        "done: 2 tasks",
+    ]
+
+
+def test_the_output_of_tasks_is_shown_escaped(lastgood: Command, plan_file: Callable[..., str]) -> None:
+    run = "printf 'up\\033[A\\a \\033[31mred\\033[0m \\377\\n50%%\\r100%%\\n'"
+    done = lastgood("run", plan_file(task("A", run)))
+    assert "  | up\\x1b[A\\x07 red \ufffd\n  | 50%\n  | 100%\n" in done.out
+
+
+def test_json_lines_tell_what_happens_and_end_with_the_report(
+    lastgood: Command, plan_file: Callable[..., str]
+) -> None:
+    done = lastgood("run", plan_file(task("A", "echo hello"), goal="all"), "--json")
+    told = events(done.out)
+    assert {one["schema"] for one in told} == {"lastgood.run/1"}
+    assert [one["event"] for one in told] == [
+        "started",
+        "checkpoint",
+        "task-started",
+        "output",
+        "checkpoint",
+        "task-done",
+        "checkpoint",
+        "finished",
+    ]
+    assert {(one["session"], one["at"][-1]) for one in told} == {(told[0]["session"], "Z")}
+    assert told[3]["line"] == "hello"
+    report = told[-1]["report"]
+    assert (report["state"], report["goal"], report["exit_code"]) == ("done", "all", 0)
+    assert [(one["id"], one["state"], one["attempts"]) for one in report["tasks"]] == [("A", "done", 1)]
+    assert (report["unknown_effects"], report["live_processes"]) == ([], [])
+    assert os.listdir(report["outputs"]) == ["A.1.log"]
+    assert done.err == ""
+
+
+def test_json_lines_come_as_things_happen(
+    lastgood: Command, plan_file: Callable[..., str], outside: Path
+) -> None:
+    one = started(
+        lastgood,
+        "run",
+        plan_file(task("A", f"echo waits; until [ -e {outside}/go ]; do sleep 0.05; done")),
+        "--json",
+    )
+    assert one.stdout is not None
+    line = b""
+    while b"waits" not in line:
+        line = one.stdout.readline()
+    (outside / "go").touch()
+    out, err = one.communicate(timeout=30)
+    assert (one.returncode, err) == (0, b"")
+    assert events(out.decode())[-1]["report"]["state"] == "done"
+
+
+def test_a_failure_before_anything_ran_is_one_error_document(lastgood: Command) -> None:
+    told_as_document(lastgood("run", "nowhere.yaml", "--json", expect=None), 10)
+
+
+def test_a_run_that_has_finished_already_is_told_so(lastgood: Command, plan_file: Callable[..., str]) -> None:
+    plan = plan_file(task("A", "true"))
+    lastgood("run", plan)
+    assert "done: 1 task: it has finished already" in lastgood("run", plan, "--continue").out
+    told = events(lastgood("run", plan, "--continue", "--json").out)
+    assert [(one["event"], one["report"]["state"]) for one in told] == [("finished", "done")]
+
+
+def test_a_review_says_where_a_run_stood_and_changes_nothing(
+    lastgood: Command, plan_file: Callable[..., str]
+) -> None:
+    plan = plan_file(task("A", "true"), task("B", "false"), task("C", "true"))
+    lastgood("run", plan, expect=3)
+    before = lastgood("list", "--json").json
+    done = lastgood("run", plan, "--review")
+    assert "did not finish." in done.out
+    assert "  A: done, 1 attempt\n  B: failed, 1 attempt\n  C: pending\n" in done.out
+    assert f"lastgood run {plan} --fresh" in done.err
+    (told,) = events(lastgood("run", plan, "--review", "--json").out)
+    assert (told["event"], told["report"]["state"]) == ("reviewed", "interrupted")
+    assert lastgood("list", "--json").json == before
+
+
+def test_signals_leave_the_run_to_be_continued_with_a_code_of_their_own(
+    lastgood: Command, plan_file: Callable[..., str], outside: Path
+) -> None:
+    """P7."""
+    plan = plan_file(task("A", f"touch {outside}/began; sleep 60"))
+    for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
+        one = started(lastgood, "run", plan)
+        appears(outside / "began")
+        one.send_signal(number)
+        out, err = one.communicate(timeout=30)
+        assert (one.returncode, err) == (code, b"")
+        assert f"A: interrupted by {number.name}".encode() in out
+        assert f"go on with it: lastgood run {plan} --continue".encode() in out
+        (outside / "began").unlink()
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+
+
+def test_an_irreversible_task_of_unknown_effect_is_told_with_both_ways_on(
+    lastgood: Command, plan_file: Callable[..., str], outside: Path
+) -> None:
+    """P6."""
+    plan = plan_file(task("push", f"echo pushed >> {outside}/log; sleep 60", irreversible=True))
+    one = started(lastgood, "run", plan)
+    appears(outside / "log")
+    one.kill()
+    one.communicate()
+    done = lastgood("run", plan, expect=3)
+    assert "Effect unknown: task push, irreversible" in done.out
+    assert f"it did happen: lastgood run {plan} --done push" in done.out
+    assert f"do it again: lastgood run {plan} --redo push" in done.out
+    lastgood("run", plan, "--done", "push")
+    assert (outside / "log").read_text() == "pushed\n"
+
+
+# One command
+
+
+def test_a_command_keeps_its_output_and_its_exit_code(lastgood: Command) -> None:
+    done = lastgood("run", "--", "sh", "-c", "printf 'a\\n\\n\\377\\0b'; echo x > x; exit 7", expect=7)
+    assert done.out_bytes == b"a\n\n\xff\0b"
+    lines = done.err.splitlines()
+    assert lines[0].startswith("before the command: ckpt_")
+    assert "attempt 1 failed after " in lines[1]
+    assert lines[2].startswith("failed in ")
+    lastgood("restore", lines[-1].split()[-1], "--yes")
+    assert os.listdir(lastgood.project) == []
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        (("true",), 0),
+        (("sh", "-c", "kill -TERM $$"), 143),
+        (("no-such-program",), 127),
+        (("--check", "false", "--", "true"), 3),
+        (("--timeout", "100ms", "--", "sleep", "60"), 3),
+    ],
+)
+def test_a_command_ends_with_the_code_that_a_shell_would_give(
+    lastgood: Command, words: tuple[str, ...], code: int
+) -> None:
+    lastgood("run", *(words if "--" in words else ("--", *words)), expect=code)
+
+
+def test_a_command_is_tried_again_until_its_check_passes(lastgood: Command) -> None:
+    words = (
+        "--check",
+        "test $LASTGOOD_ATTEMPT = 2",
+        "--retries",
+        "3",
+        "--on-failure",
+        "rollback",
+        "--goal",
+        "good",
+    )
+    done = lastgood("run", *words, "--", "sh", "-c", "echo $LASTGOOD_ATTEMPT >> log; ls")
+    assert done.out == "log\nlog\n"
+    assert "1 path taken back" in done.err
+    assert (lastgood.project / "log").read_text() == "2\n"
+    assert lastgood("show", "@good", "--json").json["checkpoint"]["good"] is True
+    assert lastgood("session", "list", "--json").json["sessions"][0]["goal"] == "good"
+
+
+def test_what_a_check_prints_is_kept_apart_from_what_the_command_prints(lastgood: Command) -> None:
+    done = lastgood("run", "--check", "echo judged", "--", "echo", "result")
+    assert done.out == "result\n"
+    assert "  | judged\n" in done.err
+
+
+def test_a_command_may_print_faster_than_anybody_reads(lastgood: Command) -> None:
+    done = lastgood("run", "--", "sh", "-c", "yes | head -n 300000")
+    assert done.out_bytes == b"y\n" * 300_000
+    assert "too fast" not in done.err
+
+
+# Bad input, and output that cannot be written
+
+
+@pytest.mark.parametrize(
+    ("words", "code"),
+    [
+        ((), 2),
+        (("",), 2),
+        (("--",), 2),
+        (("--", ""), 12),
+        (("nowhere.yaml",), 10),
+        ((".",), 12),
+        (("/dev/zero",), 12),
+        (("empty.yaml",), 12),
+        (("plan.yaml", "--", "true"), 2),
+        (("plan.yaml", "other.yaml"), 2),
+        (("plan.yaml", "--continue", "--fresh"), 2),
+        (("plan.yaml", "--retries", "1"), 2),
+        (("plan.yaml", "--redo", "B"), 2),
+        (("plan.yaml", "--done", "A", "--redo", "A"), 2),
+        (("plan.yaml", "--continue"), 10),
+        (("plan.yaml", "--review"), 10),
+        (("--retries", "x", "--", "true"), 2),
+        (("--timeout", "0", "--", "true"), 2),
+        (("--on-failure", "explode", "--", "true"), 2),
+        (("--schema", "plan.yaml"), 2),
+    ],
+)
+def test_bad_input_is_refused_before_anything_is_done(
+    lastgood: Command, words: tuple[str, ...], code: int
+) -> None:
+    (lastgood.project / "plan.yaml").write_text("tasks: [{id: A, run: 'touch ran'}]\n", encoding="utf-8")
+    (lastgood.project / "empty.yaml").touch()
+    refused(lastgood("run", *words, expect=None), code)
+    assert not (lastgood.project / "ran").exists()
+    assert lastgood("list", "--json").json["checkpoints"] == []
+
+
+def test_the_schema_is_the_published_one(lastgood: Command) -> None:
+    assert lastgood("run", "--schema").json == plan_schema()
+
+
+@pytest.mark.parametrize("option", ["--quiet", "--json"])
+def test_a_full_disk_under_the_output_stops_nothing_and_is_told(
+    lastgood: Command, plan_file: Callable[..., str], option: str
+) -> None:
+    plan = plan_file(task("A", "echo a > a"), task("B", "echo b > b"))
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(
+            [sys.executable, COMMAND, "run", option, plan],
+            cwd=lastgood.project,
+            env=lastgood.environment,
+            stdout=full,
+            stderr=subprocess.PIPE,
+            check=False,
+        )
+    assert done.returncode == 1
+    assert done.stderr.startswith(b"lastgood: the output could not be written: No space left on device")
+    assert sorted(os.listdir(lastgood.project)) == ["a", "b"]
+    assert lastgood("status", "--json").json["state"] == "idle"
+
+
+@pytest.mark.parametrize("option", ["--allow-root", "--json"])
+def test_a_reader_that_goes_away_stops_nothing(
+    lastgood: Command, plan_file: Callable[..., str], option: str
+) -> None:
+    one = started(lastgood, "run", option, plan_file(task("A", "seq 500"), task("B", "echo b > b")))
+    assert one.stdout is not None
+    assert one.stdout.readline()
+    one.stdout.close()
+    assert one.stderr is not None
+    assert one.stderr.read() == b""
+    one.stderr.close()
+    assert one.wait(timeout=30) == 0
+    assert os.listdir(lastgood.project) == ["b"]
