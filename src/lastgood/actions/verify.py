@@ -10,6 +10,7 @@ from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join, to_text
 from lastgood.ports.catalogue import WorkspaceRow
 from lastgood.rules.evidence import alike
+from lastgood.transaction.collecting import roots
 from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
@@ -48,12 +49,34 @@ def verify(
         if aside is not None:
             sound = [one for one in checkpoints if one.id not in {hit.id for hit in damaged}]
             damaged += _trials(context, sound, aside)
+        needed = bool(damaged) or _lacks_commits(context)
+        idle = _unreferenced(context)
     context.catalogue.set_damaged(_verdicts(checkpoints, damaged))
     catalogue_fault = context.catalogue.fault()
-    texts = [f"{fault.file}: {fault.reason}" for fault in faults]
+    texts = [f"{fault.file}: {fault.reason}" for fault in faults if needed or not fault.left_over]
     if catalogue_fault is not None:
         texts.append(f"catalogue.sqlite3: {catalogue_fault}")
-    return VerifyReport(checkpoints=len(checkpoints), damaged=tuple(damaged), faults=tuple(texts))
+    return VerifyReport(
+        checkpoints=len(checkpoints), damaged=tuple(damaged), faults=tuple(texts), unreferenced_bytes=idle
+    )
+
+
+def _lacks_commits(context: Context) -> bool:
+    """Tell whether a checkpoint lacks its commit: what looks like the left-over of a save then matters."""
+    try:
+        commits = context.catalogue.commits()
+    except Damaged:
+        return True
+    return bool(context.engine.missing(bytes.fromhex(commit) for commit in commits))
+
+
+def _unreferenced(context: Context) -> int:
+    """Return how many bytes belong to no checkpoint; 0 where damage keeps that from being told."""
+    try:
+        kept = roots(context, deleted_after=context.clock.now())
+        return context.engine.unreached_bytes(kept.live, wounded=kept.wounded)
+    except LastgoodError:
+        return 0
 
 
 def _standing_faults(context: Context) -> list[Fault]:

@@ -41,6 +41,7 @@ class MemoryFault(Value):
     oid: bytes | None
     reason: str
     mendable: bool
+    left_over: bool = False
 
 
 class _Objects:

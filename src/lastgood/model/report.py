@@ -249,7 +249,10 @@ class DamagedCheckpoint(Value):
 
 
 class VerifyReport(Value):
-    """What was proven, what is damaged, and what was mended."""
+    """What was proven, what is damaged, and what was mended.
+
+    ``unreferenced_bytes`` belong to no checkpoint that is listed.
+    """
 
     checkpoints: int
     damaged: tuple[DamagedCheckpoint, ...]

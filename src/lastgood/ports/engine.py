@@ -115,7 +115,7 @@ class Fault(Protocol):
 
     ``file`` is the file's name in the engine's folder. ``oid`` is the object hit, None when the
     whole file is (its reason says what is lost). ``mendable`` tells whether `Engine.repair` can
-    mend it without losing anything.
+    mend it without losing anything, ``left_over`` whether a save that was killed leaves just that.
     """
 
     @property
@@ -133,6 +133,10 @@ class Fault(Protocol):
     @property
     def mendable(self) -> bool:
         """Whether nothing is lost."""
+
+    @property
+    def left_over(self) -> bool:
+        """Whether it is no damage if no checkpoint needs what is in the file."""
 
 
 class CheckpointReader(ObjectReader, Protocol):

@@ -41,15 +41,17 @@ class GitFault(Value):
     oid: bytes | None
     reason: str
     mendable: bool
+    left_over: bool = False
 
 
 class PackState:
     """What became of one pack's two files."""
 
-    __slots__ = ("bad", "entries", "idx_fault", "name", "pack_fault")
+    __slots__ = ("bad", "entries", "idx_fault", "lone", "name", "pack_fault")
 
     def __init__(self, name: bytes) -> None:
         self.name = name
+        self.lone = False
         self.idx_fault = ""
         self.pack_fault = ""
         # The objects that it should hold, as far as can be told, and what is wrong with some.
@@ -148,6 +150,7 @@ def _claimed(pack: PackFile, state: PackState, checksum: bytes | None) -> list[I
             state.idx_fault = "it belongs to another pack"
         return index.entries()
     except OSError as error:
+        state.lone = isinstance(error, FileNotFoundError)
         state.idx_fault = error.strerror or "it cannot be read"
     except ValueError as error:
         state.idx_fault = str(error)
@@ -182,7 +185,13 @@ def _pack_faults(state: PackState, sound: set[bytes]) -> Iterator[GitFault]:
     name = _shown(state.name)
     if state.idx_fault:
         whole = not state.pack_fault
-        yield GitFault(file=name + ".idx", oid=None, reason=state.idx_fault, mendable=whole)
+        yield GitFault(
+            file=name + ".idx",
+            oid=None,
+            reason=state.idx_fault,
+            mendable=whole,
+            left_over=state.lone and whole,
+        )
     if state.pack_fault:
         told = bool(state.entries) and not state.idx_fault
         yield GitFault(file=name + ".pack", oid=None, reason=state.pack_fault, mendable=told and saved)
