@@ -1,0 +1,14 @@
+"""The Claude Agent SDK: sessions kept in lastgood's store, and the files of the same moments with them.
+
+>>> from claude_agent_sdk import ClaudeAgentOptions
+>>> from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
+>>> with lastgood.open(project, store=store) as workspace:
+...     sessions = LastgoodSessionStore(workspace)
+...     options = sessions.attached(ClaudeAgentOptions(cwd=workspace.path))
+
+Needs the package ``claude-agent-sdk`` (``lastgood[claude-agent-sdk]``).
+"""
+
+from lastgood.integrations.claude_agent_sdk.store import LastgoodSessionStore
+
+__all__ = ["LastgoodSessionStore"]

@@ -1,0 +1,257 @@
+"""How sessions are written into a ledger: one book a session, an entry a line of its transcripts."""
+
+from __future__ import annotations
+
+import json
+from hashlib import blake2b
+
+from claude_agent_sdk import fold_session_summary
+
+from lastgood.errors import Damaged, Invalid
+from lastgood.integrations.claude_agent_sdk.moments import Moment, is_fork, moment_of, said_by_a_person
+from lastgood.value import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Any
+
+    from claude_agent_sdk import (
+        SessionKey,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+    )
+
+    from lastgood.ports.ledger import LedgerEntry, LedgerReader, LedgerWriter
+
+# Keys within a book: lines by transcript and number, the time of each transcript's last one, the
+# session's summary, moments by the number of the main transcript's line that comes next, and what
+# files lie before prompts that are not in the transcript yet.
+_LINE, _TIME, _SUMMARY, _MOMENT, _PENDING = "e\0", "t\0", "s", "m\0", "p"
+
+_PENDING_MOST = 20
+
+
+def book_of(project: str, session: str) -> str:
+    """Return the name of a session's book."""
+    return f"{_sound(project)}\0{_sound(session)}"
+
+
+def append(
+    book: LedgerWriter, key: SessionKey, entries: Sequence[SessionStoreEntry], *, at: int, files: bool
+) -> str | None:
+    """Write lines, but those that are there already; return the key of the moment to add files to.
+
+    ``at`` is in milliseconds. A batch that comes again because its files could not be kept is not
+    written twice.
+    """
+    name, part = book_of(key["project_key"], key["session_id"]), _part(key)
+    batch = blake2b(_text(entries).encode(), digest_size=16).digest()
+    open_moment = _last_moment(book, name) if files and not part else None
+    if open_moment is not None and open_moment.failure is not None and open_moment.batch == batch:
+        return open_moment.key
+    begun = _count(book, name, part)
+    number = begun
+    for entry in _fresh(book, name, part, entries):
+        id = entry.get("uuid")
+        mark = id if isinstance(id, str) else None
+        book.put(name, f"{_LINE}{part}\0{number:012}", mark=mark, body=_text(entry))
+        number += 1
+    at = max(at, _time(book, name, part) + 1)
+    book.put(name, f"{_TIME}{part}", head={"mtime": at})
+    if part:
+        return None
+    _put_summary(book, name, key, entries, at=at)
+    if not files or is_fork(entries):
+        return None
+    moment = f"{_MOMENT}{number:012}"
+    prompts = _bound(book, name, entries)
+    book.put(
+        name,
+        moment,
+        head={"from": begun, "files": None, "failure": "", "batch": batch, "prompts": prompts},
+    )
+    return moment
+
+
+def load(book: LedgerReader, key: SessionKey) -> list[SessionStoreEntry] | None:
+    """Return the lines of a transcript in their order, None if none was ever written."""
+    name, part = book_of(key["project_key"], key["session_id"]), _part(key)
+    if book.entry(name, f"{_TIME}{part}") is None:
+        return None
+    return [_line(book, one) for one in book.entries(name, prefix=f"{_LINE}{part}\0")]
+
+
+def sessions(book: LedgerReader, project: str) -> list[SessionStoreListEntry]:
+    """Return the sessions of a project whose main transcript has lines."""
+    return [{"session_id": one["session_id"], "mtime": one["mtime"]} for one in summaries(book, project)]
+
+
+def summaries(book: LedgerReader, project: str) -> list[SessionSummaryEntry]:
+    """Return what the SDK wants to know of each session without reading it."""
+    found: list[SessionSummaryEntry] = []
+    for name in book.books(prefix=f"{_sound(project)}\0"):
+        summary = _summary(book, name)
+        if summary is not None:
+            found.append(summary)
+    return found
+
+
+def subkeys(book: LedgerReader, project: str, session: str) -> list[str]:
+    """Return the transcripts beside the main one."""
+    found = book.entries(book_of(project, session), prefix=_TIME)
+    return [one.key.removeprefix(_TIME) for one in found if one.key != _TIME]
+
+
+def delete(book: LedgerWriter, key: SessionKey) -> None:
+    """Remove a session, or one of the transcripts beside its main one."""
+    name, part = book_of(key["project_key"], key["session_id"]), _part(key)
+    if not part:
+        book.drop_book(name)
+        return
+    below = book.entries(name, prefix=f"{_LINE}{part}\0")
+    book.drop(name, [f"{_TIME}{part}", *(one.key for one in below)])
+
+
+def expect_prompt(book: LedgerWriter, key: SessionKey, prompt: str, files: str) -> None:
+    """Remember which files lie before a prompt that will be in the transcript."""
+    name = book_of(key["project_key"], key["session_id"])
+    expected = [*_pending(book, name), [_digest(prompt), files]]
+    book.put(name, _PENDING, head=expected[-_PENDING_MOST:])
+
+
+def settle(
+    book: LedgerWriter, key: SessionKey, moment: str, *, files: str | None, failure: str | None
+) -> None:
+    """Record which files belong to a moment, or why none could be kept."""
+    name = book_of(key["project_key"], key["session_id"])
+    entry = book.entry(name, moment)
+    if entry is not None:  # the session may have been deleted since
+        head = cast("dict[str, object]", entry.head)
+        book.put(name, moment, head={**head, "files": files, "failure": failure})
+
+
+def moments(book: LedgerReader, key: SessionKey) -> list[Moment]:
+    """Return the moments of a session, in their order."""
+    name = book_of(key["project_key"], key["session_id"])
+    return [moment_of(one) for one in book.entries(name, prefix=_MOMENT)]
+
+
+def place_of(book: LedgerReader, key: SessionKey, message: str) -> tuple[int, SessionStoreEntry] | None:
+    """Return the number and content of the line of the main transcript that bears an id."""
+    name = book_of(key["project_key"], key["session_id"])
+    for _, line in book.marked(message, book=name):
+        entry = book.entry(name, line) if line.startswith(f"{_LINE}\0") else None
+        if entry is not None:
+            return int(line.rpartition("\0")[2]), _line(book, entry)
+    return None
+
+
+def _fresh(
+    book: LedgerReader, name: str, part: str, entries: Iterable[SessionStoreEntry]
+) -> Iterable[SessionStoreEntry]:
+    """Yield the entries that are not there yet, by their ids; those without one are always new."""
+    seen: set[str] = set()
+    for entry in entries:
+        id = entry.get("uuid")
+        if isinstance(id, str):
+            here = f"{_LINE}{part}\0"
+            if id in seen or any(line.startswith(here) for _, line in book.marked(id, book=name)):
+                continue
+            seen.add(id)
+        yield entry
+
+
+def _put_summary(
+    book: LedgerWriter, name: str, key: SessionKey, entries: Sequence[SessionStoreEntry], *, at: int
+) -> None:
+    known = _summary(book, name)
+    folded = fold_session_summary(known, key, list(entries))
+    book.put(name, _SUMMARY, head={"id": key["session_id"], "mtime": at, "summary": _text(folded["data"])})
+
+
+def _summary(book: LedgerReader, name: str) -> SessionSummaryEntry | None:
+    entry = book.entry(name, _SUMMARY)
+    match None if entry is None else entry.head:
+        case None:
+            return None
+        case {"id": str() as id, "mtime": int() as mtime, "summary": str() as text}:
+            return {"session_id": id, "mtime": mtime, "data": json.loads(text)}
+    raise _unreadable()
+
+
+def _bound(book: LedgerWriter, name: str, entries: Iterable[SessionStoreEntry]) -> dict[str, str]:
+    """Return the files before each prompt among some lines; they are not expected any longer."""
+    pending = _pending(book, name)
+    if not pending:
+        return {}
+    found: dict[str, str] = {}
+    for entry in entries:
+        said = said_by_a_person(entry)
+        place = next(
+            (at for at, one in enumerate(pending) if said is not None and one[0] == _digest(said)), None
+        )
+        if place is not None:
+            found[str(entry.get("uuid"))] = pending[place][1]
+            pending = pending[place + 1 :]
+    book.put(name, _PENDING, head=list(pending))
+    return found
+
+
+def _pending(book: LedgerReader, name: str) -> list[Any]:
+    entry = book.entry(name, _PENDING)
+    return [] if entry is None else cast("list[Any]", entry.head)
+
+
+def _last_moment(book: LedgerReader, name: str) -> Moment | None:
+    newest = book.entries(name, prefix=_MOMENT, newest_first=True, limit=1)
+    return moment_of(newest[0]) if newest else None
+
+
+def _count(book: LedgerReader, name: str, part: str) -> int:
+    last = book.entries(name, prefix=f"{_LINE}{part}\0", newest_first=True, limit=1)
+    return int(last[0].key.rpartition("\0")[2]) + 1 if last else 0
+
+
+def _time(book: LedgerReader, name: str, part: str) -> int:
+    entry = book.entry(name, f"{_TIME}{part}")
+    match None if entry is None else entry.head:
+        case {"mtime": int() as at}:
+            return at
+    return 0
+
+
+def _line(book: LedgerReader, entry: LedgerEntry) -> SessionStoreEntry:
+    text = book.body(entry)
+    if not isinstance(text, str):
+        raise _unreadable()
+    line: SessionStoreEntry = json.loads(text)
+    return line
+
+
+def _text(value: object) -> str:
+    try:
+        return json.dumps(value, separators=(",", ":"))
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Invalid(
+            f"a line of a session cannot be written as JSON ({error})", hint="hand over what JSON can hold"
+        ) from error
+
+
+def _digest(prompt: str) -> bytes:
+    return blake2b(prompt.strip().encode("utf-8", "surrogatepass"), digest_size=16).digest()
+
+
+def _part(key: SessionKey) -> str:
+    return _sound(key.get("subpath") or "")
+
+
+def _sound(name: str) -> str:
+    if "\0" in name:
+        raise Invalid(f"{name!r} holds a NUL", hint="name projects and sessions without one")
+    return name
+
+
+def _unreadable() -> Damaged:
+    return Damaged("what is kept of a session cannot be read", hint="run: lastgood verify")

@@ -1,0 +1,211 @@
+"""A session store of the Claude Agent SDK over lastgood's store."""
+
+from __future__ import annotations
+
+import os
+import time
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+from claude_agent_sdk import HookMatcher, SessionStore, project_key_for_directory
+
+from lastgood.errors import LastgoodError, NotFound
+from lastgood.integrations.claude_agent_sdk import lines
+from lastgood.integrations.claude_agent_sdk.moments import files_at, newest, origin_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from claude_agent_sdk import (
+        ClaudeAgentOptions,
+        HookContext,
+        HookInput,
+        HookJSONOutput,
+        SessionKey,
+        SessionListSubkeysKey,
+        SessionStoreEntry,
+        SessionStoreListEntry,
+        SessionSummaryEntry,
+    )
+
+    from lastgood import Workspace
+    from lastgood.model.checkpoint import Kind
+    from lastgood.model.report import RestoreReport
+    from lastgood.ports.ledger import LedgerReader
+
+    Result = TypeVar("Result")
+
+_SPACE = "claude-agent-sdk"
+
+
+class LastgoodSessionStore(SessionStore):
+    """Keeps the SDK's sessions in the store of a workspace, durable and proven when read.
+
+    With ``files`` the workspace's files are kept at the same moments: whenever lines of a session are
+    handed over (once a turn, unless the SDK is told to hand them over eagerly), and before each prompt
+    where `attached` gave the options. `restore_files` brings them back. ``kind`` is the kind of the
+    workspace's checkpoints, which decides how long they stay.
+    """
+
+    def __init__(self, workspace: Workspace, *, files: bool = True, kind: Kind = "turn") -> None:
+        self._workspace = workspace
+        self._ledger = workspace.ledger(_SPACE)
+        self._files = files
+        self._kind: Kind = kind
+
+    @property
+    def workspace(self) -> Workspace:
+        """The workspace whose files belong to the sessions."""
+        return self._workspace
+
+    def attached(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
+        """Return options with this store, and a hook that keeps the files before each prompt."""
+        hooks: dict[Any, Any] = {**(options.hooks or {})}
+        if self._files:
+            before = HookMatcher(hooks=[self.before_prompt])
+            hooks["UserPromptSubmit"] = [*hooks.get("UserPromptSubmit", []), before]
+        return replace(options, session_store=self, hooks=hooks or None)
+
+    async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        """Keep lines of a session, then the workspace's files of the moment; durable on return.
+
+        If the files cannot be kept the lines are, and the error is raised: the SDK tries again, and
+        tells whoever reads its messages when it gives up.
+        """
+        if entries:
+            await _awaited(partial(self._append, key, entries))
+
+    async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
+        """Return the lines of a session, or of a transcript beside it; None if there are none."""
+        return await self._look(partial(lines.load, key=key))
+
+    async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
+        """Return the sessions of a project, with the time of their last change in milliseconds."""
+        return await self._look(partial(lines.sessions, project=project_key))
+
+    async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
+        """Return what the SDK shows of the sessions of a project."""
+        return await self._look(partial(lines.summaries, project=project_key))
+
+    async def delete(self, key: SessionKey) -> None:
+        """Remove a session with all its transcripts, or one beside the main one; files stay."""
+        await _awaited(partial(self._ledger.change, partial(lines.delete, key=key)))
+
+    async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
+        """Return the transcripts beside a session's main one."""
+        return await self._look(partial(lines.subkeys, project=key["project_key"], session=key["session_id"]))
+
+    async def before_prompt(
+        self,
+        said: HookInput,
+        tool_use_id: str | None,  # noqa: ARG002 - the SDK's signature
+        context: HookContext,  # noqa: ARG002 - the SDK's signature
+    ) -> HookJSONOutput:
+        """Keep the files before a prompt is carried out; a hook for ``UserPromptSubmit``.
+
+        A failure never stops the agent: it is told to the user.
+        """
+        if said["hook_event_name"] != "UserPromptSubmit":
+            return {}
+        try:
+            key = self._key(said["session_id"], _project_of(said.get("transcript_path")))
+            await _awaited(partial(self._expect, key, said["prompt"]))
+        except LastgoodError as error:
+            return {"systemMessage": f"lastgood could not keep the files: {error.message} ({error.hint})"}
+        return {}
+
+    async def files_of(
+        self, session_id: str, *, message: str | None = None, project_key: str | None = None
+    ) -> str | None:
+        """Return the workspace's checkpoint of a moment of a session, None if none was made.
+
+        ``message`` is the id (uuid) of a line: for a prompt it is the moment before it was carried out,
+        for others the end of their turn. Without one it is the newest moment.
+        """
+        key = self._key(session_id, project_key)
+        return await self._look(partial(_files_of, key=key, message=message))
+
+    async def restore_files(
+        self,
+        session_id: str,
+        *,
+        message: str | None = None,
+        project_key: str | None = None,
+        **options: Any,  # noqa: ANN401 - those of restore
+    ) -> RestoreReport:
+        """Bring the files of a moment back; ``options`` are those of `Workspace.restore`.
+
+        The present files are saved first, and it can be undone. `NotFound` if the moment has no files,
+        or they were pruned since.
+        """
+        files = await self.files_of(session_id, message=message, project_key=project_key)
+        if files is None:
+            raise NotFound(
+                f"no files were kept with {message or 'the session'}",
+                hint="have them kept: LastgoodSessionStore(workspace, files=True).attached(options)",
+            )
+        return await _awaited(partial(self._workspace.restore, files, only=("files",), **options))
+
+    def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
+        at = time.time_ns() // 1_000_000
+        moment = self._ledger.change(lambda book: lines.append(book, key, entries, at=at, files=self._files))
+        if moment is None:
+            return
+        files: str | None = None
+        failure: str | None = "interrupted"
+        try:
+            files, failure = self._keep(key["session_id"]), None
+        except LastgoodError as error:
+            failure = error.message
+            raise
+        finally:
+            self._ledger.change(lambda book: lines.settle(book, key, moment, files=files, failure=failure))
+
+    def _expect(self, key: SessionKey, prompt: str) -> None:
+        files = self._keep(key["session_id"])
+        self._ledger.change(lambda book: lines.expect_prompt(book, key, prompt, files))
+
+    def _keep(self, session: str) -> str:
+        said = {"claude_session": session}
+        report = self._workspace.save(f"Claude session {session}", kind=self._kind, metadata=said)
+        return report.checkpoint.id
+
+    def _key(self, session: str, project: str | None) -> SessionKey:
+        chosen = project_key_for_directory(self._workspace.path) if project is None else project
+        return {"project_key": chosen, "session_id": session}
+
+    async def _look(self, work: Callable[[LedgerReader], Result]) -> Result:
+        return await _awaited(partial(self._ledger.look, work))
+
+
+def _files_of(book: LedgerReader, key: SessionKey, message: str | None) -> str | None:
+    while True:
+        found = lines.moments(book, key)
+        if message is None:
+            return newest(found)
+        place = lines.place_of(book, key, message)
+        if place is None:
+            raise NotFound(
+                f"the session {key['session_id']} has no message {message}", hint="give the uuid of one"
+            )
+        origin = origin_of(place[1])
+        if origin is None:
+            return files_at(found, *place)
+        # A copy has the files of what it is a copy of.
+        key = {"project_key": key["project_key"], "session_id": origin[0]}
+        message = origin[1]
+
+
+def _project_of(transcript: str | None) -> str | None:
+    """Return the key of a project: the host keeps its transcripts in a folder of that name."""
+    return os.path.basename(os.path.dirname(transcript)) or None if transcript else None
+
+
+async def _awaited(work: Callable[[], Result]) -> Result:
+    """Wait in a thread for work that is done whole, or not begun."""
+    from lastgood.aio.loops import present_bridge
+
+    return await present_bridge().call(work, whole=True)
