@@ -52,14 +52,15 @@ def test_the_constructor_takes_the_originals_parameters_in_its_order() -> None:
     assert [one.name for one in positional] == list(expected)
 
 
+CONFIG = (
+    "workspace_dir storage_dir enabled auto_checkpoint max_checkpoints user_name user_email max_file_size"
+)
+
+
 @pytest.mark.parametrize(
     ("type", "names"),
     [
-        (
-            CheckpointConfig,
-            "workspace_dir storage_dir enabled auto_checkpoint max_checkpoints user_name user_email"
-            " max_file_size exclude_patterns",
-        ),
+        (CheckpointConfig, f"{CONFIG} exclude_patterns"),
         (Checkpoint, "id short_id message timestamp files_changed insertions deletions step"),
         (FileDiff, "path absolute_path status additions deletions before_content after_content"),
         (CheckpointDiff, "from_checkpoint to_checkpoint files total_additions total_deletions"),

@@ -5,9 +5,9 @@ Change ``from scripts.checkpoint_manager import CheckpointManager`` to
 ``ErrorRecoverer``; the rest of a program stays.
 """
 
+from lastgood.integrations.checkpoint_manager.checkpoints import CheckpointManager
 from lastgood.integrations.checkpoint_manager.judging import ErrorCategory, RecoveryStrategy
 from lastgood.integrations.checkpoint_manager.keeper import Rollback
-from lastgood.integrations.checkpoint_manager.checkpoints import CheckpointManager
 from lastgood.integrations.checkpoint_manager.record import Checkpoint
 from lastgood.integrations.checkpoint_manager.recovering import (
     Attempt,

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -21,7 +20,7 @@ from lastgood.integrations.checkpoint_manager.record import (
     record_of,
     type_of,
 )
-from lastgood.workspace.stopping import pause
+from lastgood.integrations.turns import alone, turn
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from lastgood.workspace.paths import PathLike
 
 Records = list[Checkpoint]
-
-_STRIDE = 0.005
 
 
 @dataclass(frozen=True)
@@ -91,7 +88,7 @@ class Keeper:
     def create(self, wish: Wish) -> Checkpoint:
         """Make a checkpoint, and let go what is beyond what is kept of its type."""
         type = type_of(wish.type)
-        with self._at_work() as workspace, _alone(self.root):
+        with self._at_work() as workspace, alone(self.root):
             every = _records(workspace)
             context = {"session_number": _session_number(every, type), "token_usage": 0, **wish.context}
             record = {
@@ -164,16 +161,12 @@ class Keeper:
     @contextmanager
     def _at_work(self) -> Iterator[Workspace]:
         """Open the project for one operation; a call that is cancelled while it waits never has it."""
-        while not self._lock.acquire(blocking=False):
-            pause(_STRIDE)
-        try:
+        with turn(self._lock):
             if self._settings is None:
                 with lastgood.open(self.root, store=self._store) as workspace:
                     self._settings = self._settled(workspace.settings)
             with lastgood.open(self.root, store=self._store, settings=self._settings) as workspace:
                 yield workspace
-        finally:
-            self._lock.release()
 
     def _settled(self, configured: Settings) -> Settings:
         """Return settings by which feature list and progress file are captured though ignored (rule P2)."""
@@ -185,17 +178,6 @@ class Keeper:
                 include=(*capture.include, *(f"/{name}" for name in more)),
             )
         )
-
-
-@contextmanager
-def _alone(root: str) -> Iterator[None]:
-    """Be the only one who names a checkpoint of a project."""
-    folder = os.open(root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
 
 
 def _records(workspace: Workspace) -> list[tuple[model.Checkpoint, Checkpoint]]:

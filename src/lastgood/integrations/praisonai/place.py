@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import fcntl
 import os
 import shutil
-from contextlib import contextmanager
 
 import lastgood
 from lastgood.errors import NotFound, Storage, Unsafe
@@ -14,8 +12,6 @@ from lastgood.model.settings import MEBIBYTE, Rungs, Settings
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
-
     from lastgood.integrations.praisonai.types import CheckpointConfig
     from lastgood.workspace import Workspace
 
@@ -100,21 +96,6 @@ def _own(root: str, store: str) -> tuple[str, ...]:
     if not folder.startswith(root.rstrip("/") + "/"):
         return ()
     return ("/" + os.path.relpath(folder, root) + "/",)
-
-
-@contextmanager
-def alone(config: CheckpointConfig) -> Iterator[None]:
-    """Be the only process that begins to keep checkpoints of a workspace, or ends it."""
-    try:
-        folder = os.open(config.root, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-    except OSError:  # it is gone: nobody begins with it
-        yield
-        return
-    try:
-        fcntl.flock(folder, fcntl.LOCK_EX)
-        yield
-    finally:
-        os.close(folder)
 
 
 def remove(config: CheckpointConfig) -> None:

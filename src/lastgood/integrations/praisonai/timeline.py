@@ -23,7 +23,7 @@ from lastgood.integrations.praisonai.line import (
     found,
     line_of,
 )
-from lastgood.integrations.praisonai.place import alone, opened, prepared, refuse_unfit, remove
+from lastgood.integrations.praisonai.place import opened, prepared, refuse_unfit, remove
 from lastgood.integrations.praisonai.types import (
     SHORT,
     ChangedFiles,
@@ -32,7 +32,7 @@ from lastgood.integrations.praisonai.types import (
     CheckpointDiff,
     paths_of,
 )
-from lastgood.workspace.stopping import pause
+from lastgood.integrations.turns import alone, turn
 
 Checkpoints = list[Checkpoint]
 Changes = tuple[ChangedFiles, int, int]
@@ -50,7 +50,6 @@ logger = logging.getLogger(__name__)
 
 # After so many saves the store is tidied, and what is beyond `max_checkpoints` let go.
 _TIDIED_EVERY = 20
-_STRIDE = 0.005
 
 
 @dataclass
@@ -89,7 +88,7 @@ class Timeline:
     def open(self) -> None:
         """Begin: make the store and its first checkpoint if there is none; finish what was interrupted."""
         refuse_unfit(self._config)
-        with _taken(self._lock), alone(self._config):
+        with turn(self._lock), alone(self._config.root):
             self._settings = prepared(self._config)
             with opened(self._config, self._settings) as workspace:
                 if workspace.status().state == "interrupted":
@@ -102,7 +101,7 @@ class Timeline:
 
     def close(self) -> None:
         """End: nothing goes until `open` begins again."""
-        with _taken(self._lock):
+        with turn(self._lock):
             self._settings = None
 
     def save(self, message: str, *, allow_empty: bool = False, step: int | None = None) -> Saved | None:
@@ -196,14 +195,14 @@ class Timeline:
 
     def delete_all(self) -> None:
         """Delete the store of this workspace, with every checkpoint in it."""
-        with _taken(self._lock), alone(self._config):
+        with turn(self._lock), alone(self._config.root):
             self._settings = None
             remove(self._config)
 
     @contextmanager
     def _at_work(self) -> Iterator[tuple[Workspace, Line]]:
         """Open the store for one operation: what is open for longer, others cannot delete."""
-        with _taken(self._lock):
+        with turn(self._lock):
             if self._settings is None:
                 raise Usage("Service not initialized", hint="await service.initialize()")
             with opened(self._config, self._settings) as workspace:
@@ -269,17 +268,6 @@ class Timeline:
         lines = sum(one.additions for one in files), sum(one.deletions for one in files)
         self._changes[one.id] = (paths_of(files), *lines)
         return self._changes[one.id]
-
-
-@contextmanager
-def _taken(lock: Lock) -> Iterator[None]:
-    """Wait for a turn; a call that is cancelled meanwhile never has it."""
-    while not lock.acquire(blocking=False):
-        pause(_STRIDE)
-    try:
-        yield
-    finally:
-        lock.release()
 
 
 def _target(workspace: Workspace, line: Line, ref: str | None, step: int | None) -> model.Checkpoint:

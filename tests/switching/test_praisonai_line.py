@@ -1,0 +1,282 @@
+"""Where a workspace stands, and the ways back from there."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import subprocess
+import sys
+import time
+from typing import TYPE_CHECKING
+
+import lastgood
+from lastgood.integrations.praisonai import CheckpointService
+from wreckage import picture
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.integrations.praisonai import CheckpointResult
+
+SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
+
+
+async def saved(service: CheckpointService, project: Path, *texts: str) -> list[CheckpointResult]:
+    """Save a file with one text after the other."""
+    results = []
+    for text in texts:
+        (project / "file").write_text(text)
+        results.append(await service.save(text))
+    assert all(one.success for one in results)
+    return results
+
+
+def present(project: Path) -> str:
+    return (project / "file").read_text()
+
+
+def test_one_rewind_after_the_other_walks_back(service: CheckpointService, project: Path) -> None:
+    async def main() -> None:
+        await service.initialize()
+        await saved(service, project, "one", "two", "three")
+        for text in ("two", "one"):
+            result = await service.rewind()
+            assert result.success
+            assert result.checkpoint is not None
+            assert (result.checkpoint.message, present(project)) == (text, text)
+        assert (await service.rewind()).success
+        assert not (project / "file").exists()
+        assert (await service.rewind()).success is False
+
+    asyncio.run(main())
+
+
+def test_a_rewind_after_a_restore_goes_on_from_there(service: CheckpointService, project: Path) -> None:
+    async def main() -> None:
+        await service.initialize()
+        _, second, _ = await saved(service, project, "one", "two", "three")
+        await service.restore(second)
+        await saved(service, project, "four", "five")
+        assert (await service.rewind(2)).success
+        assert present(project) == "two"
+        assert (await service.rewind()).success
+        assert present(project) == "one"
+
+    asyncio.run(main())
+
+
+def test_nothing_changed_means_since_where_the_workspace_stands(
+    service: CheckpointService, project: Path
+) -> None:
+    async def main() -> None:
+        await service.initialize()
+        first, _, third = await saved(service, project, "one", "two", "three")
+        await service.restore(first)
+        assert (await service.save("again")).error == "No changes to checkpoint"
+        (project / "file").write_text("three")
+        equal = await service.save("as the newest")
+        assert equal.success
+        assert equal.id != third.id
+        assert equal.checkpoint is not None
+        assert equal.checkpoint.files_changed == ["file"]
+
+    asyncio.run(main())
+
+
+def test_a_restore_that_finds_nothing_to_do_counts_too(service: CheckpointService, project: Path) -> None:
+    async def main() -> None:
+        await service.initialize()
+        first, _ = await saved(service, project, "one", "two")
+        (project / "file").write_text("one")
+        assert (await service.restore(first)).success
+        assert (await service.save("again")).error == "No changes to checkpoint"
+        assert (await service.rewind()).success
+        assert not (project / "file").exists()
+
+    asyncio.run(main())
+
+
+def test_what_was_unsaved_is_saved_before_a_restore_and_can_be_had_back(
+    service: CheckpointService, project: Path
+) -> None:
+    async def main() -> None:
+        await service.initialize()
+        first, _ = await saved(service, project, "one", "two")
+        (project / "file").write_text("unsaved")
+        (project / "new").write_text("unsaved too")
+        await service.restore(first)
+        assert not (project / "new").exists()
+        rescue = (await service.list_checkpoints())[0]
+        assert rescue.message == "[pre-restore] auto-save"
+        assert (await service.restore(rescue.id)).success
+        assert present(project) == "unsaved"
+        assert (project / "new").read_text() == "unsaved too"
+
+    asyncio.run(main())
+
+
+def test_a_clean_workspace_needs_no_saving_before_a_restore(
+    service: CheckpointService, project: Path
+) -> None:
+    async def main() -> None:
+        await service.initialize()
+        first, second = await saved(service, project, "one", "two")
+        await service.restore(first)
+        await service.restore(second)
+        assert len(await service.list_checkpoints()) == 3
+
+    asyncio.run(main())
+
+
+def test_an_undo_by_the_command_line_moves_the_workspace_back(
+    service: CheckpointService, project: Path
+) -> None:
+    """T8."""
+
+    async def main() -> None:
+        await service.initialize()
+        first, _ = await saved(service, project, "one", "two")
+        await service.restore(first)
+        with lastgood.open(project, store=service.store) as workspace:
+            workspace.undo()
+        assert present(project) == "two"
+        assert (await service.save("again")).error == "No changes to checkpoint"
+        assert (await service.rewind()).success
+        assert present(project) == "one"
+
+    asyncio.run(main())
+
+
+def test_files_that_were_there_before_are_kept_by_the_first_checkpoint_and_never_deleted(
+    service: CheckpointService, project: Path
+) -> None:
+    """T4."""
+
+    async def main() -> None:
+        (project / "before").write_text("mine")
+        await service.initialize()
+        first = await service.save("first")
+        assert first.success
+        assert (await service.save("second")).error == "No changes to checkpoint"
+        (project / "before").write_text("overwritten")
+        assert (await service.rewind()).success
+        assert (project / "before").read_text() == "mine"
+
+    asyncio.run(main())
+
+
+def test_the_default_difference_is_with_the_checkpoint_before(
+    service: CheckpointService, project: Path
+) -> None:
+    async def main() -> None:
+        await service.initialize()
+        empty = await service.diff()
+        assert (empty.files, empty.error) == ([], None)
+        first, _ = await saved(service, project, "one", "two")
+        (project / "new").write_text("new")
+        diff = await service.diff()
+        assert diff.from_checkpoint == first.id[:8]
+        assert [one.path for one in diff.files] == ["file", "new"]
+
+    asyncio.run(main())
+
+
+def test_a_service_goes_on_where_another_left_off(project: Path, storage: Path) -> None:
+    async def one(*texts: str) -> None:
+        service = CheckpointService(str(project), str(storage))
+        await service.initialize()
+        await saved(service, project, *texts)
+        await service.cleanup()
+        assert (await service.save("late")).error == "Service not initialized"
+
+    async def two() -> None:
+        service = CheckpointService(str(project), str(storage))
+        await service.initialize()
+        assert (await service.rewind()).success
+        assert present(project) == "one"
+
+    asyncio.run(one("one", "two"))
+    asyncio.run(two())
+    asyncio.run(one("three"))
+    asyncio.run(two())
+
+
+def test_a_restore_that_was_killed_is_finished_when_a_service_begins(project: Path, storage: Path) -> None:
+    """T7."""
+    program = (
+        "import asyncio, sys\n"
+        "from lastgood.integrations.praisonai import CheckpointService\n"
+        "async def main():\n"
+        "    service = CheckpointService(sys.argv[1], sys.argv[2])\n"
+        "    await service.initialize()\n"
+        "    print('ready', flush=True)\n"
+        "    await service.restore(sys.argv[3])\n"
+        "asyncio.run(main())\n"
+    )
+    service = CheckpointService(str(project), str(storage))
+    for number in range(300):
+        (project / f"file{number}").write_text("before")
+    asyncio.run(service.initialize())
+    first = asyncio.run(service.save("before"))
+    wanted = picture(project)
+    for attempt in range(4):
+        for number in range(300):
+            (project / f"file{number}").write_text(f"changed {attempt}")
+        child = subprocess.Popen(
+            [sys.executable, "-c", program, str(project), str(storage), first.id],
+            env={**os.environ, "PYTHONPATH": SOURCE},
+            stdout=subprocess.PIPE,
+        )
+        assert child.stdout is not None
+        child.stdout.readline()
+        time.sleep(0.02 + 0.04 * attempt)
+        child.send_signal(signal.SIGKILL)
+        child.wait()
+        child.stdout.close()
+        again = CheckpointService(str(project), str(storage))
+        assert asyncio.run(again.initialize())
+        texts = {(project / f"file{number}").read_text() for number in range(300)}
+        assert texts in ({"before"}, {f"changed {attempt}"})
+        assert asyncio.run(again.restore(first)).success
+        assert picture(project) == wanted
+
+
+def test_a_cancelled_call_is_over_when_its_caller_hears_of_it(
+    service: CheckpointService, project: Path
+) -> None:
+    chance = random.Random(7)
+
+    async def main() -> None:
+        await service.initialize()
+        for number in range(60):
+            (project / f"file{number}").write_text("before")
+        first = await service.save("before")
+        for _ in range(25):
+            for number in range(60):
+                (project / f"file{number}").write_text("changed")
+            task = asyncio.ensure_future(service.restore(first))
+            await asyncio.sleep(chance.random() * 0.06)
+            task.cancel()
+            await asyncio.wait([task])
+            assert not service.timeline._lock.locked()
+            texts = {(project / f"file{number}").read_text() for number in range(60)}
+            assert len(texts) == 1
+
+    asyncio.run(main())
+
+
+def test_a_call_that_waits_its_turn_can_be_cancelled(service: CheckpointService, project: Path) -> None:
+    async def main() -> None:
+        await service.initialize()
+        (project / "file").write_text("1")
+        with service.timeline._lock:
+            waiting = asyncio.ensure_future(service.save("never"))
+            await asyncio.sleep(0.02)
+            waiting.cancel()
+            await asyncio.wait([waiting])
+            assert waiting.cancelled()
+        assert len(await service.list_checkpoints()) == 1
+
+    asyncio.run(main())
