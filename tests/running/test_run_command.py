@@ -75,7 +75,7 @@ def test_a_plan_is_told_in_plain_lines(lastgood: Command, plan_file: Callable[..
         "checkpoint",
         "done: 2 tasks",
         "  1 file changed: lastgood diff",
-        "  take it all back: lastgood restore",
+        "  take it back: lastgood restore",
     ]
     assert done.err == ""
     way_back = done.out.splitlines()[-1].split()[-1]
@@ -111,6 +111,26 @@ def test_what_is_done_is_not_done_again(
     assert "1 of 2 tasks done" in again.out
     assert "A: " not in again.out
     assert (outside / "a").read_text() == "a\n"
+
+
+def test_what_was_settled_since_is_no_open_question(
+    lastgood: Command, plan_file: Callable[..., str], outside: Path
+) -> None:
+    """P6."""
+    plan = plan_file(task("A", f"touch {outside}/began; test -e {outside}/go || sleep 60"))
+    one = started(lastgood, "run", plan)
+    appears(outside / "began")
+    one.kill()
+    one.communicate()
+    (outside / "go").touch()
+    done = lastgood("run", plan)
+    assert "effect unknown: nobody saw the end of task A" in done.out
+    assert "Effect unknown" not in done.out.partition("\ndone: ")[2]
+
+
+def test_a_plan_is_looked_for_in_the_folder_of_the_workspace_too(lastgood: Command, tmp_path: Path) -> None:
+    (lastgood.project / "plan.yaml").write_text("tasks: [{id: A, run: 'true'}]\n", encoding="utf-8")
+    lastgood("-C", str(lastgood.project), "run", "plan.yaml", cwd=tmp_path)
 
 
 def test_quiet_leaves_out_what_goes_well(lastgood: Command, plan_file: Callable[..., str]) -> None:

@@ -83,6 +83,17 @@ def test_what_is_over_scrolls_away_and_what_goes_on_stays_in_sight(
         assert said[1:] == ["A: done", "B: done", "C: done", "D: done", "done: 4 tasks"]
 
 
+def test_the_sprint_is_in_sight(terminal: Callable[..., Terminal], tmp_path: Path, gate: Path) -> None:
+    plan = tmp_path / "sprints.json"
+    plan.write_text(json.dumps({"sprints": [{"id": "S01", "tasks": [task("A", waits(gate))]}]}))
+    with terminal("run", str(plan)) as seen:
+        seen.until("S01")
+        assert seen.shown[-1].endswith(" · S01")
+        gate.touch()
+        assert seen.end() == 0
+        assert any(line.startswith("sprint S01: done, ckpt_") for line in seen.shown)
+
+
 def test_a_failed_attempt_shows_the_end_of_what_it_printed(
     terminal: Callable[..., Terminal], plan_file: Callable[..., str], gate: Path
 ) -> None:
@@ -301,6 +312,14 @@ def test_after_ctrl_c_the_run_waits_to_be_continued(
         assert "Tasks: 1 running (A)." in seen.shown
         seen.type("c\n")
         assert seen.end() == 0
+
+
+def test_a_person_who_has_said_what_happened_is_not_asked_again(
+    terminal: Callable[..., Terminal], unfinished: str
+) -> None:
+    with terminal("run", unfinished, "--done", "B") as seen:
+        assert seen.end() == 0
+        assert "nothing to leave" not in "".join(seen.shown)
 
 
 @pytest.mark.parametrize("option", ["--json", "--quiet"])

@@ -28,6 +28,7 @@ class Board:
         self.states: dict[str, TaskState] = {}
         self.task: str | None = None
         self.start: str | None = None
+        self.sprint: str | None = None
         self.attempt = 0
         self.checking = False
         self.checkpoints = 0
@@ -44,6 +45,7 @@ class Board:
             self.states[task.id] = task.state
         if event.type == "task-started" and event.task is not None:
             self.start = self.start or event.checkpoint
+            self.sprint = event.sprint
             self._start(event.task, event.attempt or 1)
         elif event.type == "check-started":
             self.checking = True

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from lastgood.cli.grammar import Call
+    from lastgood.model.effect import Effect
     from lastgood.model.progress import TaskState
     from lastgood.model.running import RunReport
 
@@ -52,14 +53,14 @@ def end_lines(report: RunReport, call: Call, *, start: str | None, changed: int)
         yield "", f"  what the tasks printed: {printable(report.outputs)}"
     if start is not None and changed:
         yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {short(start)}')}"
-        yield "", f"  take it all back: {call.command(f'restore {short(start)}')}"
+        yield "", f"  take it back: {call.command(f'restore {short(start)}')}"
     if report.state == "interrupted" or (report.state == "failed" and not report.plan.command):
         yield "", f"  go on with it: {again(call, 'continue')}"
 
 
 def standing_lines(report: RunReport, call: Call) -> Iterator[Line]:
     """Yield what a person has to look at before the run goes on."""
-    for effect in report.unknown_effects:
+    for effect in _open_questions(report):
         yield "yellow", f"Effect unknown: {effect_words(effect, now=time.time_ns())}."
         if effect.irreversible:
             task = quoted(printable(effect.task or effect.name))
@@ -67,6 +68,16 @@ def standing_lines(report: RunReport, call: Call) -> Iterator[Line]:
             yield "", f"  do it again: {again(call, f'redo {task}')}"
     for living in report.live_processes[:_SHOWN]:
         yield "yellow", f"Still running: process {living.pid} ({printable(living.command) or '?'})."
+
+
+def _open_questions(report: RunReport) -> list[Effect]:
+    """Return the steps of unknown effect that matter still, of each the last one.
+
+    What could be repeated and has been done since is settled.
+    """
+    done = {task.id for task in report.tasks if task.state == "done"}
+    left = [one for one in report.unknown_effects if one.irreversible or one.task not in done]
+    return list({(one.task, one.name): one for one in left}.values())
 
 
 def again(call: Call, option: str) -> str:

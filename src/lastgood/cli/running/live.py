@@ -157,9 +157,13 @@ class LiveDisplay:
     def _summary(self, columns: int) -> Text:
         board = self._board
         total, done = len(board.states), board.count("done")
+        if not total:
+            return Text(f"starting · {duration(int(board.elapsed))}", style="dim")
         others = [(board.count("failed"), "failed"), (board.count("skipped"), "skipped")]
         words = [f"{done}/{total} done", *(f"{amount} {state}" for amount, state in others if amount)]
         words += [duration(int(board.elapsed)), count(board.checkpoints, "checkpoint")]
+        if board.sprint is not None:
+            words.append(printable(board.sprint))
         line = Text()
         if total and columns >= 3 * _BAR:
             filled = _BAR * done // total

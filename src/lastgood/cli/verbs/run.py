@@ -27,6 +27,8 @@ if TYPE_CHECKING:
     from lastgood.workspace import Workspace
 
 _CHOICES = ("continue", "fresh", "review")
+# Said only of a run that goes on.
+_GOING_ON = ("rebase", "redo", "done")
 _OF_A_COMMAND = frozenset({"check", "retries", "timeout", "on-failure", "goal"})
 
 
@@ -38,7 +40,7 @@ def carry_out(call: Call, console: Console) -> int:
     with open_for(call) as workspace:
         if choice == "review":
             return _review(plan, call, console, workspace=workspace)
-        if choice is None and console.can_ask:
+        if choice is None and console.can_ask and not any(call.has(option) for option in _GOING_ON):
             choice, declined = asked(plan, call, console, workspace=workspace)
             if declined:
                 return DECLINED
@@ -77,7 +79,16 @@ def _plan(call: Call) -> str | WorkPlan:
     for option in call.options:
         if option in _OF_A_COMMAND:
             raise Usage(f"--{option} is for one command", hint=f"a plan says it itself, as `{_key(option)}:`")
-    return os.path.abspath(file)
+    return _found(file, call.text("directory"))
+
+
+def _found(file: str, directory: str | None) -> str:
+    """Return the path of a plan: from the current folder on, or else from the one of -C."""
+    path = os.path.abspath(file)
+    if directory is None or os.path.lexists(path):
+        return path
+    beside = os.path.abspath(os.path.join(directory, file))
+    return beside if os.path.lexists(beside) else path
 
 
 def _command_plan(call: Call, words: tuple[str, ...]) -> WorkPlan:
