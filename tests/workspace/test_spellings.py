@@ -133,6 +133,12 @@ CALLS: dict[str, Callable[[Workspace], object]] = {
     "turns by halves": lambda one: one.rewind(1.5),  # type: ignore[arg-type]
     "limit": lambda one: one.list(limit="3"),  # type: ignore[arg-type]
     "limit below zero": lambda one: one.list(limit=-1),
+    "moment": lambda one: one.list(since="2h"),  # type: ignore[arg-type]
+    "kind listed": lambda one: one.list(kind="bogus"),  # type: ignore[arg-type]
+    "kind listed of no text": lambda one: one.list(kind=[]),  # type: ignore[arg-type]
+    "name listed": lambda one: one.list(name=3),  # type: ignore[arg-type]
+    "session listed": lambda one: one.list(session=3),  # type: ignore[arg-type]
+    "scopes of which there are none": lambda one: one.restore("@", only=[]),
     "folder": lambda one: one.restore("@", to=3),  # type: ignore[arg-type]
     "new name": lambda one: one.name("@", 3),  # type: ignore[arg-type]
     "forgotten": lambda one: one.forget(3),  # type: ignore[arg-type]

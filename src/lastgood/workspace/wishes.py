@@ -71,7 +71,7 @@ def wish_of(
 def scopes_of(extent: Extent, *, paths: bool) -> tuple[Scope, ...]:
     """Return what is to come back, in order: by default files, conversation and progress together."""
     only = extent.only
-    if isinstance(only, str) or (only is not None and not set(only) <= set(SCOPES)):
+    if isinstance(only, str) or (only is not None and not (only and set(only) <= set(SCOPES))):
         shown = only if isinstance(only, str) else ", ".join(str(one) for one in only or ())
         raise Usage(
             f"'{printable(shown)}' is not what a restore can be limited to",

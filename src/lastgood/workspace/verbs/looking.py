@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from lastgood.errors import NotFound
+from lastgood.errors import Invalid, NotFound
+from lastgood.model.checkpoint import KINDS
+from lastgood.names import printable
 from lastgood.ports.catalogue import Query
-from lastgood.workspace.arguments import check_count
+from lastgood.workspace.arguments import check_count, expect
 from lastgood.workspace.paths import inside
 from lastgood.workspace.verbs.door import Door
 
@@ -37,8 +39,13 @@ class Looks(Door):
         all_workspaces: bool = False,
     ) -> tuple[Checkpoint, ...]:
         """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob."""
-        if limit is not None:
-            check_count(limit, least=0, what="the limit")
+        for number, what in ((limit, "the limit"), (since, "since when")):
+            if number is not None:
+                check_count(number, least=0, what=what)
+        expect(name, str, type(None), what="the name")
+        expect(session, str, type(None), what="the session")
+        if kind is not None and kind not in KINDS:
+            raise Invalid(f"'{printable(str(kind))}' is no kind", hint="kinds: " + ", ".join(KINDS))
         query = Query(
             workspace_key=None if all_workspaces else self._context.key,
             limit=limit,
