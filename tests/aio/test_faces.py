@@ -32,9 +32,10 @@ PLAIN_IN_SESSIONS = {
     "feature",
     "sprint",
     "step",
+    "once",
 }
 # The same words; the answer is the asynchronous one's own.
-OTHER_ANSWERS = {"session", "within", "ledger", "task", "feature", "sprint", "step"}
+OTHER_ANSWERS = {"session", "within", "ledger", "task", "feature", "sprint", "step", "once"}
 
 
 def public(cls: type) -> set[str]:

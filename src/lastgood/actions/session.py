@@ -94,6 +94,22 @@ def planned_run(session: Session, plan: WorkPlan) -> PlannedRun:
     )
 
 
+def resumable(context: Context, goal: str | None) -> Session | None:
+    """Return the exclusive session of a goal that ended without finishing; `Ambiguous` if there are several.
+
+    One that carries out a plan is for `run` to go on with.
+    """
+    dead = [one.session for one in unfinished(context) if one.session.exclusive]
+    fit = [one for one in dead if one.goal == (goal or None) and context.work.run(one.id) is None]
+    if len(fit) > 1:
+        raise Ambiguous(
+            f"{len(fit)} sessions of this goal did not finish",
+            hint=f"end those that are not to go on, for example: lastgood session end {fit[-1].id}",
+            details={"candidates": [one.id for one in fit]},
+        )
+    return fit[0] if fit else None
+
+
 def end(
     context: Context, name: str | None = None, *, finished: bool = True, by: str | None = None
 ) -> SessionEnded:

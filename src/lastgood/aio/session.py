@@ -6,6 +6,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from lastgood.aio.awaited import Face, awaited
+from lastgood.aio.once import AsyncOnce
 from lastgood.workspace.session import SIGTERM_CODE, OpenSession, Terminated
 
 TYPE_CHECKING = False
@@ -56,6 +57,7 @@ class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
         super().__init__(inner, bridge=bridge, crew=crew)
         self._face = face
         self._termination: Termination | None = None
+        self._under_way: set[str] = set()
 
     async def __aenter__(self) -> Self:
         begun: list[object] = []
@@ -128,6 +130,18 @@ class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
     def step(self, name: str, *, irreversible: bool = False) -> Block[Effect]:
         """Do something that must not be done twice unawares: recorded before and after (rule P6)."""
         return self._block(self._inner.step(name, irreversible=irreversible))
+
+    def once(self, name: str | None = None, *, irreversible: bool = False) -> AsyncOnce:
+        """Make a coroutine function a step that is done once in a session, however often the program starts.
+
+        As `OpenSession.once` does; two calls of one step at once are refused.
+        """
+        return AsyncOnce(
+            self._inner.once(name, irreversible=irreversible),
+            bridge=self._bridge,
+            crew=self._crew,
+            under_way=self._under_way,
+        )
 
     def _block(self, inner: AbstractContextManager[Begun]) -> Block[Begun]:
         return Block(inner, bridge=self._bridge, crew=self._crew)

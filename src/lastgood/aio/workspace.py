@@ -112,6 +112,7 @@ class AsyncWorkspace(Face[Workspace]):
     sprint_done = awaited(Workspace.sprint_done, whole=True)
     step_start = awaited(Workspace.step_start, whole=True)
     step_end = awaited(Workspace.step_end, whole=True)
+    step_found = awaited(Workspace.step_found)
 
     def session(
         self,
@@ -122,14 +123,22 @@ class AsyncWorkspace(Face[Workspace]):
         transcript: PathLike | None = None,
         exclusive: bool = True,
         force: bool = False,
+        resume: bool = False,
     ) -> AsyncSession[Self]:
         """Return a session to be entered by ``async with``: it holds the workspace until the block ends.
 
         The owner is this process unless ``owner_pid`` names another (None: the lease lives by
-        heartbeat alone). ``force`` takes over from a session that lives.
+        heartbeat alone). ``force`` takes over from a session that lives. ``resume`` goes on with the
+        session of the same goal that stopped without finishing, if there is one.
         """
         opened = self._inner.session(
-            goal, sprint=sprint, owner_pid=owner_pid, transcript=transcript, exclusive=exclusive, force=force
+            goal,
+            sprint=sprint,
+            owner_pid=owner_pid,
+            transcript=transcript,
+            exclusive=exclusive,
+            force=force,
+            resume=resume,
         )
         return AsyncSession(opened, bridge=self._bridge, crew=self._crew, face=self._beside)
 

@@ -16,13 +16,16 @@ class SessionStarted(Value):
     """A session that began; ``saved`` is its first checkpoint, None where settings want none.
 
     ``took_over`` is the living session that had to give way, ``unfinished`` are the ids of those that
-    died before and wait to be continued or given up.
+    died before and wait to be continued or given up. One that was ``continued`` had stopped without
+    finishing; ``unknown`` are steps of it of which nobody saw the end.
     """
 
     session: SessionReport
     saved: SaveReport | None = None
     took_over: Session | None = None
     unfinished: tuple[str, ...] = ()
+    continued: bool = False
+    unknown: tuple[Effect, ...] = ()
 
 
 class SessionEnded(Value):

@@ -13,6 +13,7 @@ from lastgood.errors import LastgoodError, Usage
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from types import FrameType, TracebackType
     from typing import Protocol, Self, Unpack
 
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import SessionReport
     from lastgood.model.working import ProgressReport, SessionEnded, SessionStarted
     from lastgood.workspace.arguments import SaveOptions
+    from lastgood.workspace.once import Once
     from lastgood.workspace.paths import PathLike
 
     class _Desk(Protocol):
@@ -51,6 +53,7 @@ if TYPE_CHECKING:
         def sprint_done(self, id: str) -> ProgressReport: ...
         def step_start(self, name: str, *, task: str | None, irreversible: bool) -> Effect: ...
         def step_end(self, effect: Effect, *, state: EffectState) -> Effect: ...
+        def step_found(self, name: str, *, task: str | None) -> Effect | None: ...
 
 
 AnyDesk = TypeVar("AnyDesk", bound="_Desk")
@@ -79,6 +82,7 @@ class OpenSession(Generic[AnyDesk]):
         self._task: str | None = None
         self._kept: BaseException | None = None
         self._armed = False
+        self._turns: dict[str, AbstractContextManager[object]] = {}
 
     def __enter__(self) -> Self:
         if self._started is not None:
@@ -218,6 +222,19 @@ class OpenSession(Generic[AnyDesk]):
             self._beside(error, partial(self._desk.step_end, effect, state="unknown"))
             raise
         self._desk.step_end(effect, state="done")
+
+    def once(self, name: str | None = None, *, irreversible: bool = False) -> Once:
+        """Make a function a step that is done once in a session, however often the program starts (rule P6).
+
+        The step is recorded before and after. What has ended well is not called again, also in a session
+        that goes on after a crash: the recorded result is returned, as it comes out of JSON. ``name`` is
+        the function's own unless given; other arguments make another step. One of which nobody saw the
+        end is done again, but if ``irreversible`` it raises `Conflict`. `Invalid` for arguments or a
+        result that JSON cannot hold.
+        """
+        from lastgood.workspace.once import Once
+
+        return Once(self._desk, name, task=self._task, irreversible=irreversible, turns=self._turns)
 
     def _fail(self, id: str, error: Exception) -> None:
         self._desk.task_fail(id, reason=_reason(error))

@@ -35,11 +35,13 @@ class Works(Saves):
         transcript: PathLike | None = None,
         exclusive: bool = True,
         force: bool = False,
+        resume: bool = False,
     ) -> OpenSession[Self]:
         """Return a session to be entered by ``with``: it holds the workspace until the block ends.
 
         The owner is this process unless ``owner_pid`` names another (None: the lease lives by
-        heartbeat alone). ``force`` takes over from a session that lives.
+        heartbeat alone). ``force`` takes over from a session that lives. ``resume`` goes on with the
+        session of the same goal that stopped without finishing, if there is one.
         """
         from lastgood.workspace.session import OpenSession
 
@@ -51,6 +53,7 @@ class Works(Saves):
             transcript=transcript,
             exclusive=exclusive,
             force=force,
+            resume=resume,
         )
 
     def session_start(
@@ -62,10 +65,13 @@ class Works(Saves):
         transcript: PathLike | None = None,
         exclusive: bool = True,
         force: bool = False,
+        resume: bool = False,
     ) -> SessionStarted:
         """Start a session, for others to work in: they name it by ``LASTGOOD_SESSION``.
 
-        Raises `Conflict` if one that lives holds the workspace, `NotFound` if the owner does not run.
+        ``resume`` goes on with the session of the same goal that stopped without finishing, if there is
+        one; its files stay as they are. Raises `Conflict` if one that lives holds the workspace,
+        `NotFound` if the owner does not run, `Ambiguous` if several could be gone on with.
         """
         from lastgood.actions import session
 
@@ -75,6 +81,9 @@ class Works(Saves):
             check_count(owner_pid, least=1, what="the owner's pid")
 
         def work() -> SessionStarted:
+            found = session.resumable(self._context, goal) if resume else None
+            if found is not None:
+                return self._resumed(found.id, owner_pid)
             return session.start(
                 self._context,
                 owner=self._context.processes.owner(owner_pid),
@@ -88,6 +97,19 @@ class Works(Saves):
         report = self._told("session_started", work)
         self._after(report)
         return report
+
+    def _resumed(self, id: str, owner_pid: int | None) -> SessionStarted:
+        from lastgood.actions.recover import recover
+        from lastgood.model.working import SessionStarted
+
+        found = recover(self._context, self._view, ref=id, choice="continue", owner_pid=owner_pid)
+        assert found.session is not None
+        return SessionStarted(
+            session=found.session,
+            unfinished=tuple(one.id for one in found.waiting),
+            continued=True,
+            unknown=found.unknown_effects,
+        )
 
     def session_end(self, id: str | None = None, *, finished: bool = True) -> SessionEnded:
         """End a session: the one named, the caller's, or the one that holds the workspace.
@@ -256,6 +278,17 @@ class Works(Saves):
         expect(name, str, what="the step")
         expect(task, str, type(None), what="the task")
         return progress.start_step(self._context, name, task=task, irreversible=irreversible)
+
+    def step_found(self, name: str, *, task: str | None = None) -> Effect | None:
+        """Return the last step of a name in the session at hand; None if it never started.
+
+        One does not count that a restore has taken back since, unless it is irreversible.
+        """
+        from lastgood.actions import once
+
+        expect(name, str, what="the step")
+        expect(task, str, type(None), what="the task")
+        return once.found(self._context, name, task=task)
 
     def step_end(self, effect: Effect, *, state: EffectState = "done") -> Effect:
         """Record what became of a step: done, failed, or unknown."""
