@@ -1,0 +1,311 @@
+"""The session store passes the SDK's own suite, and the files of its moments come back with it."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+import trio
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    HookMatcher,
+    SessionStore,
+    fork_session_via_store,
+    get_session_messages_from_store,
+    list_sessions_from_store,
+    project_key_for_directory,
+)
+from claude_agent_sdk._internal.session_store_validation import validate_session_store_options
+from claude_agent_sdk.testing import run_session_store_conformance
+
+import lastgood
+from lastgood.errors import Busy, Damaged, Invalid, LastgoodError, NotFound
+from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from claude_agent_sdk import SessionKey
+
+    from lastgood.workspace import Workspace
+
+SESSION = "00000000-0000-4000-8000-000000000001"
+
+
+@pytest.fixture
+def make_store(tmp_path: Path, store: Path) -> Callable[[], LastgoodSessionStore]:
+    """Return a call that makes a session store of a new workspace."""
+    made: list[Workspace] = []
+
+    def make() -> LastgoodSessionStore:
+        folder = tmp_path / f"project {len(made)}"
+        folder.mkdir()
+        made.append(lastgood.open(folder, store=store, maintenance="off"))
+        return LastgoodSessionStore(made[-1])
+
+    return make
+
+
+def test_it_passes_the_suite_of_the_sdk_with_nothing_left_out(
+    make_store: Callable[[], LastgoodSessionStore],
+) -> None:
+    for name in ("list_sessions", "list_session_summaries", "delete", "list_subkeys"):
+        assert getattr(LastgoodSessionStore, name) is not getattr(SessionStore, name)
+    asyncio.run(run_session_store_conformance(make_store))
+
+
+def test_it_passes_the_suite_under_trio_too(make_store: Callable[[], LastgoodSessionStore]) -> None:
+    trio.run(run_session_store_conformance, make_store)
+
+
+def test_every_method_of_the_protocol_is_awaited() -> None:
+    for name, method in inspect.getmembers(SessionStore, inspect.iscoroutinefunction):
+        assert inspect.iscoroutinefunction(getattr(LastgoodSessionStore, name))
+        mine = inspect.signature(getattr(LastgoodSessionStore, name))
+        assert list(mine.parameters) == list(inspect.signature(method).parameters)
+
+
+def key_of(workspace: Workspace) -> SessionKey:
+    return {"project_key": project_key_for_directory(workspace.path), "session_id": SESSION}
+
+
+def uuid_of(number: int) -> str:
+    return f"00000000-0000-4000-9000-{number:012}"
+
+
+def prompt(number: int, text: str) -> Any:
+    return line(number, "user", {"role": "user", "content": text})
+
+
+def answer(number: int, text: str) -> Any:
+    return line(number, "assistant", {"role": "assistant", "content": [{"type": "text", "text": text}]})
+
+
+def line(number: int, type: str, message: object) -> dict[str, Any]:
+    return {
+        "type": type,
+        "uuid": uuid_of(number),
+        "parentUuid": uuid_of(number - 1) if number > 1 else None,
+        "sessionId": SESSION,
+        "timestamp": f"2026-11-21T10:00:{number:02}.000Z",
+        "message": message,
+    }
+
+
+async def turn(sessions: LastgoodSessionStore, number: int, text: str, project: Path) -> None:
+    """Have a turn that writes a file: the prompt's hook, the work, the lines."""
+    place = f"/home/.claude/projects/{project_key_for_directory(str(project))}"
+    said = {
+        "hook_event_name": "UserPromptSubmit",
+        "session_id": SESSION,
+        "transcript_path": f"{place}/{SESSION}.jsonl",
+        "prompt": text,
+    }
+    assert await sessions.before_prompt(said, None, {"signal": None}) == {}  # type: ignore[arg-type]
+    (project / "work.txt").write_text(f"{text}\n")
+    workspace = sessions.workspace
+    await sessions.append(key_of(workspace), [prompt(number, text), answer(number + 1, f"did {text}")])
+
+
+def test_the_files_come_back_to_before_a_prompt_or_to_after_its_turn(
+    workspace: Workspace, project: Path
+) -> None:
+    """T8: the restore can be undone."""
+    sessions = LastgoodSessionStore(workspace)
+    (project / "work.txt").write_text("a person's\n")
+
+    async def talk() -> None:
+        for number, text in ((1, "first"), (3, "second"), (5, "third")):
+            await turn(sessions, number, text, project)
+        wanted = {1: "a person's\n", 2: "first\n", 3: "first\n", 4: "second\n", 5: "second\n", 6: "third\n"}
+        for number, content in wanted.items():
+            assert (await sessions.restore_files(SESSION, message=uuid_of(number))).complete
+            assert (project / "work.txt").read_text() == content
+        assert await sessions.files_of(SESSION) == await sessions.files_of(SESSION, message=uuid_of(6))
+
+    asyncio.run(talk())
+    workspace.undo()
+    assert (project / "work.txt").read_text() == "second\n"
+
+
+def test_what_a_person_changed_between_turns_lies_before_the_next_prompt(
+    workspace: Workspace, project: Path
+) -> None:
+    sessions = LastgoodSessionStore(workspace)
+
+    async def talk() -> None:
+        await turn(sessions, 1, "first", project)
+        (project / "work.txt").write_text("mended by a person\n")
+        await turn(sessions, 3, "second", project)
+        await sessions.restore_files(SESSION, message=uuid_of(3))
+
+    asyncio.run(talk())
+    assert (project / "work.txt").read_text() == "mended by a person\n"
+
+
+def test_without_the_hook_a_prompt_has_the_files_of_the_turn_before(
+    workspace: Workspace, project: Path
+) -> None:
+    sessions = LastgoodSessionStore(workspace)
+
+    async def talk() -> None:
+        for number, text in ((1, "first"), (3, "second")):
+            (project / "work.txt").write_text(text)
+            await sessions.append(key_of(workspace), [prompt(number, text), answer(number + 1, "did")])
+        assert await sessions.files_of(SESSION, message=uuid_of(1)) is None
+        await sessions.restore_files(SESSION, message=uuid_of(3))
+
+    asyncio.run(talk())
+    assert (project / "work.txt").read_text() == "first"
+
+
+def test_a_fork_has_the_files_of_what_it_is_a_copy_of(workspace: Workspace, project: Path) -> None:
+    sessions = LastgoodSessionStore(workspace)
+
+    async def talk() -> None:
+        await turn(sessions, 1, "first", project)
+        await turn(sessions, 3, "second", project)
+        fork = await fork_session_via_store(
+            sessions, SESSION, directory=workspace.path, up_to_message_id=uuid_of(2)
+        )
+        copied = await get_session_messages_from_store(sessions, fork.session_id, directory=workspace.path)
+        assert len(copied) == 2
+        assert copied[1].uuid != uuid_of(2)
+        await sessions.restore_files(fork.session_id, message=copied[1].uuid)
+        listed = await list_sessions_from_store(sessions, directory=workspace.path)
+        assert {one.session_id for one in listed} == {SESSION, fork.session_id}
+
+    asyncio.run(talk())
+    assert (project / "work.txt").read_text() == "first\n"
+
+
+def test_lines_that_come_twice_are_kept_once(workspace: Workspace, project: Path) -> None:
+    sessions = LastgoodSessionStore(workspace)
+
+    async def talk() -> list[Any]:
+        for _ in range(2):
+            await sessions.append(
+                key_of(workspace), [prompt(1, "hello"), prompt(1, "hello"), answer(2, "hi")]
+            )
+        await sessions.append(key_of(workspace), [{"type": "mode"}])
+        await sessions.append(key_of(workspace), [{"type": "mode"}])
+        return await sessions.load(key_of(workspace)) or []
+
+    assert [one["type"] for one in asyncio.run(talk())] == ["user", "assistant", "mode", "mode"]
+
+
+def test_where_files_cannot_be_kept_the_lines_are_and_trying_again_adds_none(
+    workspace: Workspace, project: Path
+) -> None:
+    """S14: the failure is told."""
+    sessions = LastgoodSessionStore(workspace)
+    batch: list[Any] = [prompt(1, "hello"), {"type": "mode"}]
+    away = project.with_name("away")
+
+    async def talk() -> None:
+        os.rename(project, away)
+        for _ in range(3):
+            with pytest.raises(LastgoodError):
+                await sessions.append(key_of(workspace), batch)
+        assert len(await sessions.load(key_of(workspace)) or []) == 2
+        assert await sessions.files_of(SESSION) is None
+        said: Any = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": "more"}
+        told = await sessions.before_prompt(said, None, {"signal": None})
+        assert "could not keep the files" in str(told)
+        os.rename(away, project)
+        (project / "work.txt").write_text("kept")
+        await sessions.append(key_of(workspace), batch)
+        assert len(await sessions.load(key_of(workspace)) or []) == 2
+        assert await sessions.files_of(SESSION) is not None
+
+    asyncio.run(talk())
+
+
+def test_another_process_resumes_what_one_kept(project: Path, store: Path) -> None:
+    lines = [prompt(number, f"text {number} " * 500) for number in range(1, 60)]
+    with lastgood.open(project, store=store, maintenance="off") as first:
+        asyncio.run(LastgoodSessionStore(first).append(key_of(first), lines))
+    with lastgood.open(project, store=store, maintenance="off") as second:
+        assert asyncio.run(LastgoodSessionStore(second).load(key_of(second))) == lines
+        assert second.verify().faults == ()
+
+
+def test_sessions_of_many_writers_do_not_mix(workspace: Workspace) -> None:
+    sessions = LastgoodSessionStore(workspace, files=False)
+
+    async def write(session: str) -> None:
+        for number in range(5):
+            entry: Any = {"type": "x", "n": number, "session": session}
+            await sessions.append({"project_key": "p", "session_id": session}, [entry])
+
+    async def everyone() -> list[Any]:
+        names = [f"session {number}" for number in range(8)]
+        await asyncio.gather(*map(write, names))
+        return [await sessions.load({"project_key": "p", "session_id": name}) for name in names]
+
+    for number, found in enumerate(asyncio.run(everyone())):
+        assert [(one["n"], one["session"]) for one in found] == [(n, f"session {number}") for n in range(5)]
+
+
+def test_the_options_get_the_store_and_the_hook_beside_those_that_are_there(workspace: Workspace) -> None:
+    async def own(*_given: object) -> Any:
+        return {}
+
+    given = ClaudeAgentOptions(hooks={"UserPromptSubmit": [HookMatcher(hooks=[own])], "Stop": []})
+    sessions = LastgoodSessionStore(workspace)
+    options = sessions.attached(given)
+    assert options.session_store is sessions
+    assert options.hooks is not None
+    assert [one.hooks for one in options.hooks["UserPromptSubmit"]] == [[own], [sessions.before_prompt]]
+    assert given.session_store is None
+    validate_session_store_options(options)
+    without = LastgoodSessionStore(workspace, files=False).attached(ClaudeAgentOptions())
+    assert without.hooks is None
+
+
+def test_what_names_nothing_is_told(workspace: Workspace, project: Path) -> None:
+    sessions = LastgoodSessionStore(workspace)
+
+    async def ask() -> None:
+        await turn(sessions, 1, "first", project)
+        with pytest.raises(NotFound, match="has no message"):
+            await sessions.files_of(SESSION, message=uuid_of(99))
+        with pytest.raises(NotFound, match="no files were kept"):
+            await sessions.restore_files("00000000-0000-4000-8000-000000000099")
+        with pytest.raises(Invalid, match="NUL"):
+            await sessions.load({"project_key": "a\0b", "session_id": "c"})
+        with pytest.raises(Invalid, match="JSON"):
+            await sessions.append(key_of(workspace), [{"type": "x", "what": object()}])  # type: ignore[typeddict-unknown-key]
+
+    asyncio.run(ask())
+
+
+def test_an_altered_line_is_found_out(workspace: Workspace, store: Path) -> None:
+    """K4."""
+    import sqlite3
+
+    sessions = LastgoodSessionStore(workspace, files=False)
+    asyncio.run(sessions.append(key_of(workspace), [prompt(1, "harmless"), answer(2, "yes")]))
+    with sqlite3.connect(store / "ledger.sqlite3") as connection:
+        connection.execute("UPDATE entry SET body = replace(body, 'harmless', 'harmful!')")
+    connection.close()
+    with pytest.raises(Damaged):
+        asyncio.run(sessions.load(key_of(workspace)))
+
+
+def test_while_a_restore_waits_to_be_finished_the_lines_are_kept_all_the_same(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """T7: saves are refused meanwhile, and say so."""
+    sessions = LastgoodSessionStore(workspace)
+    (project / "work.txt").write_text("x")
+    workspace.save()
+    (journal,) = (store / "workspaces").iterdir()
+    (journal / "restore.journal").write_text("{}")
+    with pytest.raises((Busy, Damaged)):
+        asyncio.run(sessions.append(key_of(workspace), [prompt(1, "hello")]))
+    assert len(asyncio.run(sessions.load(key_of(workspace))) or []) == 1

@@ -1,0 +1,90 @@
+"""The real agent program, driven by its SDK over our session store: conversation and files together."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from typing import TYPE_CHECKING, Any
+
+import pytest
+from claude_agent_sdk import (
+    ClaudeAgentOptions,
+    ResultMessage,
+    fork_session_via_store,
+    get_session_messages_from_store,
+    query,
+)
+
+import lastgood
+from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
+from real.hosts import Host
+from scripted_model import ScriptedModel
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+pytestmark = pytest.mark.real
+
+
+def test_the_sdk_resumes_from_the_store_and_files_come_back_to_before_a_prompt(
+    tmp_path: Path, project: Path, store: Path
+) -> None:
+    home = tmp_path / "home"
+    home.mkdir()
+
+    def script(said: str) -> tuple[str, dict[str, Any]] | None:
+        for word in ("one", "two"):
+            if f"write {word}" in said:
+                return "Bash", {"command": f"echo {word} >> notes.txt; echo {word} > {word}.txt"}
+        return None
+
+    with (
+        ScriptedModel(script) as model,
+        lastgood.open(project, store=store, maintenance="off") as workspace,
+    ):
+        host = Host("claude-code", home=home, project=project, model=model.url)
+        sessions = LastgoodSessionStore(workspace)
+
+        async def say(text: str, *, resume: str | None = None) -> str:
+            options = ClaudeAgentOptions(
+                cwd=project,
+                cli_path=host.program,
+                env={**host.environment, "CLAUDE_CONFIG_DIR": str(home / ".claude")},
+                permission_mode="bypassPermissions",
+                resume=resume,
+            )
+            session = ""
+            async for message in query(prompt=text, options=sessions.attached(options)):
+                if isinstance(message, ResultMessage):
+                    session = message.session_id
+            return session
+
+        async def talk() -> None:
+            session = await say("write one")
+            assert (project / "notes.txt").read_text() == "one\n"
+            again = await say("write two", resume=session)
+            assert (project / "notes.txt").read_text() == "one\ntwo\n"
+            said = await get_session_messages_from_store(sessions, again, directory=str(project))
+            prompts = {str(one.message["content"]): one.uuid for one in said if one.type == "user"}
+            (first,) = (uuid for text, uuid in prompts.items() if "write one" in text)
+            (second,) = (uuid for text, uuid in prompts.items() if "write two" in text)
+
+            await sessions.restore_files(again, message=second)
+            assert set(os.listdir(project)) == {"notes.txt", "one.txt"}
+            assert (project / "notes.txt").read_text() == "one\n"
+            before = said[[one.uuid for one in said].index(second) - 1].uuid
+            fork = await fork_session_via_store(
+                sessions, again, directory=str(project), up_to_message_id=before
+            )
+            model.asked.clear()
+            await say("go on", resume=fork.session_id)
+            asked = [one for one in model.asked if "go on" in one]
+            assert asked
+            assert all("write one" in one and "write two" not in one for one in asked)
+
+            await sessions.restore_files(session, message=first)
+            assert os.listdir(project) == []
+            workspace.undo()
+            assert (project / "notes.txt").read_text() == "one\n"
+
+        asyncio.run(talk())
