@@ -5,7 +5,8 @@ another one) and ends whatever the command started. It takes in every orphan bel
 PR_SET_CHILD_SUBREAPER), so that it also finds what became a daemon or put off its environment.
 
 Descriptor 0 brings the order, then a byte for each wish; 1 is the command's output; 2 takes lines that
-say what happened: ``started PID``, ``unstarted NUMBER PLACE``, ``ended STATUS``, ``left PID COMMAND``.
+say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE``; ``ended STATUS``,
+``left PID COMMAND``.
 """
 
 from __future__ import annotations
@@ -74,9 +75,11 @@ def main() -> None:
 def _start(order: Order, *, ignored: list[signal.Signals]) -> int | None:
     words, directory, environment, *_ = order
     receiving, sending = os.pipe()
+    parent = os.getpid()
+    _tell(b"starting")
     pid = os.fork()
     if pid == 0:
-        _become(words, directory, environment, ignored=ignored, sending=sending)
+        _become(words, directory, environment, ignored=ignored, sending=sending, parent=parent)
     os.close(sending)
     with open(receiving, "rb") as faults:
         fault = faults.read()
@@ -95,12 +98,15 @@ def _become(
     *,
     ignored: list[signal.Signals],
     sending: int,
+    parent: int,
 ) -> None:
     """Turn into the command; never returns."""
     place = directory
     try:
         os.setsid()
         _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+        if os.getppid() != parent:
+            return  # it died before that
         signal.set_wakeup_fd(-1)
         for number in (*_QUIET, *_CHANGED):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)

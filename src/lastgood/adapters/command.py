@@ -140,6 +140,7 @@ class _Running:
             self._poll.register(descriptor, select.POLLIN)
         self._tail = b""
         self._said = b""
+        self._may_have_started = False
         self._group: int | None = None
         self._status: int | None = None
         self._seconds = 0.0
@@ -210,8 +211,8 @@ class _Running:
 
     def _ending(self) -> tuple[Ending, int]:
         if self._status is None:
-            if self._group is None:
-                self._fault = self._fault or "it was not seen to start"
+            if not self._may_have_started:
+                self._fault = self._fault or "what was to watch over it was killed"
                 return "unstarted", 0
             self._fault = "what watched over it was killed"
             return "killed", signal.SIGKILL
@@ -263,7 +264,9 @@ class _Running:
         for line in lines:
             word, _, rest = line.partition(b" ")
             first, _, last = rest.partition(b" ")
-            if word == b"started":
+            if word == b"starting":
+                self._may_have_started = True
+            elif word == b"started":
                 self._group = int(first)
             elif word == b"ended":
                 self._status = int(first)
@@ -271,6 +274,7 @@ class _Running:
             elif word == b"left":
                 self._left += (Living(pid=int(first), command=os.fsdecode(last)),)
             elif word == b"unstarted":
+                self._may_have_started = False
                 self._fault = f"{last.decode('utf-8', 'replace')}: {os.strerror(int(first))}"
             else:
                 self._fault = line.decode("utf-8", "replace")[:_FAULT_LIMIT]
@@ -287,7 +291,7 @@ class _Running:
         if self._word in self._open:
             attendant.kill()
         attendant.wait()
-        if attendant.returncode and self._group is not None:
+        if attendant.returncode and self._may_have_started:
             self._sweep()
         while self._output in self._open and self._poll.poll(0):
             self._take(_unheard)

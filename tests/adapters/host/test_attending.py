@@ -259,6 +259,27 @@ def test_a_command_that_dies_with_what_watched_over_it_is_told_and_leaves_nothin
         assert not lives(int((tmp_path / name).read_text()))
 
 
+def test_a_command_is_never_said_not_to_have_started_if_it_may_have(tmp_path: Path) -> None:
+    """Whenever what watches over it is killed; nothing runs on unwatched either."""
+    program = "import os, time; os.mkdir(os.environ['DID']); time.sleep(1000)"
+    for number in range(40):
+        did = tmp_path / str(number)
+        killer = threading.Thread(target=kill_the_child_after, args=(number * 0.001,))
+        killer.start()
+        variables = {"DID": str(did), "LASTGOOD_SESSION": f"sess_of_{os.getpid()}"}
+        ran = attend(tmp_path, (sys.executable, "-S", "-c", program), variables=variables)
+        killer.join()
+        assert (ran.ending, did.exists()) in {("unstarted", False), ("killed", False), ("killed", True)}
+        assert ProcFiles().marked(variables["LASTGOOD_SESSION"]) == []
+
+
+def kill_the_child_after(seconds: float) -> None:
+    assert eventually(lambda: children(os.getpid()) != [])
+    (pid,) = children(os.getpid())
+    time.sleep(seconds)
+    os.kill(pid, signal.SIGKILL)
+
+
 def test_what_a_caller_raises_ends_the_command(tmp_path: Path) -> None:
     def tick() -> None:
         if (tmp_path / "pid").exists():
