@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.names import printable, to_bytes
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -127,7 +128,15 @@ class Call(Value):
 
 
 def quoted(word: str) -> str:
-    """Return a word as a shell takes it."""
+    """Return a word as a shell takes it; control characters and what is no UTF-8 are spelled out."""
+    if printable(word) != word:
+        return "$'" + "".join(_spelled_out(ch) for ch in word) + "'"
     if word and all(ch.isalnum() or ch in "@%+=:,./-_~{}" for ch in word) and not word.startswith("~"):
         return word
     return "'" + word.replace("'", "'\\''") + "'"
+
+
+def _spelled_out(ch: str) -> str:
+    if ch in "'\\":
+        return f"\\{ch}"
+    return ch if printable(ch) == ch else "".join(f"\\x{byte:02x}" for byte in to_bytes(ch))
