@@ -1,4 +1,4 @@
-"""One space of a workspace's ledger: its books, their entries, and the parts of what they hold."""
+"""One moment of a space of a ledger: its books, their entries, and the parts of what they hold."""
 
 from __future__ import annotations
 
@@ -14,13 +14,9 @@ from lastgood.ports.ledger import LedgerEntry
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Callable, Iterable, Sequence
-    from typing import TypeVar
+    from collections.abc import Iterable, Sequence
 
     from lastgood.adapters.sqlite.ledger_file import LedgerFile, Root
-    from lastgood.ports.ledger import LedgerReader, LedgerWriter
-
-    Result = TypeVar("Result")
 
 _BOOK = "SELECT number, born, entries, total, loose, tag FROM book"
 _ENTRY = "SELECT key, mark, tag, head, body FROM entry WHERE book = ?"
@@ -30,35 +26,6 @@ _COPY_PARTS = (
 # Parts that nothing needs any more are looked for after so many replaced entries, or any removed one.
 _LOOSE = 256
 _COMPRESSED = 128
-
-
-class SqliteLedger:
-    """One space of one workspace."""
-
-    def __init__(self, file: LedgerFile, *, workspace: str, space: str) -> None:
-        self._file = file
-        self._place = (workspace, space)
-
-    def look(self, work: Callable[[LedgerReader], Result]) -> Result:
-        """Ask something of one moment."""
-        return self._file.look(lambda connection: work(Reader(self._file, connection, self._place)))
-
-    def change(self, work: Callable[[LedgerWriter], Result]) -> Result:
-        """Change something in one transaction, durable on return; nothing is changed if it raises."""
-
-        def changed(connection: sqlite3.Connection, root: Root) -> Result:
-            writer = Writer(self._file, connection, self._place, root=root)
-            result = work(writer)
-            writer.finish()
-            return result
-
-        return self._file.change(changed)
-
-    def accept(self) -> None:
-        """Declare the present state to be genuine; entries whose values are not whole are dropped."""
-        from lastgood.adapters.sqlite.ledger_proof import accept
-
-        accept(self._file)
 
 
 class Book:

@@ -5,17 +5,50 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
-from lastgood.adapters.sqlite.ledger import SqliteLedger
+from lastgood.adapters.sqlite.ledger import Reader, Writer
 from lastgood.adapters.sqlite.ledger_file import LedgerFile
-from lastgood.adapters.sqlite.ledger_proof import check
+from lastgood.adapters.sqlite.ledger_proof import accept, check
 from lastgood.errors import LastgoodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    import sqlite3
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
+    from lastgood.adapters.sqlite.ledger_file import Root
     from lastgood.adapters.witness import Witness
     from lastgood.ports.host import Clock
+    from lastgood.ports.ledger import LedgerReader, LedgerWriter
+
+    Result = TypeVar("Result")
+
+
+class SqliteLedger:
+    """One space of one workspace."""
+
+    def __init__(self, file: LedgerFile, *, workspace: str, space: str) -> None:
+        self._file = file
+        self._place = (workspace, space)
+
+    def look(self, work: Callable[[LedgerReader], Result]) -> Result:
+        """Ask something of one moment."""
+        return self._file.look(lambda connection: work(Reader(self._file, connection, self._place)))
+
+    def change(self, work: Callable[[LedgerWriter], Result]) -> Result:
+        """Change something in one transaction, durable on return; nothing is changed if it raises."""
+
+        def changed(connection: sqlite3.Connection, root: Root) -> Result:
+            writer = Writer(self._file, connection, self._place, root=root)
+            result = work(writer)
+            writer.finish()
+            return result
+
+        return self._file.change(changed)
+
+    def accept(self) -> None:
+        """Declare the present state to be genuine; entries whose values are not whole are dropped."""
+        accept(self._file)
 
 
 class SqliteLedgers:
