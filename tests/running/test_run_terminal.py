@@ -240,6 +240,14 @@ def test_one_command_has_its_output_scroll_by(terminal: Callable[..., Terminal],
         assert seen.shown[4].startswith("failed in ")
 
 
+def test_what_came_too_fast_to_be_shown_can_be_looked_up(terminal: Callable[..., Terminal]) -> None:
+    with terminal("run", "--", "sh", "-c", "seq 20000", columns=300) as seen:
+        assert seen.end() == 0
+        (notice,) = [line for line in seen.everything if "too fast" in line]
+        with open(notice.split()[-1], encoding="utf-8") as file:
+            assert len(file.readlines()) == 20_000
+
+
 # Questions
 
 

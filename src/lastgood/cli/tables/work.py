@@ -69,7 +69,7 @@ WORK: tuple[Verb, ...] = (
                 "until it is good",
             ),
         ),
-        codes=(0, 2, 3, 10, 12, 13, 14, 15, 130, 143),
+        codes=(0, 2, 3, 10, 12, 13, 14, 15, 17, 130, 143),
     ),
     Verb(
         name="session",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.names import printable
+from lastgood.names import printable, to_text
 from lastgood.rules.attempts import ATTEMPT
 from lastgood.rules.progress import task as task_of
 from lastgood.value import Value
@@ -228,8 +228,11 @@ class Attempt:
     def _quiet(self) -> None:
         self._lines.end()
         if self._lines.untold and not self._stage.telling.passes_on:
+            assert self._log is not None
+            kept = printable(to_text(self._log.path))
             self._stage.telling.notice(
-                f"{self._lines.untold:,} lines came too fast to be told one by one", task=self._task.id
+                f"{self._lines.untold:,} lines came too fast to be told one by one; they are in {kept}",
+                task=self._task.id,
             )
             self._lines.untold = 0
 
