@@ -253,7 +253,7 @@ def test_a_cancelled_call_is_over_when_its_caller_hears_of_it(
         for number in range(60):
             (project / f"file{number}").write_text("before")
         first = await service.save("before")
-        for _ in range(25):
+        for _ in range(12):
             for number in range(60):
                 (project / f"file{number}").write_text("changed")
             task = asyncio.ensure_future(service.restore(first))

@@ -1,0 +1,303 @@
+"""The checkpoint-manager skill's class, over real projects."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import re
+from datetime import datetime, timedelta
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from event_loops import Loop
+from lastgood.integrations.checkpoint_manager import Checkpoint, CheckpointManager
+from wreckage import picture
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+
+@pytest.fixture
+def manager(project: Path, store: Path) -> CheckpointManager:
+    """Return a manager of the project."""
+    return CheckpointManager(project, store=store)
+
+
+def test_the_skills_quick_start_works(manager: CheckpointManager, project: Path) -> None:
+    (project / "app.ts").write_text("one\n")
+
+    async def main() -> None:
+        checkpoint = await manager.create_checkpoint(
+            name="before-refactor", description="State before major refactoring"
+        )
+        (project / "app.ts").write_text("two\n")
+        (project / "temporary").write_text("left over\n")
+        back = await manager.rollback(checkpoint.id)
+        assert (back.restored, back.removed, back.success) == (("app.ts",), ("temporary",), True)
+        (project / "app.ts").write_text("three\n")
+        assert (await manager.rollback_to_latest()).checkpoint == checkpoint
+        (project / "app.ts").write_text("four\n")
+        assert (await manager.restore_checkpoint(checkpoint.id)).success
+
+    asyncio.run(main())
+    assert (project / "app.ts").read_text() == "one\n"
+
+
+def test_the_record_has_the_skills_shape(
+    manager: CheckpointManager, project: Path, git: Callable[..., str]
+) -> None:
+    git(project, "init", "-q", "-b", "main")
+    (project / "app.ts").write_text("one\n")
+    git(project, "add", "app.ts")
+    git(project, "commit", "-q", "-m", "one")
+    (project / "app.ts").write_text("two\n")
+    (project / "feature_list.json").write_text(
+        json.dumps(
+            [
+                {"id": "auth-001", "passes": True},
+                {"id": "auth-002", "status": "completed"},
+                {"id": "auth-003", "status": "in_progress"},
+                {"id": "auth-004", "passes": False},
+            ]
+        )
+    )
+    context = {"session_number": 5, "token_usage": 45000}
+    made = asyncio.run(manager.create_checkpoint("before-refactor", "described", context=context))
+    assert made.to_dict() == {
+        "id": made.id,
+        "name": "before-refactor",
+        "description": "described",
+        "timestamp": made.timestamp,
+        "git_state": {
+            "commit_hash": git(project, "rev-parse", "HEAD").strip(),
+            "branch": "main",
+            "dirty_files": ["app.ts", "feature_list.json"],
+        },
+        "feature_state": {
+            "current": "auth-003",
+            "completed": ["auth-001", "auth-002"],
+            "snapshot_path": "feature_list.json",
+        },
+        "context": context,
+        "type": "manual",
+        "lastgood_id": made.lastgood_id,
+    }
+    assert re.fullmatch(r"checkpoint-\d{8}-\d{6}(-\d+)?", made.id)
+    assert datetime.fromisoformat(made.timestamp).utcoffset() == timedelta(0)
+    assert made.git_state.branch == made.git_state["branch"] == "main"
+    assert json.loads(json.dumps(made.to_dict())) == made.to_dict()
+    assert asyncio.run(manager.get_checkpoint(made.id)) == made
+
+
+def test_work_that_was_never_committed_comes_back_and_git_stays(
+    manager: CheckpointManager, project: Path, git: Callable[..., str]
+) -> None:
+    """T9: what a reset would destroy."""
+    git(project, "init", "-q", "-b", "main")
+    (project / "tracked").write_text("one\n")
+    git(project, "add", "tracked")
+    git(project, "commit", "-q", "-m", "one")
+    (project / "tracked").write_text("never committed\n")
+    (project / "untracked").write_text("never added\n")
+    made = asyncio.run(manager.create_checkpoint("dirty"))
+    before = picture(project)
+    git(project, "commit", "-q", "-a", "-m", "two")
+    head = git(project, "rev-parse", "HEAD")
+    (project / "tracked").write_text("ruined\n")
+    (project / "untracked").unlink()
+    back = asyncio.run(manager.rollback(made.id))
+    assert (project / "untracked").read_text() == "never added\n"
+    assert {path: what for path, what in picture(project).items() if b".git" not in path} == {
+        path: what for path, what in before.items() if b".git" not in path
+    }
+    assert git(project, "rev-parse", "HEAD") == head
+    assert back.commits_since == 1
+    asyncio.run(manager.undo())
+    assert (project / "tracked").read_text() == "ruined\n"
+
+
+@pytest.mark.parametrize("name", ["feature_list.json", "progress.md", "claude-progress.txt"])
+def test_feature_list_and_progress_come_back_although_ignored(
+    manager: CheckpointManager, project: Path, name: str
+) -> None:
+    """P2."""
+    (project / ".gitignore").write_text("*.json\n*.txt\n*.md\n")
+    (project / name).write_text('["then"]')
+    made = asyncio.run(manager.create_checkpoint("then"))
+    (project / name).write_text('["now"]')
+    asyncio.run(manager.rollback(made.id))
+    assert (project / name).read_text() == '["then"]'
+    assert asyncio.run(manager.read(made.id, name)) == b'["then"]'
+
+
+def test_types_are_kept_as_the_skill_says(manager: CheckpointManager, project: Path) -> None:
+    """K1: automatic five, session three, manual and feature all."""
+
+    async def main() -> dict[str, list[str]]:
+        for number in range(7):
+            for type in ("automatic", "manual", "feature", "session"):
+                (project / "file").write_text(f"{number} {type}")
+                await manager.create_checkpoint(f"{type}-{number}", type=type)
+        every = await manager.list_checkpoints()
+        return {
+            type: [one.name.rpartition("-")[2] for one in every if one.type == type]
+            for type in ("automatic", "manual", "feature", "session")
+        }
+
+    kept = asyncio.run(main())
+    assert kept["automatic"] == ["6", "5", "4", "3", "2"]
+    assert kept["session"] == ["6", "5", "4"]
+    assert kept["manual"] == kept["feature"] == list("6543210")
+
+
+def test_pruning_by_the_command_lines_policy_spares_manual_and_feature_ones(
+    project: Path, store: Path, manager: CheckpointManager
+) -> None:
+    """K1."""
+
+    async def main() -> None:
+        for name in ("named", "no lastgood name: it has a colon", ""):
+            await manager.create_checkpoint(name)
+        await manager.create_checkpoint("done", type="feature")
+        await manager.create_checkpoint("newest", type="session")
+
+    asyncio.run(main())
+    with lastgood.open(project, store=store) as workspace:
+        workspace.prune(keep=1)
+    assert len(asyncio.run(manager.list_checkpoints())) == 5
+
+
+def test_automatic_ones_are_let_go_without_a_trace_on_the_undo_stack(
+    manager: CheckpointManager, project: Path
+) -> None:
+    """T8."""
+
+    async def main() -> None:
+        for number in range(6):
+            (project / "file").write_text(str(number))
+            made = await manager.create_checkpoint(type="auto")
+        (project / "file").write_text("later")
+        await manager.rollback(made.id)
+        await manager.create_checkpoint(type="auto")
+        await manager.undo()
+
+    asyncio.run(main())
+    assert (project / "file").read_text() == "later"
+
+
+def test_ids_of_one_second_differ(manager: CheckpointManager) -> None:
+    async def main() -> list[Checkpoint]:
+        return list(await asyncio.gather(*(manager.create_checkpoint(f"c{n}") for n in range(8))))
+
+    made = asyncio.run(main())
+    assert len({one.id for one in made}) == 8
+
+
+def test_checkpoints_are_found_by_the_command_lines_names_too(
+    manager: CheckpointManager, project: Path, store: Path
+) -> None:
+    made = asyncio.run(manager.create_checkpoint("before-refactor"))
+    with lastgood.open(project, store=store) as workspace:
+        assert workspace.get("before-refactor").id == made.lastgood_id
+        (project / "file").write_text("1")
+        by_hand = workspace.save("by hand").checkpoint
+    assert asyncio.run(manager.get_checkpoint(made.lastgood_id)) == made
+    assert asyncio.run(manager.get_checkpoint("before-refactor")) == made
+    foreign = asyncio.run(manager.get_checkpoint(by_hand.id))
+    assert (foreign.id, foreign.description, foreign.type) == (by_hand.id, "by hand", "manual")
+    (project / "file").unlink()
+    assert asyncio.run(manager.rollback(by_hand.short_id)).restored == ("file",)
+
+
+def test_the_session_number_is_counted_where_nobody_gives_it(manager: CheckpointManager) -> None:
+    async def main() -> list[int]:
+        types = ("manual", "session", "automatic", "session", "manual")
+        return [(await manager.create_checkpoint(type=one)).context.session_number for one in types]
+
+    assert asyncio.run(main()) == [1, 2, 2, 3, 3]
+
+
+def test_a_checkpoint_is_validated_by_bringing_it_back_aside(
+    manager: CheckpointManager, project: Path
+) -> None:
+    """K4."""
+    (project / "file").write_text("1")
+    made = asyncio.run(manager.create_checkpoint("whole"))
+    assert asyncio.run(manager.validate_checkpoint(made.id)) is True
+
+
+def test_a_checkpoint_is_deleted_when_asked(manager: CheckpointManager) -> None:
+    async def main() -> None:
+        made = await manager.create_checkpoint("with: a colon")
+        await manager.delete_checkpoint(made.id)
+        assert await manager.list_checkpoints() == []
+        with pytest.raises(lastgood.NotFound):
+            await manager.rollback(made.id)
+
+    asyncio.run(main())
+
+
+def test_bad_input_is_refused_and_nothing_is_made(manager: CheckpointManager, tmp_path: Path) -> None:
+    async def main() -> None:
+        with pytest.raises(lastgood.NotFound):
+            await manager.rollback_to_latest()
+        with pytest.raises(lastgood.Usage):
+            await manager.create_checkpoint("one", type="eternal")
+        with pytest.raises(lastgood.Usage):
+            await manager.create_checkpoint("one", context={"of": {1, 2}})
+        with pytest.raises(lastgood.Usage):
+            await manager.create_checkpoint("one", context={"of": float("nan")})
+        for id in ("", "--all", "../../evil", "checkpoint-20200101-000000"):
+            with pytest.raises(lastgood.LastgoodError):
+                await manager.rollback(id)
+        assert await manager.list_checkpoints() == []
+        with pytest.raises(lastgood.NotFound):
+            await CheckpointManager(tmp_path / "missing", store=tmp_path / "none").create_checkpoint()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("", (None, [])),
+        ("[", (None, [])),
+        ("[[[]]]", (None, [])),
+        ('{"features": [{"name": "one", "done": true}, {"title": "two"}]}', ("two", ["one"])),
+        ('{"features": {"a": {"passes": true}, "b": {"passes": false}}}', ("b", ["a"])),
+        ('[{"description": "first", "passes": true}, {"passes": false}]', ("2", ["1"])),
+        ('{"features": 5}', (None, [])),
+    ],
+)
+def test_feature_lists_of_several_forms_are_read_and_garbage_harms_nothing(
+    manager: CheckpointManager, project: Path, content: str, expected: tuple[str | None, list[str]]
+) -> None:
+    (project / "feature_list.json").write_text(content)
+    state = asyncio.run(manager.create_checkpoint("read")).feature_state
+    assert (state.current, state.completed) == expected
+
+
+def test_without_a_feature_list_lastgoods_own_features_count(
+    manager: CheckpointManager, project: Path, store: Path
+) -> None:
+    """P2."""
+    with lastgood.open(project, store=store) as workspace:
+        workspace.feature_start("login")
+        workspace.feature_done("login")
+        workspace.feature_start("logout")
+    state = asyncio.run(manager.create_checkpoint("read")).feature_state
+    assert dict(state) == {"current": "logout", "completed": ["login"], "snapshot_path": None}
+
+
+@pytest.mark.parametrize("name", ["asyncio", "trio"])
+def test_it_works_under_either_event_loop(manager: CheckpointManager, project: Path, name: str) -> None:
+    async def main() -> None:
+        (project / "file").write_text("1")
+        made = await manager.create_checkpoint("one", messages=[{"role": "user", "content": "hi"}])
+        (project / "file").unlink()
+        assert (await manager.rollback(made.id)).restored == ("file",)
+
+    Loop(name).run(main)

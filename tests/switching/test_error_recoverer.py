@@ -1,0 +1,296 @@
+"""The partner of the checkpoint manager: what is done after an error."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+import lastgood
+from event_loops import Loop
+from lastgood.integrations.checkpoint_manager import (
+    CheckpointManager,
+    ErrorCategory,
+    ErrorRecoverer,
+    RecoveryStrategy,
+    handle_error,
+    with_recovery,
+)
+from lastgood.integrations.checkpoint_manager.judging import ORDERS, category_of
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+
+class RateLimitError(Exception):
+    """As the libraries of models raise it."""
+
+
+class ApiError(Exception):
+    def __init__(self, status_code: int) -> None:
+        super().__init__(f"status {status_code}")
+        self.status_code = status_code
+
+
+class Flaky:
+    """An operation that fails some times, and leaves the project changed each time."""
+
+    def __init__(self, project: Path, *errors: Exception) -> None:
+        self.project = project
+        self.errors = list(errors)
+        self.calls = 0
+
+    def __call__(self, *args: object) -> object:
+        self.calls += 1
+        (self.project / "file").write_text(f"attempt {self.calls}")
+        if self.errors:
+            raise self.errors.pop(0)
+        return args or "done"
+
+
+@pytest.fixture
+def recoverer(project: Path, store: Path) -> ErrorRecoverer:
+    """Return one that does not wait long."""
+    (project / "file").write_text("good")
+    return ErrorRecoverer(project, store=store, delay=0.001)
+
+
+def good_point(project: Path, store: Path) -> str:
+    return asyncio.run(CheckpointManager(project, store=store).create_checkpoint("good")).id
+
+
+def caused(error: Exception, cause: Exception) -> Exception:
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "category"),
+    [
+        (TimeoutError(), "transient"),
+        (ConnectionResetError(), "transient"),
+        (RateLimitError(), "transient"),
+        (ApiError(503), "transient"),
+        (ApiError(429), "transient"),
+        (lastgood.Busy("held"), "transient"),
+        (caused(RuntimeError("wrapped"), TimeoutError()), "transient"),
+        (FileNotFoundError(), "resource"),
+        (PermissionError(), "resource"),
+        (SyntaxError(), "syntax"),
+        (json.JSONDecodeError("x", "", 0), "syntax"),
+        (AssertionError(), "logic"),
+        (ApiError(404), "logic"),
+        (KeyError("x"), "logic"),
+        (ModuleNotFoundError(), "environment"),
+        (OSError(28, "No space left on device"), "unrecoverable"),
+        (MemoryError(), "unrecoverable"),
+        (lastgood.Storage("full"), "unrecoverable"),
+    ],
+)
+def test_errors_are_told_apart(error: Exception, category: str) -> None:
+    assert category_of(error).value == category
+
+
+def test_a_ring_of_causes_is_looked_at_once() -> None:
+    one, two = RuntimeError("one"), RuntimeError("two")
+    one.__cause__, two.__cause__ = two, one
+    assert category_of(one) is ErrorCategory.LOGIC
+
+
+def test_strategies_have_the_skills_names_and_every_category_an_order() -> None:
+    assert {one.name: one.value for one in RecoveryStrategy} == {
+        "RETRY": "retry",
+        "RETRY_BACKOFF": "backoff",
+        "ROLLBACK": "rollback",
+        "FIX_AND_RETRY": "fix_retry",
+        "SKIP": "skip",
+        "ESCALATE": "escalate",
+    }
+    assert set(ORDERS) == set(ErrorCategory)
+    assert {order[-1] for order in ORDERS.values()} == {RecoveryStrategy.ESCALATE}
+
+
+def test_what_passes_is_tried_again_with_pauses(recoverer: ErrorRecoverer, project: Path) -> None:
+    operation = Flaky(project, TimeoutError(), TimeoutError())
+    result = asyncio.run(recoverer.handle_error(TimeoutError(), {"operation": operation}))
+    assert (result.recovered, result.strategy, result.value) == (True, RecoveryStrategy.RETRY_BACKOFF, "done")
+    assert operation.calls == 3
+    assert f"Recovered via: {result.strategy.value}" == "Recovered via: backoff"
+
+
+def test_what_does_not_pass_is_rolled_back(recoverer: ErrorRecoverer, project: Path, store: Path) -> None:
+    id = good_point(project, store)
+    operation = Flaky(project, *(TimeoutError(str(number)) for number in range(9)))
+    context = {"operation": operation, "checkpoint": id}
+    result = asyncio.run(recoverer.handle_error(TimeoutError(), context))
+    assert (result.recovered, result.strategy, result.checkpoint) == (True, RecoveryStrategy.ROLLBACK, id)
+    assert operation.calls == 3
+    assert (project / "file").read_text() == "good"
+    assert [one.strategy.value for one in result.attempts] == ["backoff", "rollback"]
+
+
+def test_without_a_checkpoint_named_the_newest_counts(
+    recoverer: ErrorRecoverer, project: Path, store: Path
+) -> None:
+    id = good_point(project, store)
+    (project / "file").write_text("ruined")
+    result = asyncio.run(recoverer.handle_error(AssertionError("a test failed")))
+    assert (result.strategy, result.checkpoint) == (RecoveryStrategy.ROLLBACK, id)
+    assert (project / "file").read_text() == "good"
+
+
+def test_a_fix_is_called_with_the_error_before_the_operation_is_done_again(
+    recoverer: ErrorRecoverer, project: Path
+) -> None:
+    told: list[Exception] = []
+
+    async def fix(error: Exception) -> None:
+        told.append(error)
+
+    error = AssertionError("first")
+    context = {"operation": Flaky(project), "fix": fix}
+    result = asyncio.run(recoverer.handle_error(error, context))
+    assert (result.recovered, result.strategy.value, result.value) == (True, "fix_retry", "done")
+    assert told == [error]
+
+
+def test_what_cannot_be_recovered_is_escalated_at_once_with_a_report(
+    recoverer: ErrorRecoverer, project: Path, store: Path
+) -> None:
+    good_point(project, store)
+    (project / "file").write_text("kept for a person to look at")
+    operation = Flaky(project)
+    result = asyncio.run(recoverer.handle_error(MemoryError("out"), {"operation": operation}))
+    assert (result.recovered, result.strategy) == (False, RecoveryStrategy.ESCALATE)
+    assert (operation.calls, (project / "file").read_text()) == (0, "kept for a person to look at")
+    assert "MemoryError: out" in result.reason
+    assert json.loads(json.dumps(result.report))["category"] == "unrecoverable"
+
+
+def test_where_there_is_no_way_back_it_says_so(recoverer: ErrorRecoverer) -> None:
+    result = asyncio.run(recoverer.handle_error(ValueError("broken")))
+    assert result.recovered is False
+    assert "there is no checkpoint to roll back to" in result.reason
+    unknown = asyncio.run(recoverer.handle_error(ValueError("broken"), {"checkpoint": "checkpoint-0"}))
+    assert unknown.recovered is False
+
+
+@pytest.mark.parametrize(
+    ("strategy", "calls"), [("retry", 2), ("skip", 0), (["retry", "skip"], 2), ("escalate", 0)]
+)
+def test_the_caller_may_choose_the_strategy(
+    recoverer: ErrorRecoverer, project: Path, strategy: Any, calls: int
+) -> None:
+    operation = Flaky(project, ValueError("again"))
+    context = {"operation": operation, "strategy": strategy}
+    result = asyncio.run(recoverer.handle_error(ValueError(), context))
+    assert (operation.calls, result.recovered) == (calls, strategy != "escalate")
+
+
+def test_an_unknown_strategy_is_refused(recoverer: ErrorRecoverer) -> None:
+    with pytest.raises(lastgood.Usage, match="no strategy"):
+        asyncio.run(recoverer.handle_error(ValueError(), {"strategy": "pray"}))
+    with pytest.raises(lastgood.Usage):
+        recoverer.with_recovery(strategy="pray")(print)
+
+
+def test_a_disk_that_fills_up_meanwhile_ends_the_retries(recoverer: ErrorRecoverer, project: Path) -> None:
+    operation = Flaky(project, OSError(28, "No space left on device"), TimeoutError())
+    context = {"operation": operation, "strategy": ["backoff", "escalate"]}
+    result = asyncio.run(recoverer.handle_error(TimeoutError(), context))
+    assert (operation.calls, result.recovered) == (1, False)
+
+
+@pytest.mark.parametrize("name", ["asyncio", "trio"])
+def test_a_decorated_operation_is_recovered_under_either_loop(
+    recoverer: ErrorRecoverer, project: Path, name: str
+) -> None:
+    operation = Flaky(project, TimeoutError())
+
+    @recoverer.with_recovery
+    async def risky(*args: int) -> object:
+        return operation(*args)
+
+    async def main() -> None:
+        assert await risky(1, 2) == (1, 2)
+
+    Loop(name).run(main)
+    assert operation.calls == 2
+    assert risky.__name__ == "risky"
+
+
+def test_a_decorated_operation_that_stays_broken_is_rolled_back_and_raises_its_own_error(
+    recoverer: ErrorRecoverer, project: Path
+) -> None:
+    @recoverer.with_recovery
+    async def risky() -> None:
+        (project / "file").write_text("ruined")
+        (project / "new").write_text("left over")
+        raise AssertionError("a test failed")
+
+    with pytest.raises(AssertionError, match="a test failed") as caught:
+        asyncio.run(risky())
+    assert "rolled back to checkpoint-" in caught.value.__notes__[0]
+    assert (project / "file").read_text() == "good"
+    assert not (project / "new").exists()
+
+
+def test_a_plain_function_is_decorated_too(recoverer: ErrorRecoverer, project: Path) -> None:
+    passing = Flaky(project, TimeoutError())
+    assert recoverer.with_recovery(passing)("x") == ("x",)
+
+    @recoverer.with_recovery(strategy="skip")
+    def skipped() -> str:
+        raise ValueError
+
+    assert skipped() is None
+    failing = recoverer.with_recovery(Flaky(project, ValueError("broken")))
+    with pytest.raises(ValueError, match="broken"):
+        failing()
+    assert (project / "file").read_text() == "attempt 2"
+    assert recoverer.recover_now(ValueError(), {"strategy": "skip"}).recovered
+
+
+def test_an_interruption_is_not_an_error_to_recover_from(recoverer: ErrorRecoverer, project: Path) -> None:
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        @recoverer.with_recovery(strategy=["skip"])
+        async def interrupted() -> None:
+            (project / "file").write_text("half done")
+            begun.set()
+            await asyncio.sleep(60)
+
+        task = asyncio.ensure_future(interrupted())
+        await begun.wait()
+        task.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+
+    asyncio.run(main())
+    assert (project / "file").read_text() == "half done"
+
+
+def test_a_pause_between_retries_can_be_cancelled(project: Path, store: Path) -> None:
+    slow = ErrorRecoverer(project, store=store, delay=1000)
+    operation = Flaky(project)
+
+    async def main() -> None:
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(slow.handle_error(TimeoutError(), {"operation": operation}), 0.05)
+
+    asyncio.run(main())
+    assert operation.calls == 0
+
+
+def test_there_is_a_function_and_a_decorator_of_their_own(project: Path, store: Path) -> None:
+    result = asyncio.run(handle_error(ValueError(), {"strategy": "skip"}, project_dir=project, store=store))
+    assert result.recovered
+
+    @with_recovery(project_dir=project, store=store, strategy="skip")
+    def skipped() -> str:
+        raise ValueError
+
+    assert skipped() is None
