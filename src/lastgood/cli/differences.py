@@ -42,7 +42,7 @@ def stat_lines(files: Sequence[FileDiff]) -> list[str]:
     most = max(one.additions + one.deletions for one in files)
     lines = [f" {name:{widest}} | {_amount(one, most)}" for name, one in zip(names, files, strict=True)]
     added, removed = sum(one.additions for one in files), sum(one.deletions for one in files)
-    lines.append(f" {count(len(files), 'file')}, {added} lines added, {removed} removed")
+    lines.append(f" {count(len(files), 'file')}, {count(added, 'line')} added, {removed:,} removed")
     return lines
 
 

@@ -15,13 +15,13 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {
     0: "done",
-    1: "internal fault",
+    1: "internal fault; or the disk: full, read-only, failing",
     2: "usage: the command line is wrong, nothing was done",
     3: "done with omissions (new gaps; skipped or failed files or tasks)",
     10: "not found",
     11: "ambiguous",
     12: "invalid value",
-    13: "conflict: something changed since",
+    13: "conflict: something changed since, or another session holds the workspace",
     14: "busy: another process is at work, or a restore waits for `lastgood recover`",
     15: "unsafe, refused",
     16: "damaged",
@@ -62,6 +62,8 @@ Environment variables
   LASTGOOD_SESSION     the session that this process works in
   LASTGOOD_CAPTURE_EXCLUDE and so on
                        every setting of `lastgood config`: section and key in capitals
+  LASTGOOD_MAINTENANCE=off
+                       do not tidy the store after saves; `lastgood maintain` does it
   LASTGOOD_TRACE=1     on an internal fault, show the whole trace
   NO_COLOR=1           no colour
   XDG_STATE_HOME       where the store is, unless named (default ~/.local/state)

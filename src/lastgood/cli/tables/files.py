@@ -129,8 +129,12 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="rewind",
-        says="go back N checkpoints (default 1)",
-        about="Like `restore`, counted from the newest checkpoint instead of named.",
+        says="go back to before the Nth last turn (default 1)",
+        about=(
+            "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
+            "(checkpoints of kind turn), or where there are none, N checkpoints back from the\n"
+            "newest. Guards do not count."
+        ),
         arguments=(Argument(name="N", form="number", required=False),),
         options=RESTORING,
         paths=True,
@@ -142,7 +146,7 @@ FILES: tuple[Verb, ...] = (
     ),
     Verb(
         name="undo",
-        says="take back the last restore or delete",
+        says="take back the last restore, delete or prune",
         options=(Option(name="list", says="list what can be taken back"), FORCE_UNDO, MERGE_UNDO),
         examples=(("lastgood undo", "take back the last one"), ("lastgood undo --list", "what there is")),
         codes=(0, 3, 10, 13, 14),

@@ -1,4 +1,4 @@
-"""rewind: go back N checkpoints."""
+"""rewind: go back to before the Nth last turn."""
 
 from __future__ import annotations
 

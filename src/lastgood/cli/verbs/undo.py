@@ -1,4 +1,4 @@
-"""undo, redo: take back the last restore or delete, or do it again."""
+"""undo, redo: take back the last restore, delete or prune, or do it again."""
 
 from __future__ import annotations
 
