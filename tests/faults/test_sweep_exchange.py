@@ -9,7 +9,7 @@ import pytest
 
 import lastgood
 from faults.injector import Blow, Mode
-from faults.scenes import assert_collected, listed, only_left_over, opened
+from faults.scenes import assert_collected, listed, opened
 from faults.stage import alter, fill
 from faults.sweep import sweep
 
@@ -50,7 +50,7 @@ def test_an_import_stopped_at_any_call_is_whole_or_nothing_and_runs_again(
     def check(trial: Trial, where: str) -> None:
         assert trial.killed or trial.said("imported") or trial.said("failed"), f"{where}: {trial.lines}"
         with opened(stage) as workspace:
-            assert only_left_over(workspace.verify()), where
+            assert workspace.verify().ok, where
             known = {one.key: one.checkpoints for one in workspace.workspaces()}
             assert sorted(known.values()) in ([1], [1, 2]), where
             if trial.said("imported"):

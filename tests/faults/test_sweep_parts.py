@@ -11,7 +11,7 @@ import pytest
 
 from faults.cli import git
 from faults.injector import Blow, Mode
-from faults.scenes import assert_nothing_lost, only_left_over, opened, target_of
+from faults.scenes import assert_nothing_lost, opened, target_of
 from faults.stage import Stage, alter, differences, edit, fill
 from faults.sweep import sweep
 
@@ -136,7 +136,7 @@ def assert_one_end(stage: HostStage, where: str, *, start: Seen, target: Seen, r
             workspace.undo()
             present = seen(stage)
             assert present == start, f"{where}: undone\n{present.unlike(start)}"
-        assert only_left_over(workspace.verify()), where
+        assert workspace.verify().ok, where
 
 
 @WAYS
