@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lastgood as package
 from lastgood.errors import Busy, Conflict, NotFound, Usage
 from lastgood.workspace.running.hands import Hands
 from lastgood.workspace.running.plans import plan_from
@@ -217,6 +218,54 @@ def test_a_task_taken_back_by_a_restore_is_not_repeated_if_it_is_irreversible(
         " go on with --done A, or with --redo A"
     )
     assert (outside / "effects").read_text() == "x\n"
+
+
+def test_a_step_within_a_task_is_not_repeated_unawares_either(
+    workspace: Workspace, plan_file: Plan, outside: Path, told: Told
+) -> None:
+    """P6: what the task's own program marked as irreversible, and nobody saw end."""
+    body = (
+        "import lastgood, os, sys, time\n"
+        "workspace = lastgood.open(maintenance='off')\n"
+        f"if os.path.exists('{outside}/again'): sys.exit()\n"
+        f"open('{outside}/again', 'w').close()\n"
+        "workspace.step_start('push', task='A', irreversible=True)\n"
+        "time.sleep(60)\n"
+    )
+    source = os.path.dirname(os.path.dirname(package.__file__))
+    run = ["python3", "-c", body]
+    plan = plan_file({"id": "A", "run": run, "timeout": 3, "env": {"PYTHONPATH": source}})
+    assert workspace.run(plan).state == "failed"
+    report = workspace.run(plan)
+    assert report.reason == (
+        "nobody saw the end of push, a step of task A that cannot be taken back: look whether it happened;"
+        " go on with --done A, or with --redo A"
+    )
+    assert workspace.run(plan, redo=["A"]).state == "done"
+
+
+def test_what_recover_began_to_continue_is_taken_up_by_the_run(
+    workspace: Workspace, plan_file: Plan, outside: Path
+) -> None:
+    """P7."""
+    plan = plan_file({"id": "A", "run": f"test -e {outside}/ready"})
+    session = workspace.run(plan).session
+    workspace.recover(choice="continue")
+    assert workspace.status().state == "active"
+    (outside / "ready").touch()
+    report = workspace.run(plan)
+    assert (report.state, report.session, report.continued) == ("done", session, True)
+
+
+def test_a_session_that_was_ended_by_hand_is_not_taken_for_finished(
+    workspace: Workspace, plan_file: Plan
+) -> None:
+    plan = plan_file({"id": "A", "run": "exit 1"})
+    session = workspace.run(plan).session
+    workspace.recover(choice="continue")
+    workspace.session_end(session)
+    with pytest.raises(NotFound, match="has ended, and cannot be continued"):
+        workspace.run(plan, choice="continue")
 
 
 def test_a_failed_task_gets_a_new_attempt(workspace: Workspace, plan_file: Plan, outside: Path) -> None:

@@ -7,6 +7,7 @@ it, the steps that its attempts were recorded as, checkpoints and restores.
 from __future__ import annotations
 
 from lastgood.model.progress import Task
+from lastgood.names import printable
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -24,6 +25,7 @@ if TYPE_CHECKING:
 
 # The key under which a checkpoint of what an attempt left says which attempt that was.
 ATTEMPT = "attempt"
+_LOOK = "look whether it happened"
 _LEFTOVERS = ("error", "interrupt")
 _NOBODY_SAW = ("unknown", "running")
 
@@ -63,6 +65,21 @@ def _way(planned: PlannedTask, *, task: Task, steps: Sequence[Effect]) -> Way:
         return "check" if last.state == "done" and planned.check is not None else "ask"
     waits = last.state == "done" and task.state == "pending" and last.attempt == task.attempts
     return "check" if waits and planned.check is not None else "attempt"
+
+
+def doubt_of(id: str, look: Outlook, *, within: Sequence[Effect]) -> str | None:
+    """Return why a task is not carried out without a person's word, None if it may be.
+
+    ``within`` are irreversible steps that its command did, and of which nobody saw the end.
+    """
+    if look.way == "ask" and look.last is not None:
+        if look.last.state in _NOBODY_SAW:
+            return f"nobody saw the end of task {id}, which cannot be taken back: {_LOOK}"
+        return f"task {id}, which cannot be taken back, was carried out before, though it is not done now"
+    if within and look.last is not None:
+        step = printable(within[0].name)
+        return f"nobody saw the end of {step}, a step of task {id} that cannot be taken back: {_LOOK}"
+    return None
 
 
 def _is_left_behind(last: Effect, task: Task) -> bool:

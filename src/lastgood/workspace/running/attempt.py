@@ -110,7 +110,7 @@ class Attempt:
                 timeout=task.timeout,
                 output=self._written,
                 tick=lambda: stage.tick(task),
-                asked=stage.signals.asked,
+                asked=lambda: stage.asked(task),
             )
         finally:
             self._quiet()
@@ -158,7 +158,7 @@ class Attempt:
                 timeout=None if timeout == _FOREVER else timeout,
                 output=self._output,
                 tick=lambda: stage.tick(task),
-                asked=stage.signals.asked,
+                asked=lambda: stage.asked(task),
             )
         finally:
             self._quiet()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.errors import LastgoodError
 from lastgood.model.running import RunReport
 from lastgood.names import to_text
-from lastgood.rules.attempts import ATTEMPT, outlook
+from lastgood.rules.attempts import ATTEMPT, doubt_of, outlook
 from lastgood.workspace.running.attempt import Attempt
 from lastgood.workspace.running.leftovers import take_back
 from lastgood.workspace.running.signals import Interrupted, name_of
@@ -97,8 +97,10 @@ class Conductor:
         if missing:
             return self._skipped(task, missing[0])
         look = outlook(task, task=found, steps=stage.hands.attempts(task.id))
-        if look.way == "ask" and task.id not in self._orders.redo:
-            return self._asked(task, look)
+        if task.id not in self._orders.redo:
+            doubt = doubt_of(task.id, look, within=stage.hands.unknown_within(task.id))
+            if doubt is not None:
+                return self._asked(task, doubt)
         self._enter_sprint(task)
         return self._tried(task, look)
 
@@ -115,6 +117,7 @@ class Conductor:
             else:
                 ended = attempt.carry_out()
             if ended.reason is None:
+                self._settled(task)
                 return True
             tries -= not checks
             if task.on_failure == "rollback" and not self._back(task, ended.effect):
@@ -150,27 +153,24 @@ class Conductor:
         self._stage.telling.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
         return True
 
-    def _asked(self, task: PlannedTask, look: Outlook) -> bool:
-        """End the run before an irreversible task that had its effect, or may have had it."""
-        assert look.last is not None
-        known = look.last.state not in {"unknown", "running"}
-        what = (
-            f"task {task.id}, which cannot be taken back, was carried out before, though it is not done now"
-            if known
-            else f"nobody saw the end of task {task.id}, which cannot be taken back: look whether it happened"
-        )
-        self._reason = f"{what}; go on with --done {task.id}, or with --redo {task.id}"
+    def _asked(self, task: PlannedTask, doubt: str) -> bool:
+        """End the run before a task that may have done already what cannot be taken back."""
+        self._reason = f"{doubt}; go on with --done {task.id}, or with --redo {task.id}"
         self._stage.telling.notice(self._reason, task=task.id)
         return False
 
     def _taken_as_done(self, task: PlannedTask) -> bool:
         report = self._stage.hands.happened(task.id)
-        self._unknown = [one for one in self._unknown if one.task != task.id]
+        self._settled(task)
         self._stage.telling.saved(report.saved, task=task.id)
         self._stage.telling.changed(
             "task-done", task=task.id, sprint=task.sprint, reason="somebody said that it is done"
         )
         return True
+
+    def _settled(self, task: PlannedTask) -> None:
+        """Take a task that is done off those that a person has to look at: its word was given."""
+        self._unknown = [one for one in self._unknown if one.task != task.id or not one.irreversible]
 
     def _back(self, task: PlannedTask, attempt: Effect) -> bool:
         fault = take_back(self._stage, task, attempt)

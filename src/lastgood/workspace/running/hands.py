@@ -103,6 +103,17 @@ class Hands(Works, Looks, Restores, Recovers):
         found = ((one, self._context.work.run(one.id)) for one in session.unfinished(self._context))
         return tuple((report, run) for report, run in found if run is not None)
 
+    def run_of(self, session: str) -> PlannedRun | None:
+        """Return the plan that a session carries out; None if it has none."""
+        return self._context.work.run(session)
+
+    def unknown_within(self, task: str) -> Sequence[Effect]:
+        """Return the irreversible steps within a task, done by its command, of which nobody saw the end."""
+        from lastgood.rules.recovery import unknown_effects
+
+        found = unknown_effects(self._context.work.effects(self.key, session=self.own))
+        return [one for one in found if one.irreversible and one.task == task and one.name != task]
+
     def runs(self) -> Sequence[PlannedRun]:
         """Return the newest runs, whatever became of them."""
         return self._context.work.runs(self.key, limit=_RUNS_LOOKED_AT)

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import Living, SessionReport
     from lastgood.model.workplan import WorkPlan
     from lastgood.workspace.running.hands import Hands
+    from lastgood.workspace.running.signals import Signals
 
     Dead = tuple[SessionReport, PlannedRun]
 
@@ -62,17 +63,20 @@ class Engaged(Value):
     saved: SaveReport | None = None
 
 
-def engage(hands: Hands, plan: WorkPlan, wish: Wish, *, orders: Orders) -> Engaged | RunReport:
+def engage(
+    hands: Hands, plan: WorkPlan, wish: Wish, *, orders: Orders, signals: Signals
+) -> Engaged | RunReport:
     """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
-    dead = _dead(hands, plan)
     if wish.choice == "review":
-        return _reviewed(hands, dead)
+        return _reviewed(hands, _dead(hands, plan))
+    _reclaim(hands, plan)
+    dead = _dead(hands, plan)
     if wish.choice == "fresh":
-        _give_up(hands, dead)
+        _give_up(hands, dead, signals)
     elif len(dead) > 1:
         raise _several(dead)
     elif dead:
-        return _continued(hands, plan, dead[0], wish)
+        return _continued(hands, plan, dead[0], wish, signals=signals)
     elif wish.choice == "continue":
         found = _finished(hands, plan)
         if found is not None:
@@ -89,6 +93,14 @@ def engage(hands: Hands, plan: WorkPlan, wish: Wish, *, orders: Orders) -> Engag
 
 def _dead(hands: Hands, plan: WorkPlan) -> Sequence[Dead]:
     return [one for one in hands.unfinished() if _is_same(one[1], plan)]
+
+
+def _reclaim(hands: Hands, plan: WorkPlan) -> None:
+    """Break off what `recover` has begun to continue: a run of this plan that no process holds."""
+    for one in hands.living():
+        run = hands.run_of(one.id)
+        if run is not None and one.session.owner.pid is None and _is_same(run, plan):
+            hands.session_break_off(one.id, reason="the run goes on", interrupted=True, save=False)
 
 
 def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
@@ -113,7 +125,8 @@ def _finished(hands: Hands, plan: WorkPlan) -> RunReport | None:
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
     report = hands.get_session(run.session)
-    if report.session.ended_by != "finished":
+    left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
+    if report.session.ended_by != "finished" or left:
         raise NotFound(
             f"the last run of this plan, {report.id}, has ended, and cannot be continued",
             hint="start anew: leave out --continue, or give --fresh",
@@ -157,19 +170,19 @@ def _task(progress: Progress, id: str) -> Task:
     return task_of(progress, id) or Task(id=id)
 
 
-def _give_up(hands: Hands, dead: Sequence[Dead]) -> None:
+def _give_up(hands: Hands, dead: Sequence[Dead], signals: Signals) -> None:
     """End the runs that died, so that another may begin from the files as they are."""
     for report, _ in dead:
-        _await_silence(hands, report.id)
+        _await_silence(hands, report.id, signals)
     for report, _ in dead:
         hands.recover(report.id, choice="fresh")
 
 
-def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish) -> Engaged:
+def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish, *, signals: Signals) -> Engaged:
     report, run = dead
     if not wish.rebase:
         _demand_same(run, plan)
-    _await_silence(hands, report.id)
+    _await_silence(hands, report.id, signals)
     recovered = hands.recover(report.id, choice="continue", owner_pid=os.getpid())
     inside = hands.within(report.id)
     try:
@@ -225,7 +238,7 @@ def _noticed(recovered: RecoverReport) -> Sequence[str]:
     return notes
 
 
-def _await_silence(hands: Hands, session: str) -> None:
+def _await_silence(hands: Hands, session: str, signals: Signals) -> None:
     """Wait for what a runner that died left running; `Busy`, with the processes, if it stays."""
     import time
 
@@ -233,6 +246,8 @@ def _await_silence(hands: Hands, session: str) -> None:
     while left := hands.marked(session):
         if time.monotonic() > deadline:
             raise _still_living(session, left)
+        if signals.asked():
+            raise KeyboardInterrupt  # nothing has begun yet
         time.sleep(_STRIDE)
 
 

@@ -48,7 +48,7 @@ def run(
     if both:
         raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
     with Signals() as signals:
-        engaged = engage(hands, plan, Wish(choice=choice, rebase=rebase), orders=orders)
+        engaged = engage(hands, plan, Wish(choice=choice, rebase=rebase), orders=orders, signals=signals)
         if isinstance(engaged, RunReport):
             return engaged
         inside = engaged.hands

@@ -6,10 +6,11 @@ import os
 
 from lastgood.errors import LastgoodError
 from lastgood.names import to_bytes
+from lastgood.workspace.running.signals import name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lastgood.adapters.outputs import OutputFolder
     from lastgood.model.workplan import PlannedTask, WorkPlan
@@ -21,6 +22,8 @@ if TYPE_CHECKING:
 
 # How often a run looks whether it still holds its workspace, in seconds.
 _BEAT = 30.0
+# A task that ends so soon, in seconds, needs no word on it.
+_AT_ONCE = 0.5
 
 
 class Stage:
@@ -45,6 +48,22 @@ class Stage:
         self.exit_code: int | None = None
         self._due = self._next()
         self._beats = hands.monotonic() + _BEAT
+        self._heard_at: float | None = None
+        self._said = False
+
+    def asked(self, task: PlannedTask) -> Sequence[int]:
+        """Return the signals that ask the run to end; that a task takes its time to do so is told."""
+        heard = self.signals.asked()
+        if heard and not self._said:
+            now = self.hands.monotonic()
+            self._heard_at = now if self._heard_at is None else self._heard_at
+            self._said = now - self._heard_at > _AT_ONCE
+            if self._said:
+                self.telling.notice(
+                    f"told to end by {name_of(heard[0])}, and not over yet; the same again ends it at once",
+                    task=task.id,
+                )
+        return heard
 
     def variables(self, task: PlannedTask, *, attempt: int) -> Mapping[str, str]:
         """Return what a task's commands find in their environment beside that of the caller.
