@@ -330,6 +330,18 @@ def test_a_person_who_has_said_what_happened_is_not_asked_again(
         assert "nothing to leave" not in "".join(seen.shown)
 
 
+def test_a_task_that_will_not_end_is_told_and_ended_by_another_ctrl_c(
+    terminal: Callable[..., Terminal], plan_file: Callable[..., str]
+) -> None:
+    stubborn = "trap '' INT; echo waiting; while :; do sleep 0.1; done"
+    with terminal("run", plan_file(task("A", stubborn))) as seen:
+        seen.until("│ waiting")
+        seen.type("\x03")
+        seen.until("A: told to end by SIGINT, and not over yet; the same again ends it at once")
+        seen.type("\x03")
+        assert seen.end() == 130
+
+
 @pytest.mark.parametrize("option", ["--json", "--quiet"])
 def test_a_program_on_a_terminal_is_neither_asked_nor_shown_more_than_it_wants(
     terminal: Callable[..., Terminal], plan_file: Callable[..., str], option: str

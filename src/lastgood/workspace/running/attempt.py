@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 _FOREVER = float("inf")
 _SIGNALLED = 128
 _NOT_FOUND = 127
+# How many processes that a command left running are named.
+_LEFT_TOLD = 5
 
 
 class Ended(Value):
@@ -114,10 +116,14 @@ class Attempt:
             )
         finally:
             self._quiet()
-        for one in ran.left:
+        for one in ran.left[:_LEFT_TOLD]:
             command = printable(one.command) or "?"
             stage.telling.notice(
                 f"it left process {one.pid} running ({command}), which was ended", task=task.id
+            )
+        if len(ran.left) > _LEFT_TOLD:
+            stage.telling.notice(
+                f"it left {len(ran.left) - _LEFT_TOLD} more processes running, which were ended", task=task.id
             )
         return ran
 
