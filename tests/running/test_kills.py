@@ -36,6 +36,8 @@ STRIKES_OF_ONE_RUN = 6
 WAYS = ("runner", "runner", "task", "task", "both", "both", "watch", "everything", "asked")
 MORTAL = {"runner", "both", "everything", "asked"}
 ASKED = (signal.SIGTERM, signal.SIGINT, signal.SIGHUP)
+# The run answers them with an exit code; before it begins, and after its end, they just kill.
+SIGNALLED = {code for number in ASKED for code in (128 + number, -number)}
 IRREVERSIBLE = ("T04", "T08", "T11")
 # What a run may need beyond one attempt a strike: a person who looks what happened, or says so.
 MORE_TURNS = 8
@@ -115,7 +117,7 @@ class Site:
     def end_of(self, runner: subprocess.Popen[bytes]) -> list[str]:
         """Wait for a runner's end, and return what a person has to say before the next one."""
         out, err = runner.communicate(timeout=120)
-        assert runner.returncode in {0, 3, -signal.SIGKILL, *(128 + number for number in ASKED)}, err.decode()
+        assert runner.returncode in {0, 3, -signal.SIGKILL, *SIGNALLED}, err.decode()
         assert b"Traceback" not in err, err.decode()
         lines = [json.loads(line) for line in out.splitlines(keepends=True) if line.endswith(b"\n")]
         if not lines or lines[-1]["event"] != "finished":

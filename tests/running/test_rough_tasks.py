@@ -1,0 +1,242 @@
+"""Tasks that behave badly: the run comes to an orderly end, and nothing of anybody is lost (P6, P7, T17)."""
+
+from __future__ import annotations
+
+import json
+import os
+import resource
+import subprocess
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from command import COMMAND
+from lastgood.adapters.processes import ProcFiles
+from lastgood.errors import NotFound, Storage
+from living import eventually_gone, lives
+from runs import Told, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from lastgood.workspace import Workspace
+
+# In the units of `ulimit -f`, 512 bytes: more than the catalogue needs, less than the task writes.
+LIMIT = 4000
+FILL = "for n in 1 2 3 4 5; do head -c 1000000 /dev/urandom > big_$n; done"
+
+
+class Narrow:
+    """The command where no file may grow beyond a limit, as on a disk that is full."""
+
+    def __init__(self, project: Path, store: Path) -> None:
+        self._project = project
+        self._store = store
+
+    def run(self, plan: str, *, limit: int | None) -> tuple[int, dict[str, Any], str]:
+        """Return the exit code, the report or error, and what was said beside it."""
+        words = [sys.executable, COMMAND, "run", plan, "--json"]
+        if limit is not None:
+            words = ["/bin/sh", "-c", f'ulimit -f {limit}; exec "$@"', "sh", *words]
+        done = subprocess.run(
+            words,
+            cwd=self._project,
+            env=os.environ | {"LASTGOOD_STORE": str(self._store)},
+            capture_output=True,
+            text=True,
+            check=False,
+            timeout=60,
+        )
+        last: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+        return done.returncode, last.get("report") or last.get("error") or {}, done.stderr
+
+
+@pytest.fixture
+def narrow(project: Path, store: Path) -> Narrow:
+    return Narrow(project, store)
+
+
+def names(workspace: Workspace, checkpoint: str) -> set[str]:
+    """Return what files a checkpoint holds, by bringing it back beside."""
+    aside = os.path.join(os.path.dirname(workspace.path), f"aside-{checkpoint}")
+    workspace.restore(checkpoint, to=aside)
+    return set(os.listdir(aside))
+
+
+def test_a_task_that_eats_the_disk_is_ended_and_taken_back(
+    workspace: Workspace, project: Path, told: Told
+) -> None:
+    run = f"ulimit -f {LIMIT}; echo begun > note; yes > big"
+    report = workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]}, observer=told)
+    assert (report.state, states(report)) == ("failed", {"A": "failed"})
+    assert os.listdir(project) == []
+    (back,) = told.of("rolled-back")
+    assert set(back.paths) == {b"big", b"note"}
+    assert back.checkpoint is not None
+    assert names(workspace, back.checkpoint) >= {"big", "note"}
+
+
+def test_a_task_whose_files_do_not_fit_into_the_store_is_not_done_again_when_there_is_room(
+    narrow: Narrow, project: Path, workspace: Workspace, plan_file: Callable[..., str], outside: Path
+) -> None:
+    """P6: what was done stays done, and gets its checkpoint."""
+    plan = plan_file(
+        {"id": "A", "run": f"echo A >> {outside}/starts; {FILL}"}, {"id": "B", "run": "echo b > b"}
+    )
+    code, error, _ = narrow.run(plan, limit=LIMIT)
+    assert (code, error["code"]) == (1, "storage")
+    held = {path.name: path.read_bytes() for path in project.iterdir()}
+    assert len(held) == 5
+    assert workspace.status().state == "incomplete"
+    code, report, _ = narrow.run(plan, limit=None)
+    assert (code, report["state"]) == (0, "done")
+    assert (outside / "starts").read_text() == "A\n"
+    assert {path.name: path.read_bytes() for path in project.iterdir() if path.name != "b"} == held
+    assert workspace.verify().ok
+
+
+def test_nothing_is_taken_back_that_could_not_be_kept_before(
+    narrow: Narrow, project: Path, workspace: Workspace, plan_file: Callable[..., str], outside: Path
+) -> None:
+    task = {"id": "A", "run": f"[ -e {outside}/go ] || {{ {FILL}; exit 1; }}", "on_failure": "rollback"}
+    plan = plan_file(task)
+    code, error, _ = narrow.run(plan, limit=LIMIT)
+    assert (code, error["code"]) == (1, "storage")
+    assert len(list(project.iterdir())) == 5
+    (outside / "go").touch()
+    code, report, _ = narrow.run(plan, limit=None)
+    assert (code, report["state"]) == (0, "done")
+    assert list(project.iterdir()) == []
+    (kept,) = workspace.list(kind="error")
+    assert len(names(workspace, kept.id)) == 5
+    assert workspace.verify().ok
+
+
+def test_a_task_may_close_its_output_and_work_on(workspace: Workspace, project: Path) -> None:
+    run = "echo before; exec >&- 2>&-; sleep 0.2; echo after > file"
+    report = workspace.run({"tasks": [{"id": "A", "run": run, "check": "exec >&-; sleep 0.1; test -e file"}]})
+    assert (report.state, states(report)) == ("done", {"A": "done"})
+    assert (project / "file").read_text() == "after\n"
+    assert workspace.get("task:A").good
+
+
+def test_a_task_that_ignores_gentle_words_is_ended_with_all_that_it_started(
+    workspace: Workspace, outside: Path, project: Path
+) -> None:
+    run = (
+        f"trap '' TERM HUP INT; echo $$ > {outside}/pid; env -i setsid sleep 1000 & "
+        f"echo $! > {outside}/daemon; echo half > file; while :; do sleep 0.1; done"
+    )
+    task = {"id": "A", "run": run, "timeout": 1, "on_failure": "rollback"}
+    report = workspace.run({"tasks": [task]})
+    assert report.reason == "task A failed: it was stopped after 1 s"
+    assert os.listdir(project) == []
+    for name in ("pid", "daemon"):
+        assert not lives(int((outside / name).read_text()))
+
+
+def test_a_task_that_forks_a_thousand_children_leaves_none(workspace: Workspace, told: Told) -> None:
+    """And names some of them, not all."""
+    program = "import os, time; [os.fork() or time.sleep(1000) for _ in range(1000)]"
+    seen = 'grep -lsz "^LASTGOOD_TASK=thousand$" /proc/[0-9]*/environ | wc -l'
+    text = f'{sys.executable} -S -c "{program}" & until [ $({seen}) -gt 1000 ]; do sleep 0.05; done'
+    report = workspace.run({"tasks": [{"id": "thousand", "run": text}]}, observer=told)
+    assert report.state == "done"
+    assert ProcFiles().marked(report.session) == []
+    assert len(told.notices) < 2000
+
+
+def test_a_flood_takes_bounded_memory(
+    narrow: Narrow, plan_file: Callable[..., str], workspace: Workspace
+) -> None:
+    """Without any line's end, and with nothing but."""
+    zeros, ends = "head -c 30000000 /dev/zero", "head -c 3000000 /dev/zero | tr '\\0' '\\n'"
+    plan = plan_file({"id": "A", "run": f"{zeros}; {ends}"})
+    code, report, _ = narrow.run(plan, limit=None)
+    assert (code, report["state"]) == (0, "done")
+    (kept,) = Path(report["outputs"]).iterdir()
+    assert kept.stat().st_size < 3 << 20
+    assert resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss < 150_000  # kilobytes
+
+
+def test_an_edit_of_a_person_while_a_task_runs_is_never_lost(
+    workspace: Workspace, project: Path, outside: Path, told: Told
+) -> None:
+    """Nobody can tell it from the task's own: it is kept before anything is taken back, and named."""
+    (project / "mine").write_text("one\n")
+    run = (
+        f"touch {outside}/begun; echo now; until [ -e {outside}/go ]; do sleep 0.01; done; touch junk; exit 1"
+    )
+
+    def edit(_event: object) -> None:
+        (project / "mine").write_text("a person's\n")
+        (outside / "go").touch()
+
+    told.on("output", edit)
+    workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]}, observer=told)
+    (back,) = told.of("rolled-back")
+    assert set(back.paths) == {b"mine", b"junk"}
+    assert back.checkpoint is not None
+    workspace.restore(back.checkpoint, paths=["mine"])
+    assert (project / "mine").read_text() == "a person's\n"
+    assert not (project / "junk").exists()
+
+
+@pytest.mark.parametrize("policy", ["keep", "stop"])
+def test_an_edit_of_a_person_stays_where_nothing_is_taken_back(
+    workspace: Workspace, project: Path, told: Told, policy: str
+) -> None:
+    told.on("output", lambda _event: (project / "mine").write_text("a person's\n"))
+    workspace.run(
+        {"tasks": [{"id": "A", "run": "echo now; sleep 0.2; exit 1", "on_failure": policy}]}, observer=told
+    )
+    assert (project / "mine").read_text() == "a person's\n"
+    assert told.of("rolled-back") == []
+
+
+def test_a_task_that_takes_the_workspace_away_ends_the_run_and_can_be_undone(
+    workspace: Workspace, project: Path
+) -> None:
+    (project / "mine").write_text("one\n")
+    with pytest.raises((NotFound, Storage)) as failed:
+        workspace.run({"tasks": [{"id": "A", "run": f"rm -rf {project}", "on_failure": "rollback"}]})
+    assert failed.value.hint
+    project.mkdir()
+    assert workspace.status().state == "incomplete"
+    (start,) = workspace.list(kind="session-start")
+    workspace.restore(start.id)
+    assert (project / "mine").read_text() == "one\n"
+
+
+def test_a_task_that_starts_the_same_run_again_is_refused_and_harms_nothing(
+    workspace: Workspace, plan_file: Callable[..., str], project: Path
+) -> None:
+    """P1."""
+    command = f"cd {project} && {sys.executable} {COMMAND}"
+    path = plan_file({"id": "A", "run": "true"})
+    plan_file({"id": "A", "run": f"{command} run {path}; echo $? > code"})
+    report = workspace.run(path)
+    assert report.state == "done"
+    assert (project / "code").read_text() == "13\n"
+    (session,) = workspace.sessions()
+    assert session.session.ended_by == "finished"
+
+
+def test_a_daemon_of_a_killed_runner_is_gone_before_its_run_goes_on(
+    runner: Callable[..., Any], workspace: Workspace, plan_file: Callable[..., str], outside: Path
+) -> None:
+    """P7: whatever it did to hide."""
+    hidden = (
+        f"env -i setsid /bin/sh -c 'echo $$ > {outside}/pid; trap \"\" TERM; while :; do sleep 0.1; done' &"
+    )
+    again = f"[ -e {outside}/again ] && exit 0; touch {outside}/again"
+    plan = plan_file({"id": "A", "run": f"{again}; {hidden} sleep 1000"})
+    started = runner(plan)
+    while not (outside / "pid").exists() or not (outside / "pid").read_text().endswith("\n"):
+        assert started.process.poll() is None
+    started.kill()
+    report = workspace.run(plan)
+    assert (report.state, report.continued) == ("done", True)
+    assert eventually_gone(int((outside / "pid").read_text()))
