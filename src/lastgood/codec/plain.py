@@ -72,16 +72,16 @@ class _Packer:
         if depth > _DEPTH:
             raise Invalid("the value lies too deep in itself", hint=f"nest at most {_DEPTH} lists and dicts")
         kind = type(value)
+        if kind is tuple:
+            return self._pair(value)
+        if kind is str:
+            return self._long(_STR, str(value).encode("utf-8", "surrogatepass"))
         if kind is list:
             assert isinstance(value, list)
             return self._sequence(_LIST, [self.held(self.cell(one, depth + 1)) for one in value])
         if kind is dict:
             assert isinstance(value, dict)
             return self._sequence(_DICT, [self._item(*item, depth + 1) for item in value.items()])
-        if kind is tuple:
-            return self._pair(value)
-        if kind is str:
-            return self._long(_STR, str(value).encode("utf-8", "surrogatepass"))
         if kind is bytes:
             assert isinstance(value, bytes)
             return self._long(_BYTES, value)
@@ -97,6 +97,8 @@ class _Packer:
         if len(value) != 2 or type(value[0]) is not str or type(value[1]) is not bytes:
             raise Invalid("a pair is not (form, content)", hint="write other tuples as lists")
         form, content = value
+        if len(content) <= _TEXT:
+            return _cell(_PAIR, _cell(_STR, form.encode()) + _cell(_BYTES, content))
         return _cell(_PAIR, _cell(_STR, form.encode()) + self.held(self._long(_BYTES, content)))
 
     def _long(self, tag: int, content: bytes) -> bytes:
@@ -152,6 +154,8 @@ def _cell(tag: int, payload: bytes) -> bytes:
     length = len(payload)
     if length < 128:
         return _SHORT[tag][length] + payload
+    if length < 16384:
+        return bytes((tag, length & 127 | 128, length >> 7)) + payload
     header = bytearray((tag,))
     while length >= 128:
         header.append(length & 127 | 128)
@@ -245,6 +249,15 @@ def references(cell: bytes) -> Iterator[bytes]:
                 yield from references(payload)
     except (ValueError, IndexError, RecursionError) as error:
         raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
+
+
+def pairs(cell: bytes) -> Iterator[bytes]:
+    """Yield the pairs that a cell holds by itself, each as a cell; `Damaged` if it is none."""
+    for tag, payload in _cells(cell):
+        if tag == _PAIR:
+            yield _cell(tag, payload)
+        elif tag not in _SCALARS and tag != _REF:
+            yield from pairs(payload)
 
 
 def _cells(content: bytes) -> Iterator[tuple[int, bytes]]:

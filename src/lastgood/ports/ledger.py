@@ -63,9 +63,20 @@ class LedgerWriter(LedgerReader, Protocol):
     """Changes a ledger within one transaction."""
 
     def put(
-        self, book: str, key: str, *, mark: str | None = None, head: object = None, body: object = None
+        self,
+        book: str,
+        key: str,
+        *,
+        mark: str | None = None,
+        head: object = None,
+        body: object = None,
+        examine: Callable[[str, bytes], None] | None = None,
     ) -> None:
-        """Add an entry, or replace the one of this key; `Invalid` for what is no plain value."""
+        """Add an entry, or replace the one of this key; `Invalid` for what is no plain value.
+
+        ``examine`` is called with each pair that the book does not hold yet; what it raises leaves
+        everything as it was.
+        """
 
     def drop(self, book: str, keys: Iterable[str]) -> None:
         """Remove entries."""

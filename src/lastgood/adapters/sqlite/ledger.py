@@ -6,17 +6,20 @@ import os
 import zlib
 
 from lastgood.adapters.sqlite.ledger_file import NOTHING, minus, plus, tampered
-from lastgood.codec.plain import pack, part_id, references, unpack
+from lastgood.codec.plain import pack, pairs, part_id, references, unpack
 from lastgood.errors import Damaged
 from lastgood.names import printable
 from lastgood.ports.ledger import LedgerEntry
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
 
     from lastgood.adapters.sqlite.ledger_file import LedgerFile, Root
+
+    Examine = Callable[[str, bytes], None]
 
 _BOOK = "SELECT number, born, entries, total, loose, tag FROM book"
 _ENTRY = "SELECT key, mark, tag, head, body FROM entry WHERE book = ?"
@@ -153,11 +156,18 @@ class Writer(Reader):
         self._changed: dict[int, Book] = {}
 
     def put(
-        self, book: str, key: str, *, mark: str | None = None, head: object = None, body: object = None
+        self,
+        book: str,
+        key: str,
+        *,
+        mark: str | None = None,
+        head: object = None,
+        body: object = None,
+        examine: Examine | None = None,
     ) -> None:
-        """Add an entry, or replace the one of this key."""
+        """Add an entry, or replace the one of this key; ``examine`` is called with each new pair."""
         place = self._sound(_bytes(book)) or self._made(_bytes(book))
-        cells = [self._stored(place, value) for value in (head, body)]
+        cells = [self._stored(place, value, examine) for value in (head, body)]
         name = _bytes(key)
         stamp = None if mark is None else _bytes(mark)
         tag = entry_tag(self._file, place.born, name, stamp, *cells)
@@ -260,9 +270,10 @@ class Writer(Reader):
         book.entries -= 1
         return bytes(tag)
 
-    def _stored(self, book: Book, value: object) -> bytes:
+    def _stored(self, book: Book, value: object, examine: Examine | None) -> bytes:
         """Store the parts of a value that the book does not hold yet, and return its cell."""
         cell, parts = pack(value)
+        fresh = [cell]
         wanted = list(references(cell))
         while wanted:
             id = wanted.pop()
@@ -274,7 +285,12 @@ class Writer(Reader):
                     "INSERT INTO part (book, id, size, content) VALUES (?, ?, ?, ?)",
                     (book.number, id, len(parts[id]), _compressed(parts[id])),
                 )
+                fresh.append(parts[id])
                 wanted += references(parts[id])
+        if examine is not None:
+            for pair in (one for new in fresh for one in pairs(new)):
+                form, content = cast("tuple[str, bytes]", unpack(pair, parts.__getitem__))
+                examine(form, content)
         return cell
 
 

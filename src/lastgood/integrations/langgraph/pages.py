@@ -216,6 +216,7 @@ def put_checkpoint(
             "files": files,
         },
         body={"checkpoint": values.plain(kept), "values": plain},
+        examine=values.examine,
     )
 
 
@@ -235,7 +236,7 @@ def put_writes(
         if place >= 0 and book.entry(spot.thread, key) is not None:
             continue
         head = {"task": task, "path": path, "channel": channel, "place": place}
-        book.put(spot.thread, key, head=head, body=values.plain(value))
+        book.put(spot.thread, key, head=head, body=values.plain(value), examine=values.examine)
 
 
 def drop_checkpoints(book: LedgerWriter, thread: str, pages: Sequence[tuple[str, str]]) -> None:

@@ -55,7 +55,7 @@ class Values:
         return type(self)(allow=[*self._allowed, *more], serde=self._own)
 
     def plain(self, value: object, depth: int = 0) -> object:
-        """Return a value as a plain one; `Invalid` for what cannot be written, or not read again."""
+        """Return a value as a plain one, to be examined; `Invalid` for what cannot be written."""
         if self._own is not None:
             return self._written(value)
         kind = type(value)
@@ -65,7 +65,7 @@ class Values:
             raise Invalid("the state lies too deep in itself", hint=f"nest at most {_DEPTH} lists and dicts")
         if kind is list:
             assert isinstance(value, list)
-            return [self.plain(one, depth + 1) for one in value]
+            return [one if type(one) in _PLAIN else self.plain(one, depth + 1) for one in value]
         if kind is dict:
             assert isinstance(value, dict)
             if all(type(key) in _PLAIN for key in value):
@@ -94,14 +94,15 @@ class Values:
                 f"the state holds a {type(value).__name__} that cannot be written as data ({error})",
                 hint="keep it out of the state, or keep something that it can be made of again",
             ) from error
-        self._check(form, content)
-        return form, bytes(content)
+        if type(content) is not bytes:
+            content = bytes(content)
+        return form, content
 
     def _read(self, form: str, content: bytes) -> object:
-        self._check(form, content)
+        self.examine(form, content)
         return self.serde.loads_typed((form, content))
 
-    def _check(self, form: str, content: bytes) -> None:
+    def examine(self, form: str, content: bytes) -> None:
         """Refuse pickles, and types that would silently come back as something else."""
         if "pickle" in form:
             raise Unsafe(
