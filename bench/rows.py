@@ -10,6 +10,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import special
+import threads
 import trees
 from sides import GIT_ENVIRONMENT, Git, OneShot, Side, borg, ours, praisonai, restic, stepback
 
@@ -350,6 +351,12 @@ def conversation(bench: Bench) -> list[Row]:
     return [compared(work, figures, limit=0.1, note=note)]
 
 
+def thread(bench: Bench) -> list[Row]:
+    """Measure a LangGraph thread that grew by a message a step."""
+    place = os.path.join(bench.place, "thread")
+    return [Row(**line) for line in threads.lines(place, steps=bench.sizes.spoken_saves)]
+
+
 ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "first-save": first_save,
     "first-save-in-git": first_save_in_git,
@@ -362,6 +369,7 @@ ROWS: dict[str, Callable[[Bench], list[Row]]] = {
     "together": together,
     "peak-memory": peak_memory,
     "conversation": conversation,
+    "thread": thread,
 }
 
 
