@@ -373,7 +373,7 @@ def test_a_command_that_was_interrupted_goes_on_in_its_session(
     workspace: Workspace, runner: Start, outside: Path
 ) -> None:
     command = ["sh", "-c", waiting(outside)]
-    one = runner(command)  # type: ignore[arg-type]
+    one = runner(command)
     wait_for(outside / "waiting")
     one.kill()
     report = workspace.run(command)
