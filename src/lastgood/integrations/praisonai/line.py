@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Ambiguous
+from lastgood.errors import Ambiguous, NotFound
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -19,6 +19,10 @@ INITIAL, RESCUE = "initial", "pre-restore"
 PRE_RESTORE = "[pre-restore] auto-save"
 PREFIX = "ckpt_"
 _LEAST_DIGITS = 4
+
+
+class Unmet(NotFound):
+    """The line has no such step, or is not that long."""
 
 
 class Line:

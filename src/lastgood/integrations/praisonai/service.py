@@ -11,6 +11,7 @@ from functools import partial
 
 from lastgood.aio.loops import present_bridge
 from lastgood.errors import LastgoodError
+from lastgood.integrations.praisonai.line import Unmet
 from lastgood.integrations.praisonai.place import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
 from lastgood.integrations.praisonai.place import store_of
 from lastgood.integrations.praisonai.timeline import Restored, Saved, Timeline
@@ -256,6 +257,8 @@ class CheckpointService:
         rescued: list[Saved] = []
         try:
             restored = await _awaited(partial(work, rescued=rescued))
+        except Unmet as error:
+            return CheckpointResult.fail(error.message)
         except LastgoodError as error:
             await self._tell(*(told for one in rescued for told in _news(one)))
             return await self._failed(_words(error))

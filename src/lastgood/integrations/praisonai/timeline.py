@@ -20,6 +20,7 @@ from lastgood.integrations.praisonai.line import (
     STEP,
     Line,
     Moved,
+    Unmet,
     found,
     line_of,
 )
@@ -134,10 +135,7 @@ class Timeline:
             for passed, target in enumerate(line.back()):
                 if passed == steps:
                     return self._restore(workspace, line, target, rescued)
-            raise NotFound(
-                f"Cannot rewind {steps} step(s): only {passed + 1} checkpoint(s) available",
-                hint="see list_checkpoints()",
-            )
+            raise Unmet(f"Cannot rewind {steps} step(s): only {passed + 1} checkpoint(s) available")
 
     def diff(self, from_ref: str | None = None, to_ref: str | None = None) -> CheckpointDiff:
         """Compare a checkpoint (by default the one before the last) with another, or the workspace."""
@@ -275,7 +273,7 @@ def _target(workspace: Workspace, line: Line, ref: str | None, step: int | None)
         return found(line, workspace, ref or "")
     of_step = line.of_step(step)
     if of_step is None:
-        raise NotFound(f"No checkpoint found for step {step}", hint="see list_checkpoints()")
+        raise Unmet(f"No checkpoint found for step {step}")
     return of_step
 
 
