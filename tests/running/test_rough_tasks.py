@@ -16,7 +16,7 @@ from command import COMMAND
 from lastgood.adapters.processes import ProcFiles
 from lastgood.errors import NotFound, Storage
 from living import eventually_gone, lives
-from runs import Told, states
+from runs import Told, states, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -240,3 +240,46 @@ def test_a_daemon_of_a_killed_runner_is_gone_before_its_run_goes_on(
     report = workspace.run(plan)
     assert (report.state, report.continued) == ("done", True)
     assert eventually_gone(int((outside / "pid").read_text()))
+
+
+def test_what_an_interrupted_attempt_left_is_taken_back_before_another_task_works(
+    runner: Callable[..., Any],
+    workspace: Workspace,
+    plan_file: Callable[..., str],
+    outside: Path,
+    project: Path,
+) -> None:
+    """P7, T17: else the work of one that failed before, and is done now, would be taken for its own."""
+    first = {"id": "A", "run": f"test -e {outside}/again && echo a > a", "on_failure": "keep"}
+    text = f"echo begun >> b; test -e {outside}/again || {{ touch {outside}/again; sleep 1000; }}"
+    plan = plan_file(first, {"id": "B", "run": text, "on_failure": "rollback"})
+    started = runner(plan)
+    wait_for(outside / "again")
+    started.kill()
+    report = workspace.run(plan)
+    assert (report.state, report.continued) == ("done", True)
+    assert (project / "a").read_text() == "a\n"
+    assert (project / "b").read_text() == "begun\n"
+
+
+def test_what_an_irreversible_attempt_left_is_told_from_the_work_of_other_tasks(
+    runner: Callable[..., Any],
+    workspace: Workspace,
+    plan_file: Callable[..., str],
+    outside: Path,
+    project: Path,
+) -> None:
+    """P6, P7, T17: it waits for a person's word while others work."""
+    first = {"id": "A", "run": f"test -e {outside}/again && echo a > a", "on_failure": "keep"}
+    text = f"echo begun >> b; test -e {outside}/again || {{ touch {outside}/again; sleep 1000; }}"
+    plan = plan_file(first, {"id": "B", "run": text, "on_failure": "rollback", "irreversible": True})
+    started = runner(plan)
+    wait_for(outside / "again")
+    started.kill()
+    report = workspace.run(plan)
+    assert states(report) == {"A": "done", "B": "pending"}
+    assert (project / "b").read_text() == "begun\n"
+    report = workspace.run(plan, redo=["B"])
+    assert report.state == "done"
+    assert (project / "a").read_text() == "a\n"
+    assert (project / "b").read_text() == "begun\n"

@@ -7,7 +7,7 @@ from lastgood.model.running import RunReport
 from lastgood.names import to_text
 from lastgood.rules.attempts import ATTEMPT, doubt_of, outlook
 from lastgood.workspace.running.attempt import Attempt
-from lastgood.workspace.running.leftovers import take_back
+from lastgood.workspace.running.leftovers import keep_once, take_back
 from lastgood.workspace.running.signals import Interrupted, name_of
 from lastgood.workspace.running.stage import said
 
@@ -51,7 +51,8 @@ class Conductor:
             telling.notice(note)
         try:
             self._mend()
-            self._walk()
+            if self._clear():
+                self._walk()
             return self._over()
         except Interrupted as stop:
             return self._interrupted(stop)
@@ -71,6 +72,30 @@ class Conductor:
         if last is not None and not hands.shows_done(last.id):
             self._stage.telling.saved(hands.attempt_done(last.id).saved, task=last.id)
         self._closed = {sprint for sprint in self._stage.plan.sprints if hands.is_marked("sprint", sprint)}
+
+    def _clear(self) -> bool:
+        """Take back what attempts left before any task works on top of it; False if that cannot be done.
+
+        What waits for a person's word is kept as it is, to be told later from the work of others.
+        """
+        if not self._engaged.continued:
+            return True
+        stage = self._stage
+        tasks = {one.id: one for one in stage.telling.tasks()}
+        left: list[tuple[PlannedTask, Outlook, Effect]] = []
+        for task in stage.plan.tasks:
+            look = outlook(task, task=tasks[task.id], steps=stage.hands.attempts(task.id))
+            if look.back is not None and task.id not in self._orders.done:
+                left.append((task, look, look.back))
+        for task, look, attempt in sorted(left, key=lambda one: one[2].after, reverse=True):
+            if task.id not in self._orders.redo and self._doubt(task, look) is not None:
+                keep_once(stage, task, attempt)
+            elif not self._back(task, attempt):
+                return False
+        return True
+
+    def _doubt(self, task: PlannedTask, look: Outlook) -> str | None:
+        return doubt_of(task.id, look, within=self._stage.hands.unknown_within(task.id))
 
     def _walk(self) -> None:
         for task in self._stage.plan.tasks:
@@ -98,7 +123,7 @@ class Conductor:
             return self._skipped(task, missing[0])
         look = outlook(task, task=found, steps=stage.hands.attempts(task.id))
         if task.id not in self._orders.redo:
-            doubt = doubt_of(task.id, look, within=stage.hands.unknown_within(task.id))
+            doubt = self._doubt(task, look)
             if doubt is not None:
                 return self._asked(task, doubt)
         self._enter_sprint(task)

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 # Somebody may save a file in the very moment in which it is merged.
 _TRIES = 3
 _CAUSES_SHOWN = 3
+_INTERRUPTED = "it was interrupted"
 
 
 def keep_start(stage: Stage, task: PlannedTask) -> str | None:
@@ -58,6 +59,13 @@ def keep_leftover(stage: Stage, task: PlannedTask, attempt: Effect, *, reason: s
     return report.checkpoint
 
 
+def keep_once(stage: Stage, task: PlannedTask, attempt: Effect) -> Checkpoint:
+    """Return the checkpoint of what an attempt left of which nobody saw the end, made unless it is there."""
+    left = stage.hands.left_by(attempt) or keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
+    assert left is not None
+    return left
+
+
 def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
     """Take the files back to where an attempt began; return why that could not be done, None if it was.
 
@@ -68,7 +76,7 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
     try:
         left = hands.left_by(attempt)
         if left is None:
-            left = keep_leftover(stage, task, attempt, reason="it was interrupted")
+            left = keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
             assert left is not None
         elif hands.is_taken_back(attempt):
             return None
@@ -79,7 +87,19 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
         report = _merged(stage, start, left, limit)
     except LastgoodError as error:
         return f"the files of task {task.id} could not be taken back: {said(error)}"
+    _name_gaps(stage, task, start, left)
     return _told(stage, task, report, left=left)
+
+
+def _name_gaps(stage: Stage, task: PlannedTask, start: Checkpoint, left: Checkpoint) -> None:
+    """Name what an attempt made or took away that no checkpoint holds: it stays as it is (rule T4)."""
+    before, after = ({gap.path: gap.reason for gap in one.gaps} for one in (start, left))
+    changed = sorted(before.keys() ^ after.keys())
+    if changed:
+        reasons = ", ".join(sorted({(before | after)[path] for path in changed}))
+        stage.telling.notice(
+            f"not taken back, as no checkpoint holds it: {reasons}", task=task.id, paths=tuple(changed)
+        )
 
 
 def _beside_the_plan(stage: Stage, start: Checkpoint, left: Checkpoint) -> Sequence[bytes] | None:
