@@ -4,11 +4,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import pytest
+
+import lastgood
+from lastgood.testing.clock import FakeClock
+
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
     from lastgood.workspace import Workspace
+
+DAY = 24 * 3600
 
 
 def test_a_pack_that_a_killed_save_left_is_no_damage(
@@ -55,3 +62,28 @@ def test_bytes_of_no_checkpoint_are_counted(workspace: Workspace, project: Path)
     workspace.delete(first.id)
 
     assert workspace.verify().unreferenced_bytes > 200
+
+
+@pytest.mark.parametrize("now", [True, False])
+def test_what_a_killed_save_left_is_seen_before_bytes_are_freed(
+    project: Path, store: Path, killed: Callable[..., None], *, now: bool
+) -> None:
+    """K3, K4: a checkpoint that came without its index, and may be brought back, loses nothing to a sweep."""
+    clock = FakeClock()
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        (project / "shared").write_text("shared")
+        (project / "file").write_text("one")
+        first = workspace.save("one").checkpoint
+        (project / "file").write_text("two")
+        killed(lambda: workspace.save("two"), event="os.rename", at=1, path="pack")
+        (project / "shared").unlink()
+        workspace.save("three")
+        workspace.delete(first.id)
+
+        if now:
+            workspace.prune(now=True)
+        clock.advance(2 * DAY)
+        workspace.maintain()
+
+        assert workspace.verify().ok
+        assert workspace.verify(repair=True, deep=True).ok

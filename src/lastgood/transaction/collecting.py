@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.codec.manifest import decode
-from lastgood.errors import LastgoodError
+from lastgood.errors import LastgoodError, Storage
 from lastgood.ports.catalogue import Query
 from lastgood.value import Value
 
@@ -72,12 +72,26 @@ class Collecting:
 
     def __enter__(self) -> Self:
         self._lock.__enter__()
+        try:
+            self._look_for_strangers()
+        except BaseException:
+            self._lock.__exit__(None, None, None)
+            raise
         return self
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._lock.__exit__(kind, error, trace)
+
+    def _look_for_strangers(self) -> None:
+        """Have what killed saves left be seen, so that nothing it may need is freed under it."""
+        engine = self._context.engine
+        try:  # noqa: SIM105 - contextlib costs start-up time
+            engine.collect_leftovers()
+        except Storage:
+            pass  # a full disk, which needs what is freed here; what is left of no save has no row
+        engine.refresh()
 
     def sweep(self, kept: Roots) -> int:
         """Free what no commit reaches, and return how many bytes that were (invariant 4)."""
