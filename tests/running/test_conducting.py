@@ -262,6 +262,50 @@ def test_an_edit_that_conflicts_with_a_rollback_stays_and_is_named(
     assert [event.paths for event in named] == [(b"mine",)]
 
 
+def test_what_no_checkpoint_holds_is_not_taken_back_and_named(
+    workspace: Workspace, project: Path, told: Told
+) -> None:
+    """T4, S7."""
+    task = {
+        "id": "A",
+        "run": "truncate -s 40M big; mkfifo pipe; touch small; exit 1",
+        "on_failure": "rollback",
+    }
+    workspace.run({"tasks": [task]}, observer=told)
+    assert sorted(os.listdir(project)) == ["big", "pipe"]
+    (notice,) = told.of("noticed")
+    assert notice.paths == (b"big", b"pipe")
+    assert notice.reason == "not taken back, as no checkpoint holds it: too-large, unsupported"
+
+
+def test_everything_can_be_taken_back_but_the_folder_itself(workspace: Workspace, project: Path) -> None:
+    """T3."""
+    (project / "file").write_text("kept\n")
+    (project / "folder").mkdir()
+    (project / "folder" / "inner").write_text("inner\n")
+    run = "rm -r file folder; mkdir file; touch file/new; ln -s /etc/passwd folder; exit 1"
+    workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]})
+    assert (project / "file").read_text() == "kept\n"
+    assert (project / "folder" / "inner").read_text() == "inner\n"
+
+
+def test_a_task_that_removes_the_workspace_ends_the_run_with_an_error(
+    workspace: Workspace, project: Path, plan_file: Callable[..., str]
+) -> None:
+    """T7: once the folder is there again, everything comes back."""
+    (project / "file").write_text("kept\n")
+    run = f"test -e file && rm -r {project} && exit 1"
+    plan = plan_file({"id": "A", "run": run, "on_failure": "rollback"})
+    with pytest.raises(NotFound, match="does not exist"):
+        workspace.run(plan)
+    assert workspace.sessions()[0].state == "incomplete"
+    project.mkdir()
+    seen: list[str] = []
+    with pytest.raises(NotFound):
+        workspace.run(plan, observer=lambda event: seen.extend(map(str, event.paths)))
+    assert seen == ["b'file'"]
+
+
 def test_a_sprint_is_done_when_all_its_tasks_are(workspace: Workspace, told: Told) -> None:
     sprints = [
         {"id": "S1", "tasks": [{"id": "A", "run": "true"}, {"id": "B", "run": "true", "needs": ["C"]}]},

@@ -298,6 +298,21 @@ def test_edits_between_two_starts_are_kept_by_a_rollback(
     assert (project / "mine").read_text() == "ONE\ntwo\nthree\nfour\n"
 
 
+def test_a_rollback_that_a_person_undid_is_not_done_again(
+    workspace: Workspace, plan_file: Plan, project: Path, outside: Path, told: Told
+) -> None:
+    """T8: whoever undoes it wants the files as the attempt left them."""
+    run = f"echo half >> half; test -e {outside}/ready"
+    plan = plan_file({"id": "A", "run": run, "on_failure": "rollback"})
+    workspace.run(plan)
+    assert not (project / "half").exists()
+    workspace.undo()
+    (outside / "ready").touch()
+    assert workspace.run(plan, observer=told).state == "done"
+    assert told.of("rolled-back") == []
+    assert (project / "half").read_text() == "half\nhalf\n"
+
+
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_the_task_and_leaves_a_checkpoint(
     workspace: Workspace, runner: Start, plan_file: Plan, outside: Path, number: signal.Signals

@@ -87,7 +87,11 @@ def engage(
             hint="leave out --redo and --done",
         )
     _refuse_the_living(hands)
-    started = hands.open_run(plan, goal=goal_of(plan))
+    try:
+        started = hands.open_run(plan, goal=goal_of(plan))
+    except Conflict:
+        _refuse_the_living(hands)  # it began a moment ago: its owner is to be named
+        raise
     return Engaged(hands=hands.within(started.session.id), saved=started.saved)
 
 
@@ -183,7 +187,11 @@ def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish, *, signals:
     if not wish.rebase:
         _demand_same(run, plan)
     _await_silence(hands, report.id, signals)
-    recovered = hands.recover(report.id, choice="continue", owner_pid=os.getpid())
+    try:
+        recovered = hands.recover(report.id, choice="continue", owner_pid=os.getpid())
+    except Conflict:
+        _refuse_the_living(hands)
+        raise
     inside = hands.within(report.id)
     try:
         notes = (*_noticed(recovered), *_replanned(inside, run, plan, recovered))
