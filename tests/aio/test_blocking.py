@@ -169,6 +169,7 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "feature_done": lambda: workspace.feature_done("login"),
         "sprint_start": lambda: workspace.sprint_start("S01"),
         "sprint_done": lambda: workspace.sprint_done("S01"),
+        "step_found": lambda: workspace.step_found("mail"),
         "step_start": step,
         "step_end": step,
         "delete": lambda: workspace.delete("other"),

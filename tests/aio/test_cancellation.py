@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import random
 import sys
 from typing import TYPE_CHECKING, Any
@@ -305,11 +306,22 @@ def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, opening: Open,
     loop.run(main)
 
 
-def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        for turn in range(40):
-            await loop.within(turn / 4000, opening().__aenter__)
+def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open, project: Path) -> None:
+    def descriptors() -> int:
+        return len(os.listdir("/proc/self/fd"))
 
+    async def attempt() -> None:
+        async with opening():
+            pass
+
+    async def main() -> None:
+        await attempt()
+        before = descriptors()
+        for turn in range(40):
+            await loop.within(turn / 4000, attempt)
+        assert descriptors() == before
+
+    (project / "a.txt").write_text("one")
     loop.run(main)
 
 
