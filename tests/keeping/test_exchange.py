@@ -252,6 +252,33 @@ def test_private_files_leave_when_asked_for(
         assert there.get(saved.id).commit == saved.commit
 
 
+def test_a_reduced_copy_that_stays_is_named_with_the_way_to_the_whole_one(
+    project: Path, store: Path, tmp_path: Path, other: Path, parcel: Path
+) -> None:
+    """Never claim what was not done: the private file of the second export does not arrive by itself."""
+    with opened(project, store, settings=INCLUDING) as workspace:
+        (project / ".gitignore").write_text(".env\n")
+        (project / ".env").write_text("CODE=very private words\n")
+        saved = workspace.save("one").checkpoint
+        workspace.export(parcel)
+        workspace.export(tmp_path / "whole.tar", private=True)
+    project.rename(tmp_path / "moved")
+    fresh = tmp_path / "elsewhere"
+    fresh.mkdir()
+    assert run(fresh, other, "import", str(parcel), "--attach").returncode == 0
+
+    again = run(fresh, other, "import", str(tmp_path / "whole.tar"))
+
+    assert "1 reduced copy" in again.stderr
+    assert f"delete {saved.id}" in again.stderr
+    assert run(fresh, other, "delete", saved.id).returncode == 0
+    assert run(fresh, other, "prune", "--now", "--yes").returncode == 0
+    last = run(fresh, other, "import", str(tmp_path / "whole.tar"), "--json")
+    assert json.loads(last.stdout)["reduced"] == []
+    with opened(fresh, other) as there:
+        assert there.read(saved.id, ".env") == b"CODE=very private words\n"
+
+
 def test_what_only_a_guard_holds_is_private_too(workspace: Workspace, project: Path, parcel: Path) -> None:
     """S5, T2: an ignored file that a restore was about to overwrite."""
     (project / "notes").write_text("first\n")

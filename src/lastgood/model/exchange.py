@@ -111,7 +111,10 @@ class ExportReport(Value):
 
 
 class ImportReport(Value):
-    """What an import added (``checkpoints``), and what was here already (``known``)."""
+    """What an import added (``checkpoints``), and what was here already (``known``).
+
+    ``reduced`` are those that the file has whole, and of which a reduced copy is here and stays.
+    """
 
     file: str
     checkpoints: tuple[str, ...]
@@ -119,3 +122,4 @@ class ImportReport(Value):
     workspaces: tuple[Origin, ...]
     sessions: int
     attached: str | None = None
+    reduced: tuple[str, ...] = ()

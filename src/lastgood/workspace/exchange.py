@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.exchange import Choices, Facts
+    from lastgood.model.exchange import Choices, Facts, Parcelled
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectReader, ObjectWriter
 
@@ -101,7 +101,13 @@ def import_file(
             for row in facts.workspaces
         ),
         sessions=len(added.sessions),
+        reduced=tuple(one.id for one in facts.checkpoints if _is_reduced_here(context, one)),
     )
+
+
+def _is_reduced_here(context: Context, one: Parcelled) -> bool:
+    known = context.catalogue.get(one.id)
+    return known is not None and known.manifest.copy_of == one.commit
 
 
 def _demand_sizes(archive: Archive, header: Header) -> None:

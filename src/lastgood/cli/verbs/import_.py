@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
 
+_SHOWN = 5
+
 
 def carry_out(call: Call, console: Console) -> int:
     """Import, and say where the checkpoints are now."""
@@ -24,6 +26,14 @@ def carry_out(call: Call, console: Console) -> int:
         return 0
     known = f", {len(report.known):,} known already" if report.known else ""
     console.line(f"imported {count(len(report.checkpoints), 'checkpoint')}{known}")
+    if report.reduced:
+        copies = count(len(report.reduced), "reduced copy")
+        console.warn(f"known here as {copies}: what was left out there was not taken in")
+        shown = " ".join(report.reduced[:_SHOWN])
+        console.warn(
+            f"  to have it whole: {call.command(f'delete {shown}')}"
+            f" && {call.command('prune --now --yes')}, then import again"
+        )
     for one in report.workspaces:
         if one.path == here:
             continue

@@ -45,6 +45,7 @@ def import_document(report: ImportReport) -> Document:
             "file": folder_value(report.file),
             "added": list(report.checkpoints),
             "known": list(report.known),
+            "reduced": list(report.reduced),
             "workspaces": [{"key": one.key, "path": folder_value(one.path)} for one in report.workspaces],
             "sessions": report.sessions,
             "attached": None if report.attached is None else folder_value(report.attached),
