@@ -13,14 +13,20 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.cli.console import Console
+    from lastgood.model.progress import Task
     from lastgood.model.running import RunReport
 
 
 class JsonLines:
-    """Tells a run to a program; each line is written as soon as it is known."""
+    """Tells a run to a program; each line is written as soon as it is known.
+
+    The first line says how all tasks stand, the later ones those that stand otherwise: a plan may have
+    thousands. The report at the end has all again.
+    """
 
     def __init__(self, console: Console) -> None:
         self._console = console
+        self._standing: dict[str, Task] = {}
         self._last: RunEvent | None = None
 
     def __enter__(self) -> Self:
@@ -33,6 +39,9 @@ class JsonLines:
 
     def __call__(self, event: RunEvent) -> None:
         """Tell one event; the last is kept back for the report that belongs to it."""
+        changed = tuple(task for task in event.tasks if self._standing.get(task.id) != task)
+        self._standing.update((task.id, task) for task in changed)
+        event = event.replace(tasks=changed)
         if event.type == "finished":
             self._last = event
             return
