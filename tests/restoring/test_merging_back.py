@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.errors import Conflict, Unsafe, Unsupported, Usage
+from lastgood.errors import Conflict, NotFound, Unsafe, Unsupported, Usage
+from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -85,6 +86,28 @@ def test_a_merge_is_undone_and_brought_again(line: Line) -> None:
     line.workspace.maintain()
     line.workspace.redo()
     assert line.texts() == merged
+
+
+def test_a_merge_whose_outcome_was_freed_is_no_damage(project: Path, store: Path) -> None:
+    """T8, K3: what it had made was in the guard of the undo, and that goes after a while."""
+    clock = FakeClock()
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        line = Line(workspace, project)
+        workspace.name(line.target.id, "target")
+        workspace.restore("target", merge=True)
+        workspace.undo()
+        line.save("goes on")
+        for _ in range(2):
+            clock.advance(8 * 24 * 3600)
+            workspace.maintain()
+        before = line.texts()
+
+        with pytest.raises(NotFound, match="let go and freed") as caught:
+            workspace.redo(force=True)
+
+        assert line.texts() == before
+        assert "--merge" in (caught.value.hint or "")
+        assert workspace.verify().ok
 
 
 def test_a_plan_of_a_merge_is_carried_out_as_planned(line: Line) -> None:

@@ -14,6 +14,7 @@ from lastgood.ids import short
 from lastgood.model.plan import RestorePlan, Step
 from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY
+from lastgood.names import to_text
 from lastgood.rules.planner import Planner
 from lastgood.rules.rebase import around, obstacles, of_directories, rebase, unsettled
 from lastgood.rules.restore import conflicts, identify
@@ -145,14 +146,24 @@ def _forced(steps: tuple[Step, ...], survey: Survey, *, source: str | None) -> t
 
 def _refuse_freed(context: Context, steps: tuple[Step, ...], *, source: str | None) -> None:
     """Say so if what would be brought back went with its checkpoint (rule K3): that is no damage."""
-    if source is None or context.catalogue.get(source) is not None:
+    wanted = {step.path: step.want.oid for step in steps if step.want and step.want.kind != DIRECTORY}
+    missing = context.engine.missing(wanted.values())
+    if source is None or not missing:
         return
-    wanted = (step.want.oid for step in steps if step.want is not None and step.want.kind != DIRECTORY)
-    if context.engine.missing(wanted):
+    checkpoint = context.catalogue.get(source)
+    if checkpoint is None:
         raise NotFound(
             f"what it would bring back was in {short(source)}, which was deleted and freed",
             hint=_LIST,
             details={"checkpoint": source},
+        )
+    files = Files(tree_of(checkpoint), context.engine)
+    lost = [path for path, oid in wanted.items() if oid in missing]
+    if all((entry := files.entry(path)) is None or entry.oid != wanted[path] for path in lost):
+        raise NotFound(
+            "what a merge had made was only in a guard, which was let go and freed",
+            hint=f"merge again: lastgood restore {short(source)} --merge",
+            details={"paths": [to_text(path) for path in lost]},
         )
 
 
