@@ -1,0 +1,44 @@
+"""Whoever uses lastgood from Python, and checks types strictly, sees full types."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+HERE = Path(__file__).parent
+ROOT = HERE.parent.parent
+
+pytestmark = pytest.mark.xdist_group("mypy")  # they share its cache
+
+
+def faults(program: Path) -> dict[int, str]:
+    """Return what mypy says about a program, by line; lastgood is what it imports, and not to be judged."""
+    done = subprocess.run(
+        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="]
+        + ["--no-error-summary", f"--cache-dir={ROOT / '.cache' / 'mypy-of-users'}", program.name],
+        cwd=program.parent,
+        env=dict(os.environ) | {"MYPYPATH": str(ROOT / "src")},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert not done.stderr, done.stderr
+    found = re.findall(rf"^{program.name}:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
+    assert done.returncode == bool(found), done.stdout
+    return {int(line): text for line, text in found}
+
+
+def test_a_program_without_mistakes_has_none() -> None:
+    assert faults(HERE / "users_program.py") == {}
+
+
+def test_every_mistake_is_found(tmp_path: Path) -> None:
+    text = (HERE / "mistakes.txt").read_text()
+    (tmp_path / "mistakes.py").write_text(text)
+    planted = {number for number, line in enumerate(text.splitlines(), 1) if line.endswith("# wrong")}
+    assert set(faults(tmp_path / "mistakes.py")) == planted
