@@ -11,10 +11,10 @@ say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE
 
 from __future__ import annotations
 
+import _signal as signal  # type: ignore[import-not-found]  # the public module costs an enum
 import errno
 import os
 import select
-import signal
 import time
 from marshal import loads
 
@@ -72,7 +72,7 @@ def main() -> None:
     os._exit(0)  # at once: the caller waits for it
 
 
-def _start(order: Order, *, ignored: list[signal.Signals]) -> int | None:
+def _start(order: Order, *, ignored: list[int]) -> int | None:
     words, directory, environment, *_ = order
     receiving, sending = os.pipe()
     parent = os.getpid()
@@ -96,7 +96,7 @@ def _become(
     directory: bytes,
     environment: dict[bytes, bytes],
     *,
-    ignored: list[signal.Signals],
+    ignored: list[int],
     sending: int,
     parent: int,
 ) -> None:
@@ -152,7 +152,6 @@ class _Attending:
             self._keep_step()
             for wish in self._wishes(_LOOK if deadline == float("inf") else _TICK):
                 if wish in {END, KILL}:
-                    self._hurried = wish == KILL
                     return
                 _signal(-self._command, wish)
                 deadline = min(deadline, time.monotonic() + patience)
@@ -181,8 +180,8 @@ class _Attending:
                 for pid in self._living():
                     _tell(b"left %d " % pid + _content(pid, "cmdline").rstrip(b"\0").translate(_PLAIN)[:200])
                 return
-            if KILL in self._wishes(_TICK):
-                self._hurried = True
+            self._wishes(_TICK)
+            if self._hurried:
                 return
 
     def _end(self, number: int, *, wait: float) -> None:
@@ -198,7 +197,9 @@ class _Attending:
                     _signal(pid, signal.SIGCONT)  # what is stopped hears nothing
             if number == signal.SIGKILL:
                 self._chase()
-            elif KILL in self._wishes(_TICK):
+                continue
+            self._wishes(_TICK)
+            if self._hurried:
                 return
 
     def _chase(self) -> None:
@@ -209,7 +210,10 @@ class _Attending:
                 _signal(int(word), signal.SIGKILL)
 
     def _something_left(self) -> bool:
-        return self._reap() if self._mark is None else any(True for _ in self._living())
+        children = self._reap()
+        if self._mark is None:
+            return children
+        return any(True for _ in self._living()) if _HAS_PROC else _signal(-self._command, 0)
 
     def _wishes(self, wait: float) -> bytes:
         """Wait for something to happen, and return what the caller wishes."""
@@ -224,6 +228,7 @@ class _Attending:
         if not wishes:
             self._poll.unregister(0)
             self._alone = True
+        self._hurried = self._hurried or KILL in wishes
         return wishes
 
     def _reap(self) -> bool:
@@ -283,11 +288,12 @@ def _content(pid: int, name: str) -> bytes:
         return b""
 
 
-def _signal(pid: int, number: int) -> None:
+def _signal(pid: int, number: int) -> bool:
     try:
         os.kill(pid, number)
     except (ProcessLookupError, PermissionError):
-        return  # gone meanwhile, or another user's
+        return False  # gone meanwhile, or another user's
+    return True
 
 
 def _prctl(option: int, argument: int) -> bool:
