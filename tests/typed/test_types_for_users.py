@@ -12,6 +12,8 @@ import pytest
 
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
+OPTIONS = ("--strict", "--follow-imports=silent", "--config-file=", "--no-error-summary")
+CACHE = ROOT / ".cache" / "mypy-of-users"
 
 pytestmark = pytest.mark.xdist_group("mypy")  # they share its cache
 
@@ -19,8 +21,7 @@ pytestmark = pytest.mark.xdist_group("mypy")  # they share its cache
 def faults(program: Path) -> dict[int, str]:
     """Return what mypy says about a program, by line; lastgood is what it imports, and not to be judged."""
     done = subprocess.run(
-        [sys.executable, "-m", "mypy", "--strict", "--follow-imports=silent", "--config-file="]
-        + ["--no-error-summary", f"--cache-dir={ROOT / '.cache' / 'mypy-of-users'}", program.name],
+        [sys.executable, "-m", "mypy", *OPTIONS, f"--cache-dir={CACHE}", program.name],
         cwd=program.parent,
         env=dict(os.environ) | {"MYPYPATH": str(ROOT / "src")},
         capture_output=True,
