@@ -372,6 +372,21 @@ def test_a_run_is_refused_beside_a_session_that_lives(workspace: Workspace) -> N
         workspace.run({"tasks": [{"id": "A", "run": "true"}]})
 
 
+def test_a_run_that_lost_its_workspace_stops(
+    workspace: Workspace, outside: Path, monkeypatch: pytest.MonkeyPatch, told: Told
+) -> None:
+    """P1: whoever took over does not find its task at work."""
+    monkeypatch.setattr("lastgood.workspace.running.stage.BEAT", 0.1)
+    told.on("output", lambda _event: workspace.session_start(goal="mine", force=True))
+    task = {"id": "A", "run": f"echo started; sleep 20; touch {outside}/late"}
+    with pytest.raises(Conflict, match="another session took over"):
+        workspace.run({"tasks": [task]}, observer=told)
+    new, old = workspace.sessions()
+    assert (new.state, new.session.goal) == ("active", "mine")
+    assert (old.state, old.session.ended_by) == ("ended", "taken over")
+    assert not (outside / "late").exists()
+
+
 def test_an_observer_that_fails_harms_nothing(workspace: Workspace, told: Told) -> None:
     told.on("task-started", lambda _event: 1 / 0)
     assert workspace.run({"tasks": [{"id": "A", "run": "true"}]}, observer=told).state == "done"

@@ -108,6 +108,21 @@ def test_who_lost_its_lease_is_told_and_counts_for_nobody(opened: Opened, sleepe
     assert saved.session is None
 
 
+def test_who_lost_its_lease_does_not_make_its_session_incomplete_by_failing(workspace: Workspace) -> None:
+    """P1: it has ended, and stays so."""
+
+    def rob() -> None:
+        workspace.session_start(goal="mine", force=True)
+        raise RuntimeError
+
+    with pytest.raises(RuntimeError) as caught, workspace.session(goal="theirs"):
+        rob()
+    assert "another session took over" in "".join(caught.value.__notes__)
+    new, old = workspace.sessions()
+    assert (new.state, new.session.goal) == ("active", "mine")
+    assert (old.state, old.session.ended_by) == ("ended", "taken over")
+
+
 def test_the_death_of_the_owner_ends_a_session_at_once(workspace: Workspace, sleeper: Sleeper) -> None:
     """P1, P8."""
     one = sleeper()

@@ -138,7 +138,10 @@ def end(
 
 
 def break_off(context: Context, name: str, *, reason: str, interrupted: bool, save: bool) -> SessionEnded:
-    """Leave a session incomplete, whether or not its last checkpoint can be made."""
+    """Leave a session incomplete, whether or not its last checkpoint can be made.
+
+    `Conflict` if it has ended: another session took over, or somebody ended it.
+    """
     session = named(context, name)
     inside = context.replace(session=session.id)
     saved = None
@@ -156,7 +159,7 @@ def close(context: Context, session: Session, *, finished: bool, by: str) -> Ses
     now = context.clock.now()
 
     def ended(found: Session) -> Session:
-        if found.state != session.state:
+        if found.state == "ended" or found.state != session.state:
             raise _lost(found, state=found.state)
         return found.replace(state="ended" if finished else "incomplete", ended_at=now, ended_by=by)
 

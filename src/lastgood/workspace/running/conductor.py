@@ -181,7 +181,7 @@ class Conductor:
     def _asked(self, task: PlannedTask, doubt: str) -> bool:
         """End the run before a task that may have done already what cannot be taken back."""
         self._reason = f"{doubt}; go on with --done {task.id}, or with --redo {task.id}"
-        self._stage.telling.notice(self._reason, task=task.id)
+        self._stage.telling.notice(doubt, task=task.id)
         return False
 
     def _taken_as_done(self, task: PlannedTask) -> bool:

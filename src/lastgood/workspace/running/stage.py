@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lastgood.errors import LastgoodError
+from lastgood.errors import Busy, LastgoodError, Storage
 from lastgood.names import to_bytes
 from lastgood.workspace.running.signals import name_of
 
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 
 # How often a run looks whether it still holds its workspace, in seconds.
-_BEAT = 30.0
+BEAT = 30.0
 # A task that ends so soon, in seconds, needs no word on it.
 _AT_ONCE = 0.5
 
@@ -47,7 +47,7 @@ class Stage:
         self.outputs = outputs
         self.exit_code: int | None = None
         self._due = self._next()
-        self._beats = hands.monotonic() + _BEAT
+        self._beats = hands.monotonic() + BEAT
         self._heard_at: float | None = None
         self._said = False
 
@@ -94,8 +94,8 @@ class Stage:
         """
         now = self.hands.monotonic()
         if now >= self._beats:
-            self._beats = now + _BEAT
-            self.hands.session_heartbeat(self.hands.own)
+            self._beats = now + BEAT
+            self._beat()
         if now < self._due:
             return
         self.rested()
@@ -107,6 +107,12 @@ class Stage:
             self.telling.notice(f"no checkpoint could be made: {said(error)}", task=task.id)
             return
         self.telling.saved(report, task=task.id)
+
+    def _beat(self) -> None:
+        try:
+            self.hands.session_heartbeat(self.hands.own)
+        except (Busy, Storage) as error:
+            self.telling.notice(f"no sign of life could be given: {said(error)}")
 
     def _next(self) -> float:
         return self.hands.monotonic() + self.hands.settings.auto.interval
