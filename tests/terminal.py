@@ -36,7 +36,6 @@ class Terminal:
         self._screen = pyte.HistoryScreen(columns, rows, history=100_000)
         self._stream = pyte.ByteStream(self._screen)
         self.written = b""
-        self.writes = 0
         self.code: int | None = None
         self.pid, self._descriptor = pty.fork()
         if self.pid == 0:
@@ -96,13 +95,15 @@ class Terminal:
 
     def _read(self) -> bool:
         """Take in what has been written meanwhile; False when the program has closed the terminal."""
-        if not select.select([self._descriptor], [], [], 0.05)[0]:
-            return True
-        try:
-            part = os.read(self._descriptor, 65536)
-        except OSError:
-            return False
-        self.written += part
-        self.writes += 1
-        self._stream.feed(part)
-        return bool(part)
+        wait = 0.05
+        while select.select([self._descriptor], [], [], wait)[0]:
+            try:
+                part = os.read(self._descriptor, 65536)
+            except OSError:
+                return False
+            if not part:
+                return False
+            self.written += part
+            self._stream.feed(part)
+            wait = 0.005  # what is drawn in one go may come in pieces
+        return True

@@ -229,7 +229,7 @@ def test_in_the_background_no_cursor_is_moved(
 
 def test_one_command_has_its_output_scroll_by(terminal: Callable[..., Terminal], gate: Path) -> None:
     with terminal("run", "--", "sh", "-c", f"echo first; {waits(gate)}; exit 5") as seen:
-        seen.until("waiting")
+        seen.until(lambda: "waiting" in seen.shown)
         before, first, second, below = seen.shown
         assert before.startswith("before the command: ckpt_")
         assert (first, second) == ("first", "waiting")
