@@ -13,12 +13,14 @@ from lastgood.cli.running.board import Board
 from lastgood.cli.running.region import Region
 from lastgood.cli.running.told import output_line, told
 from lastgood.codec.canonical import dumps
-from lastgood.codec.report.running import event_document
+from lastgood.codec.report.running import event_document, report_record
 from lastgood.model.progress import Task
 from lastgood.model.running import RunEvent
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
+
+    from lastgood.workspace import Workspace
 
 SESSION = "sess_0123456789abcdef"
 CHECKPOINT = "ckpt_0123456789abcdef"
@@ -104,6 +106,17 @@ def test_a_document_has_the_fields_that_are_set() -> None:
     back = event_document(event("rolled-back", paths=(b"a", b"\xff"), checkpoint=CHECKPOINT, good=False))
     assert back["paths"] == ["a", {"bytes": "/w=="}]
     assert back["good"] is False
+
+
+def test_events_and_reports_answer_every_field_of_their_documents(workspace: Workspace) -> None:
+    seen: list[RunEvent] = []
+    plan = {"goal": "g", "tasks": [{"id": "A", "run": "echo a; exit 1", "on_failure": "rollback"}]}
+    report = workspace.run(plan, observer=seen.append)
+    for one in seen:
+        fields = set(event_document(one)) - {"schema", "event"}
+        assert [field for field in fields if not hasattr(one, field)] == []
+    assert [field for field in report_record(report) if not hasattr(report, field)] == []
+    assert report.goal == "g"
 
 
 def board(*events: RunEvent) -> Board:

@@ -94,3 +94,8 @@ class RunReport(Value):
     live_processes: tuple[Living, ...] = ()
     outputs: str | None = None
     signal: int | None = None
+
+    @property
+    def goal(self) -> str | None:
+        """What the run is for, if its plan says so."""
+        return self.plan.goal
