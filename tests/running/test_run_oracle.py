@@ -12,14 +12,16 @@ import lastgood
 from lastgood.model.workplan import ON_FAILURE
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
+    from lastgood.model.running import RunReport
     from lastgood.model.workplan import OnFailure
     from lastgood.workspace import Workspace
 
     Files = dict[str, str]
 
-PLANS = int(os.environ.get("LASTGOOD_RUN_PLANS", "5"))
+PLANS = int(os.environ.get("LASTGOOD_RUN_PLANS", "4"))
 SEED = int(os.environ.get("LASTGOOD_RUN_SEED", "1"))
 MOST_RUNS = 20
 
@@ -62,6 +64,21 @@ class Oracle:
     def done(self) -> bool:
         return set(self.states.values()) == {"done"}
 
+    def edit(self, chance: random.Random, number: int) -> None:
+        """Edit what is not done: one task more, one less, other commands, another order."""
+        open_tasks = [task for task in self.tasks if self.states[task.id] != "done"]
+        needed = {need for task in self.tasks for need in task.needs}
+        for task in open_tasks:
+            task.good_at = min(task.good_at, self.attempts[task.id] + chance.choice([1, 1, 2]))
+        gone = [task for task in open_tasks if task.id not in needed][:1]
+        self.tasks = [task for task in self.tasks if task not in gone]
+        for task in gone:
+            del self.states[task.id], self.attempts[task.id]
+        new = Planned(f"N{number}", chance, [task.id for task in self.tasks])
+        self.tasks.append(new)
+        chance.shuffle(self.tasks)
+        self.states[new.id], self.attempts[new.id] = "pending", 0
+
     def run(self) -> None:
         """Carry out the plan once, from where the last time ended."""
         for task in self._in_order():
@@ -94,13 +111,39 @@ class Oracle:
         self.effects.append(line)
 
     def _in_order(self) -> list[Planned]:
-        left = list(self.tasks)
+        left = list(self.tasks)  # in the order of the plan, but after what they need
         found: list[Planned] = []
         while left:
             known = {task.id for task in found}
             found.append(next(task for task in left if known.issuperset(task.needs)))
             left.remove(found[-1])
         return found
+
+
+def generated(chance: random.Random, project: Path) -> Oracle:
+    """Return the model of a new plan in a project with some files."""
+    ids = [f"T{index}" for index in range(chance.randrange(2, 7))]
+    tasks = [Planned(id, chance, ids[:place]) for place, id in enumerate(ids)]
+    chance.shuffle(tasks)
+    files = {f"old-{id}.txt": "old\n" for id in ids if chance.random() < 0.5} | {"person.txt": "0\n"}
+    for name, text in files.items():
+        (project / name).write_text(text)
+    return Oracle(tasks, files)
+
+
+def compare(oracle: Oracle, report: RunReport, project: Path, outside: Path) -> None:
+    """Compare what came of a run with what should have."""
+    assert {task.id: task.state for task in report.tasks} == oracle.states
+    assert {task.id: task.attempts for task in report.tasks} == oracle.attempts
+    assert (outside / "effects").read_text() == "".join(oracle.effects)
+    assert files_of(project) == oracle.files
+    assert folders_of(project) == folders_for(oracle.files)
+    assert report.state == ("done" if oracle.done else "failed")
+
+
+def edited_by_a_person(oracle: Oracle, project: Path, turn: int) -> None:
+    oracle.files["person.txt"] = f"{turn}\n"
+    (project / "person.txt").write_text(f"{turn}\n")
 
 
 def files_of(project: Path) -> Files:
@@ -123,29 +166,37 @@ def test_whatever_fails_the_outcome_is_what_the_plan_says(
 ) -> None:
     """P3, P6, P7, T17: states, attempts, effects and files, run after run; a person edits between them."""
     chance = random.Random(SEED * 1_000_003 + number)
-    ids = [f"T{index}" for index in range(chance.randrange(2, 7))]
-    tasks = [Planned(id, chance, ids[:place]) for place, id in enumerate(ids)]
-    chance.shuffle(tasks)
-    files = {f"old-{id}.txt": "old\n" for id in ids if chance.random() < 0.5} | {"person.txt": "0\n"}
-    for name, text in files.items():
-        (project / name).write_text(text)
-    oracle = Oracle(tasks, files)
-    plan = {"tasks": [task.document(outside) for task in tasks]}
-
+    oracle = generated(chance, project)
+    plan = {"tasks": [task.document(outside) for task in oracle.tasks]}
     for turn in range(MOST_RUNS):
         report = workspace.run(plan)
         oracle.run()
-        assert {task.id: task.state for task in report.tasks} == oracle.states
-        assert {task.id: task.attempts for task in report.tasks} == oracle.attempts
-        assert (outside / "effects").read_text() == "".join(oracle.effects)
-        assert files_of(project) == oracle.files
-        assert folders_of(project) == folders_for(oracle.files)
-        assert (report.state, report.continued) == ("done" if oracle.done else "failed", turn > 0)
+        compare(oracle, report, project, outside)
+        assert report.continued == (turn > 0)
         if oracle.done:
             break
-        oracle.files["person.txt"] = f"{turn}\n"
-        (project / "person.txt").write_text(f"{turn}\n")
+        edited_by_a_person(oracle, project, turn)
         with lastgood.open(project, store=store, maintenance="off") as other:
             assert [one.id for one in other.status().incomplete] == [report.session]
     assert oracle.done
     assert workspace.status().incomplete == ()
+
+
+@pytest.mark.parametrize("number", range(PLANS))
+def test_a_plan_that_is_edited_between_runs_goes_on_task_by_task(
+    number: int, workspace: Workspace, project: Path, outside: Path, plan_file: Callable[..., str]
+) -> None:
+    """P6, P7: what is done stays done, what is new is pending, what is gone is gone, in the new order."""
+    chance = random.Random(SEED * 1_000_003 - number - 1)
+    oracle = generated(chance, project)
+    for turn in range(MOST_RUNS):
+        plan = plan_file(*(task.document(outside) for task in oracle.tasks))
+        report = workspace.run(plan, rebase=turn > 0)
+        oracle.run()
+        compare(oracle, report, project, outside)
+        if oracle.done:
+            break
+        edited_by_a_person(oracle, project, turn)
+        if turn < MOST_RUNS // 2:
+            oracle.edit(chance, turn)
+    assert oracle.done
