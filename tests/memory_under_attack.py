@@ -154,12 +154,12 @@ class SaverUnderAttack(MemoryAdapter):  # type: ignore[misc] # the package has n
         return str(record.fields["owner"])
 
     def _plain(self, cell: bytes) -> Any:
-        return unpack(cell, self._part)
+        return unpack(cell, self._piece)
 
-    def _part(self, name: bytes) -> bytes:
+    def _piece(self, name: bytes) -> bytes:
         from zlib import decompress
 
-        ((content,),) = self._run("SELECT content FROM part WHERE id = ? LIMIT 1", [name])
+        ((content,),) = self._run("SELECT content FROM piece WHERE id = ? LIMIT 1", [name])
         return bytes(content[1:]) if content[:1] == b"=" else decompress(content[1:])
 
     def _rows(self, thread: str) -> list[Record]:

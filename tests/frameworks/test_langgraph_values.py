@@ -219,7 +219,7 @@ def test_what_later_steps_share_with_earlier_ones_is_stored_once(workspace: Work
             import sqlite3
 
             connection = sqlite3.connect(with_log)
-            sizes.append(connection.execute("SELECT sum(length(content)) FROM part").fetchone()[0])
+            sizes.append(connection.execute("SELECT sum(length(content)) FROM piece").fetchone()[0])
             connection.close()
     first, second, third = sizes
     assert second - first < 1.5 * first
@@ -250,7 +250,7 @@ def test_damage_to_a_value_is_told_and_leaves_the_other_threads(workspace: Works
     other: RunnableConfig = {"configurable": {"thread_id": "2", "checkpoint_ns": ""}}
     put(saver, {"it": "y" * 1000}, other)
     with sqlite3.connect(store / "ledger.sqlite3") as connection:
-        connection.execute("UPDATE part SET content = substr(content, 1, 9) WHERE number = 1")
+        connection.execute("UPDATE piece SET content = substr(content, 1, 9) WHERE number = 1")
     connection.close()
     with pytest.raises(Damaged):
         saver.get_tuple(CONFIG)

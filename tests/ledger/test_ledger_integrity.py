@@ -49,12 +49,12 @@ EDITS = {
             f" WHERE NOT {OF_BOOK}) WHERE {KEY_2}"
         )
     ],
-    "a part altered": [f"UPDATE part SET content = CAST('=' || x'5301' || 'x' AS BLOB) WHERE {OF_BOOK}"],
-    "a part garbled": [f"UPDATE part SET content = CAST('zzzz' AS BLOB) WHERE {OF_BOOK}"],
-    "a part missing": [f"DELETE FROM part WHERE {OF_BOOK}"],
+    "a piece altered": [f"UPDATE piece SET content = CAST('=' || x'5301' || 'x' AS BLOB) WHERE {OF_BOOK}"],
+    "a piece garbled": [f"UPDATE piece SET content = CAST('zzzz' AS BLOB) WHERE {OF_BOOK}"],
+    "a piece missing": [f"DELETE FROM piece WHERE {OF_BOOK}"],
     "a book renamed": ["UPDATE book SET name = CAST('cook' AS BLOB) WHERE name = CAST('book' AS BLOB)"],
     "a book removed": [
-        f"DELETE FROM part WHERE {OF_BOOK}",
+        f"DELETE FROM piece WHERE {OF_BOOK}",
         f"DELETE FROM entry WHERE {OF_BOOK}",
         "DELETE FROM book WHERE name = CAST('book' AS BLOB)",
     ],
@@ -204,7 +204,7 @@ def test_a_store_that_was_sealed_with_another_key_has_to_be_accepted(
 def test_accepting_drops_what_is_not_whole_and_keeps_the_rest(
     ledger: Ledger, forge: Forge, reopened: Callable[[], Ledger], project: Path, store: Path
 ) -> None:
-    forge(f"DELETE FROM part WHERE number = (SELECT min(number) FROM part WHERE {OF_BOOK})")
+    forge(f"DELETE FROM piece WHERE number = (SELECT min(number) FROM piece WHERE {OF_BOOK})")
     ledger.accept()
     assert len(everything(reopened())) == 4
     assert faults(project, store) == ()

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.codec.plain import pack, part_id, references, unpack
+from lastgood.codec.plain import pack, piece_id, references, unpack
 from lastgood.errors import Damaged, Invalid
 
 SCALARS = (
@@ -30,8 +30,8 @@ VALUES = st.recursive(
 
 
 def came_back(value: object) -> object:
-    cell, parts = pack(value)
-    return unpack(cell, parts.__getitem__)
+    cell, pieces = pack(value)
+    return unpack(cell, pieces.__getitem__)
 
 
 @settings(max_examples=50)
@@ -63,7 +63,7 @@ def test_not_a_number_stays_none() -> None:
 
 
 @pytest.mark.parametrize("seed", range(5))
-def test_a_list_that_grew_or_shrank_at_either_end_shares_nearly_all_parts(seed: int) -> None:
+def test_a_list_that_grew_or_shrank_at_either_end_shares_nearly_all_pieces(seed: int) -> None:
     chance = random.Random(seed)
     items = [chance.randbytes(chance.randint(50, 600)).hex() for _ in range(2000)]
     _, before = pack(items)
@@ -85,16 +85,16 @@ def test_a_text_that_grew_shares_what_it_was() -> None:
     assert sum(len(cell) for name, cell in after.items() if name not in before) < 12_000
 
 
-def test_every_part_is_reached_from_the_cell() -> None:
-    cell, parts = pack([{"n": number, "text": "x" * number} for number in range(1000)])
+def test_every_piece_is_reached_from_the_cell() -> None:
+    cell, pieces = pack([{"n": number, "text": "x" * number} for number in range(1000)])
     found: set[bytes] = set()
     wanted = list(references(cell))
     while wanted:
         name = wanted.pop()
-        assert part_id(parts[name]) == name
+        assert piece_id(pieces[name]) == name
         found.add(name)
-        wanted += references(parts[name])
-    assert found == set(parts)
+        wanted += references(pieces[name])
+    assert found == set(pieces)
 
 
 @pytest.mark.parametrize(
@@ -126,9 +126,9 @@ def test_garbage_is_damage_and_nothing_else(garbage: bytes) -> None:
 @settings(max_examples=50)
 @given(VALUES, st.data())
 def test_a_cell_cut_short_or_altered_is_damage_or_another_value(value: object, data: st.DataObject) -> None:
-    cell, parts = pack(value)
+    cell, pieces = pack(value)
     place = data.draw(st.integers(0, len(cell) - 1))
     altered = bytes([*cell[:place], data.draw(st.integers(0, 255)), *cell[place + 1 :]])
     for bad in (cell[:place], altered):
         with suppress(Damaged):
-            unpack(bad, lambda name: parts.get(name, b"\xff"))
+            unpack(bad, lambda name: pieces.get(name, b"\xff"))

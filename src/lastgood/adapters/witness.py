@@ -10,12 +10,17 @@ import fcntl
 import os
 import zlib
 from _thread import get_ident
+from contextlib import contextmanager, suppress
 
 from lastgood.adapters.files import PRIVATE_FILE, read_whole, sync_directory, write_private, write_whole
 from lastgood.adapters.identity import make_private
 from lastgood.errors import Damaged, Storage
 from lastgood.names import printable, to_text
 from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
 
 _KEY_BYTES = 32
 _SLOT = 192
@@ -79,38 +84,61 @@ class Witness:
             raise self._failed(error) from error
         return None if content is None else _newest(content)
 
-    def advance(self, seen: Sighting, *, anew: bool = False) -> None:
-        """Remember a state unless a later one is known (``anew``: whatever is known).
-
-        It need not reach the disk at once: a ledger that is ahead of its witness is fine.
-        """
+    @contextmanager
+    def watch(self) -> Iterator[Watch]:
+        """Open what is written about the store, so that writing it later has no reason to fail."""
         try:
             make_private(self._directory)
             flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
             descriptor = os.open(self._path, flags, PRIVATE_FILE)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX)
-                self._write(descriptor, seen, anew=anew)
-            finally:
-                os.close(descriptor)
         except OSError as error:
             raise self._failed(error) from error
-
-    def _write(self, descriptor: int, seen: Sighting, *, anew: bool) -> None:
-        if anew:
-            os.ftruncate(descriptor, 0)
-        known = _newest(os.pread(descriptor, 2 * _SLOT, 0))
-        if known is not None and known.ledger == seen.ledger and known.serial >= seen.serial:
-            return
-        # Two slots in turn: one torn by a crash leaves the other.
-        os.lseek(descriptor, seen.serial % 2 * _SLOT, os.SEEK_SET)
-        write_whole(descriptor, _slot(seen))
+        try:
+            try:
+                _fill(descriptor)
+                watch = Watch(descriptor)
+            except OSError as error:
+                raise self._failed(error) from error
+            yield watch
+        finally:
+            os.close(descriptor)
 
     def _failed(self, error: OSError) -> Storage:
         return Storage(
             f"the folder {printable(to_text(self._directory))} cannot be used: {error.strerror}",
             hint="check it, or name another folder outside the store: LASTGOOD_WITNESS",
         )
+
+
+class Watch:
+    """A look at what is written about a store, and the means to write it."""
+
+    def __init__(self, descriptor: int) -> None:
+        self._descriptor = descriptor
+        self.known = _newest(os.pread(descriptor, 2 * _SLOT, 0))
+
+    def advance(self, seen: Sighting, *, anew: bool = False) -> None:
+        """Remember a state unless a later one is known (``anew``: whatever is known).
+
+        It need not reach the disk at once, and may fail: a ledger that is ahead of its witness is fine.
+        """
+        with suppress(OSError):
+            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            known = _newest(os.pread(self._descriptor, 2 * _SLOT, 0))
+            if anew:
+                os.pwrite(self._descriptor, bytes(2 * _SLOT), 0)
+            elif known is not None and known.ledger == seen.ledger and known.serial >= seen.serial:
+                return
+            # Two slots in turn: one torn by a crash leaves the other.
+            os.pwrite(self._descriptor, _slot(seen), seen.serial % 2 * _SLOT)
+
+
+def _fill(descriptor: int) -> None:
+    """Have the disk's room for what will be written."""
+    missing = 2 * _SLOT - os.fstat(descriptor).st_size
+    if missing > 0:
+        os.lseek(descriptor, 0, os.SEEK_END)
+        write_whole(descriptor, bytes(missing))
 
 
 def _slot(seen: Sighting) -> bytes:

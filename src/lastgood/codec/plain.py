@@ -1,12 +1,12 @@
-"""Plain values as cells: bytes in which large values are parts, named by digest and shared.
+"""Plain values as cells: bytes in which large values are pieces, named by digest and shared.
 
 A plain value is None, a bool, int, float, str, bytes, a list, a dict whose keys are scalars, or a pair
 ``(form, content)``: an object that somebody else's serialiser wrote. Reading builds these and nothing
 else: no name in the bytes is ever looked up or called.
 
-A cell is a tag, the length of its payload (LEB128), and the payload. What is long becomes a part of
+A cell is a tag, the length of its payload (LEB128), and the payload. What is long becomes a piece of
 its own, and the cell refers to it by digest. A long list or dict is cut where its content says so, a
-long text every 8 KiB, so that a value which grew by a little shares all but a few parts with what it was.
+long text every 8 KiB, so that a value which grew by a little shares all but a few pieces with what it was.
 """
 
 from __future__ import annotations
@@ -23,9 +23,9 @@ if TYPE_CHECKING:
 
     Read = Callable[[bytes], bytes]
 
-PART_ID = 20
-# A cell of so many bytes becomes a part; the cells of one node together are at most so many.
-_PART = 256
+PIECE_ID = 20
+# A cell of so many bytes becomes a piece; the cells of one node together are at most so many.
+_PIECE = 256
 _NODE = 1024
 _GROUP_LEAST, _GROUP_MOST, _GROUP_MASK = 512, 2048, 15
 _TEXT = 8192
@@ -33,39 +33,39 @@ _DEPTH = 200
 
 _NONE, _TRUE, _FALSE, _INT, _FLOAT = b"NTFID"
 _STR, _BYTES, _LIST, _DICT, _PAIR, _REF = b"SBLMOR"
-# The same in lower case: a cell whose payload are the pieces of one value.
-_PIECES = {_STR: ord("s"), _BYTES: ord("b"), _LIST: ord("l"), _DICT: ord("m")}
-_WHOLE = {pieces: whole for whole, pieces in _PIECES.items()}
+# The same in lower case: a cell whose payload are the lengths that one value was cut into.
+_LINKED = {_STR: ord("s"), _BYTES: ord("b"), _LIST: ord("l"), _DICT: ord("m")}
+_WHOLE = {linked: whole for whole, linked in _LINKED.items()}
 _SCALARS = frozenset({_NONE, _TRUE, _FALSE, _INT, _FLOAT, _STR, _BYTES})
 _DOUBLE = Struct(">d")
 _TAGS = b"NTFIDSBLMORsblm"
 _SHORT = {tag: [bytes((tag, length)) for length in range(128)] for tag in _TAGS}
 
 
-def part_id(cell: bytes) -> bytes:
-    """Return the name of a part."""
-    return blake2b(cell, digest_size=PART_ID).digest()
+def piece_id(cell: bytes) -> bytes:
+    """Return the name of a piece."""
+    return blake2b(cell, digest_size=PIECE_ID).digest()
 
 
 def pack(value: object) -> tuple[bytes, dict[bytes, bytes]]:
-    """Return a value as a cell, with the parts that it refers to, directly or through one another.
+    """Return a value as a cell, with the pieces that it refers to, directly or through one another.
 
     Raises `Invalid` for what is no plain value, or too deep.
     """
     packer = _Packer()
-    return packer.held(packer.cell(value, 0)), packer.parts
+    return packer.held(packer.cell(value, 0)), packer.pieces
 
 
 class _Packer:
     def __init__(self) -> None:
-        self.parts: dict[bytes, bytes] = {}
+        self.pieces: dict[bytes, bytes] = {}
 
     def held(self, cell: bytes) -> bytes:
         """Return a cell that is short: the one given, or a reference to it."""
-        if len(cell) < _PART:
+        if len(cell) < _PIECE:
             return cell
-        name = part_id(cell)
-        self.parts[name] = cell
+        name = piece_id(cell)
+        self.pieces[name] = cell
         return _cell(_REF, name)
 
     def cell(self, value: object, depth: int) -> bytes:
@@ -104,8 +104,8 @@ class _Packer:
     def _long(self, tag: int, content: bytes) -> bytes:
         if len(content) <= _TEXT:
             return _cell(tag, content)
-        pieces = (content[place : place + _TEXT] for place in range(0, len(content), _TEXT))
-        return self._joined(tag, [self.held(_cell(tag, piece)) for piece in pieces])
+        lengths = (content[place : place + _TEXT] for place in range(0, len(content), _TEXT))
+        return self._joined(tag, [self.held(_cell(tag, length)) for length in lengths])
 
     def _sequence(self, tag: int, cells: list[bytes]) -> bytes:
         payload = b"".join(cells)
@@ -114,7 +114,7 @@ class _Packer:
         return self._joined(tag, [self.held(_cell(tag, group)) for group in _groups(cells)])
 
     def _joined(self, tag: int, cells: list[bytes]) -> bytes:
-        tag = _PIECES[tag]
+        tag = _LINKED[tag]
         payload = b"".join(cells)
         while len(payload) > _NODE:
             cells = [self.held(_cell(tag, group)) for group in _groups(cells)]
@@ -165,7 +165,7 @@ def _cell(tag: int, payload: bytes) -> bytes:
 
 
 def unpack(cell: bytes, read: Read) -> object:
-    """Return the value of a cell; ``read`` gives the parts. `Damaged` if the bytes are no cell."""
+    """Return the value of a cell; ``read`` gives the pieces. `Damaged` if the bytes are no cell."""
     try:
         (found,) = _cells(cell)
         return _Unpacker(read).value(*found, depth=0)
@@ -197,7 +197,7 @@ class _Unpacker:
             return tag, payload
         ((tag, payload),) = _cells(self._read(payload))
         if tag == _REF:
-            raise ValueError("a part that is nothing but another")
+            raise ValueError("a piece that is nothing but another")
         return tag, payload
 
     def _dict(self, payload: bytes, depth: int) -> dict[object, object]:
@@ -205,20 +205,20 @@ class _Unpacker:
         return dict(zip(values[::2], values[1::2], strict=True))
 
     def _whole(self, tag: int, payload: bytes, depth: int) -> object:
-        content = b"".join(self._pieces(tag, payload, depth))
+        content = b"".join(self._lengths(tag, payload, depth))
         return self.value(tag, content, depth=depth)
 
-    def _pieces(self, tag: int, payload: bytes, depth: int) -> Iterator[bytes]:
+    def _lengths(self, tag: int, payload: bytes, depth: int) -> Iterator[bytes]:
         if depth > 4 * _DEPTH:
             raise ValueError("too deep")
         for one in _cells(payload):
             kind, content = self._resolved(*one)
             if kind == tag:
                 yield content
-            elif kind == _PIECES[tag]:
-                yield from self._pieces(tag, content, depth + 1)
+            elif kind == _LINKED[tag]:
+                yield from self._lengths(tag, content, depth + 1)
             else:
-                raise ValueError("a piece of another kind")
+                raise ValueError("a length of another kind")
 
 
 def _read_scalar(tag: int, payload: bytes) -> object:
@@ -240,7 +240,7 @@ def _no_cell() -> object:
 
 
 def references(cell: bytes) -> Iterator[bytes]:
-    """Yield the parts that a cell refers to by itself; `Damaged` if it is no cell."""
+    """Yield the pieces that a cell refers to by itself; `Damaged` if it is no cell."""
     try:
         for tag, payload in _cells(cell):
             if tag == _REF:
@@ -274,7 +274,7 @@ def _cells(content: bytes) -> Iterator[tuple[int, bytes]]:
                 length |= (content[place] & 127) << shift
                 more = content[place] > 127 and shift < 63
                 place += 1
-        if length > end - place or (tag == _REF and length != PART_ID):
+        if length > end - place or (tag == _REF and length != PIECE_ID):
             raise ValueError("cut short")
         yield tag, content[place : place + length]
         place += length

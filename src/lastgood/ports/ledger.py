@@ -1,7 +1,7 @@
 """A ledger keeps what a program of the caller's has to remember: entries in books, proven when read.
 
 A book is named within a space (a kind of program) of a workspace. What an entry holds are plain values
-(`lastgood.codec.plain`); large parts of them are stored once a book. Whoever changes the stored bytes
+(`lastgood.codec.plain`); large pieces of them are stored once a book. Whoever changes the stored bytes
 without the machine's key is found out, also by putting an older state of the whole back.
 """
 

@@ -1,4 +1,4 @@
-"""One moment of a space of a ledger: its books, their entries, and the parts of what they hold."""
+"""One moment of a space of a ledger: its books, their entries, and the pieces of what they hold."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import zlib
 
 from lastgood.adapters.sqlite.ledger_file import NOTHING, minus, plus, tampered
-from lastgood.codec.plain import pack, pairs, part_id, references, unpack
+from lastgood.codec.plain import pack, pairs, piece_id, references, unpack
 from lastgood.errors import Damaged
 from lastgood.names import printable
 from lastgood.ports.ledger import LedgerEntry
@@ -23,8 +23,8 @@ if TYPE_CHECKING:
 
 _BOOK = "SELECT number, born, entries, total, loose, tag FROM book"
 _ENTRY = "SELECT key, mark, tag, head, body FROM entry WHERE book = ?"
-_COPY_PARTS = (
-    "INSERT INTO part (book, id, size, content) SELECT ?, id, size, content FROM part WHERE book = ?"
+_COPY_PIECES = (
+    "INSERT INTO piece (book, id, size, content) SELECT ?, id, size, content FROM piece WHERE book = ?"
 )
 # Parts that nothing needs any more are looked for after so many replaced entries, or any removed one.
 _LOOSE = 256
@@ -123,7 +123,7 @@ class Reader:
         )
 
     def _value(self, book: Book, cell: bytes) -> object:
-        return unpack(cell, lambda part: read_part(self._connection, book.number, part))
+        return unpack(cell, lambda piece: read_piece(self._connection, book.number, piece))
 
     def _sound(self, name: bytes) -> Book | None:
         """Return a book, proven to hold what it is to hold; None if there is none."""
@@ -203,7 +203,7 @@ class Writer(Reader):
         place = self._book(_bytes(book))
         if place is None:
             return
-        for table in ("entry", "part"):
+        for table in ("entry", "piece"):
             self._connection.execute(f"DELETE FROM {table} WHERE book = ?", (place.number,))  # noqa: S608 - named above
         self._connection.execute("DELETE FROM book WHERE number = ?", (place.number,))
         self._root.total = minus(self._root.total, place.tag)
@@ -218,7 +218,7 @@ class Writer(Reader):
             return
         self.drop_book(to)
         copy = self._made(_bytes(to))
-        self._connection.execute(_COPY_PARTS, (copy.number, source.number))
+        self._connection.execute(_COPY_PIECES, (copy.number, source.number))
         for key, mark, tag, head, body in self._connection.execute(_ENTRY, (source.number,)).fetchall():
             if tag != entry_tag(self._file, source.born, key, mark, head, body):
                 raise tampered(
@@ -271,25 +271,25 @@ class Writer(Reader):
         return bytes(tag)
 
     def _stored(self, book: Book, value: object, examine: Examine | None) -> bytes:
-        """Store the parts of a value that the book does not hold yet, and return its cell."""
-        cell, parts = pack(value)
+        """Store the pieces of a value that the book does not hold yet, and return its cell."""
+        cell, pieces = pack(value)
         fresh = [cell]
         wanted = list(references(cell))
         while wanted:
             id = wanted.pop()
             known = self._connection.execute(
-                "SELECT 1 FROM part WHERE book = ? AND id = ?", (book.number, id)
+                "SELECT 1 FROM piece WHERE book = ? AND id = ?", (book.number, id)
             ).fetchone()
             if known is None:
                 self._connection.execute(
-                    "INSERT INTO part (book, id, size, content) VALUES (?, ?, ?, ?)",
-                    (book.number, id, len(parts[id]), _compressed(parts[id])),
+                    "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)",
+                    (book.number, id, len(pieces[id]), _compressed(pieces[id])),
                 )
-                fresh.append(parts[id])
-                wanted += references(parts[id])
+                fresh.append(pieces[id])
+                wanted += references(pieces[id])
         if examine is not None:
             for pair in (one for new in fresh for one in pairs(new)):
-                form, content = cast("tuple[str, bytes]", unpack(pair, parts.__getitem__))
+                form, content = cast("tuple[str, bytes]", unpack(pair, pieces.__getitem__))
                 examine(form, content)
         return cell
 
@@ -311,27 +311,27 @@ def prove_entries(connection: sqlite3.Connection, book: Book) -> None:
         raise tampered(f"the book {_shown(book.name)}", "has lost entries, or holds others than were written")
 
 
-def read_part(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
-    """Return a part, proven by its name."""
+def read_piece(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
+    """Return a piece, proven by its name."""
     row = connection.execute(
-        "SELECT size, content FROM part WHERE book = ? AND id = ?", (book, id)
+        "SELECT size, content FROM piece WHERE book = ? AND id = ?", (book, id)
     ).fetchone()
     if row is None:
-        raise Damaged(f"the part {id.hex()} of a stored value is missing", hint="run: lastgood verify")
+        raise Damaged(f"the piece {id.hex()} of a stored value is missing", hint="run: lastgood verify")
     size, content = row
     try:
         cell = bytes(content[1:])
         if content[:1] == b"z":
             cell = zlib.decompressobj().decompress(cell, size + 1)
     except (zlib.error, ValueError, OverflowError) as error:
-        raise tampered(f"the part {id.hex()} of a stored value", f"cannot be read ({error})") from error
-    if part_id(cell) != id:
-        raise tampered(f"the part {id.hex()} of a stored value", "is not as it was written")
+        raise tampered(f"the piece {id.hex()} of a stored value", f"cannot be read ({error})") from error
+    if piece_id(cell) != id:
+        raise tampered(f"the piece {id.hex()} of a stored value", "is not as it was written")
     return cell
 
 
 def reached(connection: sqlite3.Connection, book: int) -> set[bytes]:
-    """Return the parts that the entries of a book need; `Damaged` if one is not there."""
+    """Return the pieces that the entries of a book need; `Damaged` if one is not there."""
     found: set[bytes] = set()
     for head, body in connection.execute("SELECT head, body FROM entry WHERE book = ?", (book,)):
         follow(connection, book, (head, body), found)
@@ -339,21 +339,21 @@ def reached(connection: sqlite3.Connection, book: int) -> set[bytes]:
 
 
 def follow(connection: sqlite3.Connection, book: int, cells: Iterable[bytes], found: set[bytes]) -> None:
-    """Add the parts that some cells need, directly or through one another."""
+    """Add the pieces that some cells need, directly or through one another."""
     wanted = [id for cell in cells for id in references(cell)]
     while wanted:
         id = wanted.pop()
         if id not in found:
             found.add(id)
-            wanted += references(read_part(connection, book, id))
+            wanted += references(read_piece(connection, book, id))
 
 
 def sweep(connection: sqlite3.Connection, book: int) -> None:
-    """Remove the parts that no entry of a book needs."""
+    """Remove the pieces that no entry of a book needs."""
     live = reached(connection, book)
-    stored = connection.execute("SELECT id FROM part WHERE book = ?", (book,)).fetchall()
+    stored = connection.execute("SELECT id FROM piece WHERE book = ?", (book,)).fetchall()
     gone = [(book, id) for (id,) in stored if id not in live]
-    connection.executemany("DELETE FROM part WHERE book = ? AND id = ?", gone)
+    connection.executemany("DELETE FROM piece WHERE book = ? AND id = ?", gone)
 
 
 def _compressed(cell: bytes) -> bytes:

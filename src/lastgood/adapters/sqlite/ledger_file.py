@@ -72,7 +72,7 @@ _STATEMENTS = (
     """,
     "CREATE INDEX entry_marked ON entry (mark, book) WHERE mark IS NOT NULL",
     """
-    CREATE TABLE part (
+    CREATE TABLE piece (
         number INTEGER PRIMARY KEY,
         book INTEGER NOT NULL REFERENCES book (number),
         id BLOB NOT NULL,
@@ -150,39 +150,39 @@ class LedgerFile(Database):
 
     def change(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
         """Change something; the root that the work leaves is sealed, and the witness told."""
-        known = self._witness.last()
+        with self._witness.watch() as watch:
 
-        def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
-            root = self._trust(connection, known)
-            before = root.total
-            result = work(connection, root)
-            if root.total != before:
-                self.seal(connection, root)
-            return root, result
+            def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
+                root = self._trust(connection, watch.known)
+                before = root.total
+                result = work(connection, root)
+                if root.total != before:
+                    self.seal(connection, root)
+                return root, result
 
-        try:
-            root, result = self.write(worked)
-        except BaseException:
-            self.forget()
-            raise
-        self._witness.advance(_sighting(root))
-        return result
+            try:
+                root, result = self.write(worked)
+            except BaseException:
+                self.forget()
+                raise
+            watch.advance(_sighting(root))
+            return result
 
     def overwrite(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
         """Change something without asking whether what is there is genuine."""
-        known = self._witness.last()
+        with self._witness.watch() as watch:
 
-        def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
-            root = read_root(connection)
-            root.serial = max(root.serial, 0 if known is None else known.serial)
-            result = work(connection, root)
-            self.seal(connection, root)
-            return root, result
+            def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
+                root = read_root(connection)
+                root.serial = max(root.serial, 0 if watch.known is None else watch.known.serial)
+                result = work(connection, root)
+                self.seal(connection, root)
+                return root, result
 
-        self.forget()
-        root, result = self.write(worked)
-        self._witness.advance(_sighting(root), anew=True)
-        return result
+            self.forget()
+            root, result = self.write(worked)
+            watch.advance(_sighting(root), anew=True)
+            return result
 
     def seal(self, connection: sqlite3.Connection, root: Root) -> None:
         """Record a root under the next number."""

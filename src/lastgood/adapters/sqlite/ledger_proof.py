@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.adapters.sqlite.backup import structure_fault
-from lastgood.adapters.sqlite.ledger import Book, entry_tag, follow, prove_entries, read_part, sweep
+from lastgood.adapters.sqlite.ledger import Book, entry_tag, follow, prove_entries, read_piece, sweep
 from lastgood.adapters.sqlite.ledger_file import NOTHING, plus
 from lastgood.errors import Damaged, LastgoodError
 
@@ -19,12 +19,12 @@ _ENTRIES = "SELECT number, key, mark, tag, head, body FROM entry WHERE book = ? 
 
 
 def check(file: LedgerFile) -> Sequence[str]:
-    """Prove every entry and every part, and say what is wrong."""
+    """Prove every entry and every piece, and say what is wrong."""
     file.forget()
     try:
         return file.look(lambda connection: list(_faults(file, connection)))
     except LastgoodError as error:
-        return [error.message]
+        return [f"{error.message} ({error.hint})"]
 
 
 def _faults(file: LedgerFile, connection: sqlite3.Connection) -> Iterator[str]:
@@ -45,9 +45,9 @@ def _faults(file: LedgerFile, connection: sqlite3.Connection) -> Iterator[str]:
 
 
 def _book_faults(file: LedgerFile, connection: sqlite3.Connection, book: Book) -> Iterator[str]:
-    for (id,) in connection.execute("SELECT id FROM part WHERE book = ?", (book.number,)).fetchall():
+    for (id,) in connection.execute("SELECT id FROM piece WHERE book = ?", (book.number,)).fetchall():
         try:
-            read_part(connection, book.number, id)
+            read_piece(connection, book.number, id)
         except Damaged as error:
             yield error.message
     found: set[bytes] = set()

@@ -72,7 +72,7 @@ class SqliteLedgers:
         try:
             return check(self._open())
         except LastgoodError as error:
-            return [error.message]
+            return [f"{error.message} ({error.hint})"]
 
     def close(self) -> None:
         """Let go of the file."""

@@ -10,7 +10,8 @@ from typing import Any
 
 from claude_agent_sdk import HookMatcher, SessionStore, project_key_for_directory
 
-from lastgood.errors import LastgoodError, NotFound
+from lastgood import Workspace
+from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.integrations.claude_agent_sdk import lines
 from lastgood.integrations.claude_agent_sdk.moments import files_at, newest, origin_of
 
@@ -31,7 +32,6 @@ if TYPE_CHECKING:
         SessionSummaryEntry,
     )
 
-    from lastgood import Workspace
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
     from lastgood.ports.ledger import LedgerReader
@@ -51,6 +51,11 @@ class LastgoodSessionStore(SessionStore):
     """
 
     def __init__(self, workspace: Workspace, *, files: bool = True, kind: Kind = "turn") -> None:
+        if not isinstance(workspace, Workspace):
+            raise Usage(
+                f"the workspace is {type(workspace).__name__}, not Workspace",
+                hint="open it by lastgood.open(path), also in a program with an event loop",
+            )
         self._workspace = workspace
         self._ledger = workspace.ledger(_SPACE)
         self._files = files

@@ -8,6 +8,7 @@ from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_id, get_checkpoint_metadata
 
+from lastgood import Workspace
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.integrations.langgraph import keys
 from lastgood.integrations.langgraph.pages import (
@@ -39,7 +40,6 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
-    from lastgood import Workspace
     from lastgood.integrations.langgraph.keys import Spot
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
@@ -78,6 +78,11 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> None:
         self._values = Values(allow=allow, serde=serde)
         super().__init__(serde=self._values.serde)
+        if not isinstance(workspace, Workspace):
+            raise Usage(
+                f"the workspace is {type(workspace).__name__}, not Workspace",
+                hint="open it by lastgood.open(path), also in a program with an event loop",
+            )
         self._workspace = workspace
         self._ledger = workspace.ledger(_SPACE)
         self._files = files
