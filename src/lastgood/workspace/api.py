@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.workspace.running.verb import Runs
 from lastgood.workspace.verbs.keeping import Keeps
 from lastgood.workspace.verbs.looking import Looks
 from lastgood.workspace.verbs.neighbours import Neighbours
@@ -9,7 +10,6 @@ from lastgood.workspace.verbs.recording import Records
 from lastgood.workspace.verbs.recovering import Recovers
 from lastgood.workspace.verbs.reporting import Reports
 from lastgood.workspace.verbs.restoring import Restores
-from lastgood.workspace.verbs.running import Runs
 from lastgood.workspace.verbs.working import Works
 
 

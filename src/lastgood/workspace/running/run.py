@@ -9,8 +9,8 @@ from lastgood.adapters.outputs import OutputFolder
 from lastgood.errors import Usage
 from lastgood.model.recovery import CHOICES
 from lastgood.model.running import RunReport
+from lastgood.workspace.outputs import outputs_of
 from lastgood.workspace.running.conductor import Conductor
-from lastgood.workspace.running.outputs import outputs_of
 from lastgood.workspace.running.plans import check_named, plan_from
 from lastgood.workspace.running.resuming import Orders, Wish, engage
 from lastgood.workspace.running.signals import Signals

@@ -112,7 +112,7 @@ class Keeps(Door):
         What the tasks of runs wrote goes when nothing else of their sessions is left.
         """
         from lastgood.actions.maintain import maintain
-        from lastgood.workspace.running.outputs import clear_outputs
+        from lastgood.workspace.outputs import clear_outputs
 
         done = maintain(self._context, interrupted=self._interrupted)
         gone = clear_outputs(self._context)
