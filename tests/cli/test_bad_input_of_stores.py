@@ -43,7 +43,9 @@ def test_a_store_of_a_newer_format_is_left_as_it_is(kept: Command) -> None:
 def test_a_store_that_is_a_file_or_holds_something_else_is_refused(lastgood: Command) -> None:
     lastgood.store.mkdir()
     (lastgood.store / "thesis.txt").write_text("mine\n", encoding="utf-8")
+    lastgood.store.chmod(0o755)
     refused(lastgood, 15)
+    assert lastgood.store.stat().st_mode & 0o777 == 0o755, "a folder that is not ours stays as it is"
     shutil.rmtree(lastgood.store)
     lastgood.store.write_text("mine\n", encoding="utf-8")
     told(lastgood("save", expect=None), 15)

@@ -45,6 +45,7 @@ def ensure_store(path: bytes, *, random: bytes) -> None:
     check_owner(path)
     if read_format(path):
         return
+    _refuse_stranger(path)
     make_private(path)
     check_owner(path)
     try:
@@ -117,6 +118,25 @@ def stored_machine(path: bytes) -> str:
     return to_text(content.strip())
 
 
+def _refuse_stranger(path: bytes) -> None:
+    """Refuse a folder of somebody else's things before its permissions are touched."""
+    try:
+        found = set(os.listdir(path))
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise _failed(path, error) from error
+    # One that is being made just now is judged when it is this process's turn.
+    if not found & {*_FACTS, b"format"} and found - _BEGINNINGS:
+        raise _stranger(path)
+
+
+def _stranger(path: bytes) -> Unsafe:
+    return Unsafe(
+        f"{_shown(path)} is not empty and no store of lastgood", hint="name an empty or new folder as store"
+    )
+
+
 def _create(path: bytes, *, random: bytes) -> None:
     found = set(os.listdir(path))
     if found & _FACTS:
@@ -124,10 +144,7 @@ def _create(path: bytes, *, random: bytes) -> None:
             f"the store {_shown(path)} has lost its file 'format'", hint="run: lastgood verify --repair"
         )
     if found - _BEGINNINGS:
-        raise Unsafe(
-            f"{_shown(path)} is not empty and no store of lastgood",
-            hint="name an empty or new folder as store",
-        )
+        raise _stranger(path)
     for name in _FOLDERS:
         make_private(path + b"/" + name)
     for name, content in ((b"README", _README), (b"machine", random.hex().encode("ascii") + b"\n")):
