@@ -301,3 +301,15 @@ def test_it_works_under_either_event_loop(manager: CheckpointManager, project: P
         assert (await manager.rollback(made.id)).restored == ("file",)
 
     Loop(name).run(main)
+
+
+@pytest.mark.parametrize("note", ["", "[", "[]", "{}", '{"id": 5}', "null"])
+def test_records_that_are_garbage_hide_no_others(
+    manager: CheckpointManager, project: Path, store: Path, note: str
+) -> None:
+    """K4."""
+    made = asyncio.run(manager.create_checkpoint("whole"))
+    with lastgood.open(project, store=store) as workspace:
+        workspace.save("garbage", metadata={"checkpoint-manager": note}, allow_empty=True)
+    assert asyncio.run(manager.list_checkpoints()) == [made]
+    assert asyncio.run(manager.rollback_to_latest()).checkpoint == made

@@ -6,20 +6,20 @@ import asyncio
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
 import lastgood
 from lastgood.integrations.praisonai import CheckpointService
+from listening import Heard
 from wreckage import picture
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable, Coroutine, Iterator
     from pathlib import Path
 
     from lastgood.integrations.praisonai import CheckpointResult
-    from listening import Heard
 
 SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
 
@@ -437,3 +437,97 @@ def test_a_repository_of_praisonais_own_is_left_alone(
     assert messages(again) == ["one", "Initial checkpoint"]
     assert asyncio.run(service.delete_all())
     assert picture(project.parent / "storage") == before
+
+
+def test_words_of_the_wrong_kind_are_failures_and_no_exceptions(service: CheckpointService) -> None:
+    async def main() -> None:
+        await service.initialize()
+        odd: Any = 7
+        none: Any = None
+        text: Any = "1"
+        assert (await service.save(none)).error == "message must be a string"
+        assert (await service.save("x", step=text)).error == "step must be a non-negative integer"
+        assert (await service.restore(odd)).success is False
+        assert (await service.rewind(text)).error == "steps must be >= 1"
+        assert await service.get_checkpoint(none) is None
+        assert (await service.diff(odd)).error
+        assert await service.delete(odd) is False
+        assert len(await service.list_checkpoints(none)) == 1
+        assert await service.list_checkpoints(0) == await service.list_checkpoints(-1) == []
+
+    asyncio.run(main())
+
+
+def test_folders_and_pipes_in_a_difference_are_told_without_being_read(
+    service: CheckpointService, project: Path
+) -> None:
+    """S3."""
+    begun(service)
+    (project / "file").write_text("1")
+    before = run(service.save("before"))
+    (project / "empty").mkdir()
+    (project / "file").unlink()
+    os.mkfifo(project / "file")
+    (project / "link").symlink_to("/etc/passwd")
+    diff = asyncio.run(service.diff(before))
+    found = {one.path: (one.status, one.after_content) for one in diff.files}
+    assert found["empty"] == ("added", None)
+    assert found["link"] == ("added", "/etc/passwd")
+    assert diff.error is None
+
+
+def test_a_workspace_or_a_store_that_goes_away_is_a_failure_and_no_exception(
+    service: CheckpointService, project: Path, tmp_path: Path
+) -> None:
+    begun(service)
+    (project / "file").write_text("1")
+    before = run(service.save("before"))
+    project.rename(tmp_path / "elsewhere")
+    assert asyncio.run(service.save("late")).success is False
+    assert asyncio.run(service.restore(before)).success is False
+    assert asyncio.run(service.list_checkpoints()) == []
+    (tmp_path / "elsewhere").rename(project)
+    assert asyncio.run(service.restore(before)).success
+    blocked = tmp_path / "blocked"
+    blocked.write_text("a file")
+    assert asyncio.run(CheckpointService(str(project), str(blocked)).initialize()) is False
+
+
+@pytest.fixture
+def small_disk(tmp_path: Path) -> Iterator[Path]:
+    """Return a file system of two megabytes."""
+    place = tmp_path / "small"
+    place.mkdir()
+    mounted = subprocess.run(
+        ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", place], capture_output=True, check=False
+    )
+    if mounted.returncode:
+        pytest.skip("mounting is not allowed here")
+    yield place
+    subprocess.run(["umount", "-l", place], check=True)
+
+
+def test_a_full_disk_is_a_failure_that_leaves_no_checkpoint(project: Path, small_disk: Path) -> None:
+    """S14."""
+    service = begun(CheckpointService(str(project), str(small_disk / "storage")))
+    heard = Heard(service)
+    (project / "file").write_text("1")
+    before = run(service.save("before"))
+    (project / "noise").write_bytes(os.urandom(4_000_000))
+    assert asyncio.run(service.save("too much")).success is False
+    (project / "file").write_text("2")
+    assert asyncio.run(service.restore(before)).success is False
+    assert (project / "file").read_text() == "2"
+    (project / "noise").unlink()
+    run(service.restore(before))
+    assert (project / "file").read_text() == "1"
+    assert heard.names.count("error") == 2
+
+
+def test_metadata_of_others_are_read_with_care(service: CheckpointService, project: Path) -> None:
+    begun(service)
+    with lastgood.open(project, store=service.store) as workspace:
+        for key in ("praisonai.step", "praisonai.parent", "praisonai.role"):
+            workspace.save(key, metadata={key: "garbage"}, allow_empty=True)
+    assert len(messages(service)) == 4
+    assert asyncio.run(service.rewind()).success

@@ -280,3 +280,24 @@ def test_a_call_that_waits_its_turn_can_be_cancelled(service: CheckpointService,
         assert len(await service.list_checkpoints()) == 1
 
     asyncio.run(main())
+
+
+def test_files_and_conversation_go_back_together(service: CheckpointService, project: Path) -> None:
+    """P5."""
+
+    async def main() -> None:
+        await service.initialize()
+        talk: list[dict[str, object]] = [{"role": "user", "content": "one, please"}]
+        (project / "file").write_text("one")
+        first = await service.save("one", messages=talk)
+        talk.append({"role": "assistant", "content": "one it is"})
+        second = await service.save("said", messages=talk)
+        assert second.success
+        (project / "file").write_text("two")
+        await service.restore(first)
+        assert await service.conversation(first) == talk[:1]
+        assert await service.conversation(second) == talk
+        initial = (await service.list_checkpoints())[-1]
+        assert await service.conversation(initial) == []
+
+    asyncio.run(main())

@@ -92,10 +92,9 @@ def noted(record: Mapping[str, object]) -> dict[str, str]:
 
 def record_of(checkpoint: model.Checkpoint) -> Checkpoint | None:
     """Return the record that a checkpoint keeps; None if it keeps none."""
-    note = checkpoint.metadata.get(NOTE)
-    if note is None:
+    record = _read(checkpoint.metadata.get(NOTE))
+    if record is None:
         return None
-    record = json.loads(note)
     git = checkpoint.git
     return Checkpoint(
         id=record["id"],
@@ -112,3 +111,16 @@ def record_of(checkpoint: model.Checkpoint) -> Checkpoint | None:
         type=record["type"],
         lastgood_id=checkpoint.id,
     )
+
+
+def _read(note: str | None) -> dict[str, Any] | None:
+    """Return a record as it was noted down; None if it is none: anybody can write metadata."""
+    try:
+        record = json.loads(note or "null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    texts = all(isinstance(record.get(key), str) for key in ("id", "name", "description", "type"))
+    parts = all(isinstance(record.get(key), dict) for key in ("feature_state", "context"))
+    return record if texts and parts else None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 
 from lastgood.errors import LastgoodError
 from lastgood.integrations.praisonai.types import FileDiff
@@ -71,13 +72,27 @@ def present(workspace: Workspace) -> Read:
                 return None
             if os.path.islink(full):
                 return os.readlink(full)
-            file = os.open(full, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
-        except OSError:  # gone, or changed meanwhile
+            return _content(full)
+        except OSError:  # gone, changed meanwhile, or not readable
             return None
-        with os.fdopen(file, "rb") as stream:
-            return stream.read(_LARGEST + 1)
 
     return read
+
+
+def _content(path: bytes) -> bytes | None:
+    """Return what a regular file holds, as far as it is asked for."""
+    file = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        if not stat.S_ISREG(os.fstat(file).st_mode):
+            return None
+        parts = []
+        while part := os.read(file, _LARGEST + 1):
+            parts.append(part)
+            if sum(map(len, parts)) > _LARGEST:
+                break
+        return b"".join(parts)
+    finally:
+        os.close(file)
 
 
 def files_of(report: DiffReport, *, place: str, contents: Contents | None) -> list[FileDiff]:

@@ -14,7 +14,7 @@ from lastgood.errors import LastgoodError
 from lastgood.integrations.praisonai.line import Unmet
 from lastgood.integrations.praisonai.place import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
 from lastgood.integrations.praisonai.place import store_of
-from lastgood.integrations.praisonai.timeline import Restored, Saved, Timeline
+from lastgood.integrations.praisonai.timeline import Conversation, Restored, Saved, Timeline
 from lastgood.integrations.praisonai.types import (
     DEFAULT_FILE_SIZE,
     USER_EMAIL,
@@ -30,6 +30,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, TypeVar
+
+    from lastgood.integrations.praisonai.timeline import Messages
 
     Result = TypeVar("Result")
     Checkpoints = list[Checkpoint]
@@ -143,15 +145,23 @@ class CheckpointService:
         message: str,
         allow_empty: bool = False,  # noqa: FBT001, FBT002 - the original's
         step: int | None = None,
+        *,
+        messages: Messages | None = None,
     ) -> CheckpointResult:
-        """Make a checkpoint; one of an unchanged workspace fails, unless empty ones are allowed."""
+        """Make a checkpoint; one of an unchanged workspace fails, unless empty ones are allowed.
+
+        ``messages`` are the conversation so far, for `conversation` to give back.
+        """
         if not self._initialized:
             return CheckpointResult.fail(_NOT_BEGUN)
-        if step is not None and (not isinstance(step, int) or step < 0):
-            return CheckpointResult.fail("step must be a non-negative integer")
+        fault = _fault(message, step)
+        if fault is not None:
+            return CheckpointResult.fail(fault)
         text = message if step is None else f"[step-{step}] {_untagged(message)}"
         try:
-            saved = await _awaited(partial(self.timeline.save, text, allow_empty=allow_empty, step=step))
+            saved = await _awaited(
+                partial(self.timeline.save, text, allow_empty=allow_empty, step=step, messages=messages)
+            )
         except LastgoodError as error:
             return await self._failed(_words(error))
         if saved is None:
@@ -179,7 +189,7 @@ class CheckpointService:
         """Go some checkpoints back from where the workspace stands."""
         if not self._initialized:
             return CheckpointResult.fail(_NOT_BEGUN)
-        if steps < 1:
+        if not isinstance(steps, int) or steps < 1:
             return CheckpointResult.fail("steps must be >= 1")
         return await self._back(partial(self.timeline.rewind, steps))
 
@@ -213,6 +223,10 @@ class CheckpointService:
     async def get_checkpoint_by_step(self, step: int) -> Checkpoint | None:
         """Return the newest checkpoint of a step."""
         return await self._looked(partial(self.timeline.of_step, step), None)
+
+    async def conversation(self, checkpoint_id: Reference) -> Conversation:
+        """Return the messages that were given to a checkpoint, so that they go back with the files."""
+        return await self._looked(partial(self.timeline.conversation, _named(checkpoint_id)), [])
 
     async def delete(self, checkpoint_id: Reference) -> bool:
         """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
@@ -304,6 +318,13 @@ def _news(saved: Saved) -> list[Told]:
     return [(CheckpointEvent.CHECKPOINTS_PRUNED, pruned), created]
 
 
+def _fault(message: object, step: object) -> str | None:
+    """Return what is wrong with the words of a save."""
+    if step is not None and (not isinstance(step, int) or step < 0):
+        return "step must be a non-negative integer"
+    return None if isinstance(message, str) else "message must be a string"
+
+
 def _untagged(message: str) -> str:
     """Return a message without the tag of an earlier step."""
     tag = _STEP_TAG.match(message)
@@ -311,7 +332,7 @@ def _untagged(message: str) -> str:
 
 
 def _named(reference: Reference) -> str:
-    return reference if isinstance(reference, str) else reference.id
+    return reference if isinstance(reference, str) else str(getattr(reference, "id", reference))
 
 
 def _words(error: LastgoodError) -> str:

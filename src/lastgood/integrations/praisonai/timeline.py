@@ -36,16 +36,19 @@ from lastgood.integrations.praisonai.types import (
 from lastgood.integrations.turns import alone, turn
 
 Checkpoints = list[Checkpoint]
+Conversation = list[dict[str, object]]
 Changes = tuple[ChangedFiles, int, int]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterable, Iterator, Mapping
 
     from lastgood.model import checkpoint as model
     from lastgood.model.report import RestoreReport
     from lastgood.model.settings import Settings
     from lastgood.workspace import Workspace
+
+    Messages = Iterable[Mapping[str, object]]
 
 logger = logging.getLogger(__name__)
 
@@ -105,19 +108,26 @@ class Timeline:
         with turn(self._lock):
             self._settings = None
 
-    def save(self, message: str, *, allow_empty: bool = False, step: int | None = None) -> Saved | None:
+    def save(
+        self,
+        message: str,
+        *,
+        allow_empty: bool = False,
+        step: int | None = None,
+        messages: Messages | None = None,
+    ) -> Saved | None:
         """Make a checkpoint; None if nothing changed since the one where the workspace stands."""
         with self._at_work() as (workspace, line):
             at, newest = line.at, line.newest
             forced = allow_empty or _is_first(line)
             notes = {} if step is None else {STEP: str(step)}
             if at is not None and newest is not None and at.id != newest.id:
-                if not forced and not _differs(workspace, at):
+                if not forced and messages is None and not _differs(workspace, at):
                     return None
                 notes[PARENT] = at.id
                 forced = True
             kind: model.Kind = "manual" if step is None else "turn"
-            report = workspace.save(message, kind=kind, metadata=notes, allow_empty=forced)
+            report = workspace.save(message, kind=kind, metadata=notes, allow_empty=forced, messages=messages)
             return self._saved(workspace, report.checkpoint) if report.created else None
 
     def restore(
@@ -174,6 +184,13 @@ class Timeline:
             matches = line.matching(ref)
             return self._shown(workspace, line, matches[0]) if len(matches) == 1 else None
 
+    def conversation(self, ref: str) -> Conversation:
+        """Return the messages that a checkpoint holds; none if none were given to it."""
+        with self._at_work() as (workspace, line):
+            checkpoint = found(line, workspace, ref)
+            held = checkpoint.conversation is not None
+            return list(workspace.conversation(checkpoint.id)) if held else []
+
     def of_step(self, step: int) -> Checkpoint | None:
         """Return the newest checkpoint of a step."""
         with self._at_work() as (workspace, line):
@@ -220,7 +237,11 @@ class Timeline:
 
     def _rescue(self, workspace: Workspace, line: Line) -> Saved | None:
         """Save what is unsaved, as a checkpoint that can be named."""
-        if line.at is None or not _differs(workspace, line.at):
+        if line.at is None:
+            return None
+        # A save compares with the newest one by itself.
+        is_newest = line.newest is not None and line.at.id == line.newest.id
+        if not is_newest and not _differs(workspace, line.at):
             return None
         notes = {ROLE: RESCUE, PARENT: line.at.id}
         report = workspace.save(PRE_RESTORE, kind="guard", metadata=notes)
@@ -248,7 +269,7 @@ class Timeline:
             files_changed=ChangedFiles(changed),
             insertions=insertions,
             deletions=deletions,
-            step=None if step is None else int(step),
+            step=int(step) if step is not None and step.isdecimal() else None,
             metadata=_described(one),
         )
 
