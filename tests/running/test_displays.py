@@ -11,7 +11,7 @@ from rich.text import Text
 
 from lastgood.cli.running.board import Board
 from lastgood.cli.running.region import Region
-from lastgood.cli.running.told import output_line, told
+from lastgood.cli.running.told import output_line, told, told_late
 from lastgood.codec.canonical import dumps
 from lastgood.codec.report.running import event_document, report_record
 from lastgood.model.progress import Task
@@ -47,7 +47,7 @@ def event(type: Any, **fields: Any) -> RunEvent:
 
 
 def words(type: Any, **fields: Any) -> list[str]:
-    return [text for _, text in told(event(type, **fields), Board(lambda: 0.0), command=False)]
+    return [text for _, text in told(event(type, **fields), command=False)]
 
 
 def test_every_event_but_output_and_the_end_is_told_in_words() -> None:
@@ -146,6 +146,17 @@ def test_the_output_of_an_attempt_before_is_forgotten() -> None:
     seen = board(event("task-started", task="T01"), event("output", line="old"))
     seen.take(event("task-started", task="T01", attempt=2))
     assert (seen.line, list(seen.tail)) == ("", [])
+
+
+def test_a_checkpoint_while_a_task_runs_is_told_with_the_next_event_unless_it_is_for_the_check() -> None:
+    made = event("checkpoint", checkpoint=CHECKPOINT, kind="auto", task="T01")
+    seen = board(event("task-started", task="T01"), made)
+    assert list(told_late(seen, command=False)) == []
+    seen.take(event("output", line="on"))
+    assert [text for _, text in told_late(seen, command=False)] == ["T01: checkpoint ckpt_01234567 (auto)"]
+    seen.take(made)
+    seen.take(event("check-started", task="T01", checkpoint=CHECKPOINT))
+    assert list(told_late(seen, command=False)) == []
 
 
 class Glass:

@@ -67,7 +67,6 @@ def test_a_plan_is_told_in_plain_lines(lastgood: Command, plan_file: Callable[..
         "checkpoint",
         "T01: started, from",
         "  | hello",
-        "T01: checkpoint",
         "T01: checking",
         "T01: done",
         "T02: started, from",

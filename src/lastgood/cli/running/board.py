@@ -18,7 +18,8 @@ _ENDED: dict[str, TaskState] = {"task-done": "done", "task-failed": "failed", "t
 class Board:
     """Follows the events of a run; ``clock`` counts seconds and is never set back.
 
-    ``start`` is the checkpoint that leads back to before the first task.
+    ``start`` is the checkpoint that leads back to before the first task. ``late`` is a checkpoint made
+    while a task ran, to be told with the event after it: only that shows whether it was for the check.
     """
 
     def __init__(self, clock: Callable[[], float]) -> None:
@@ -32,11 +33,14 @@ class Board:
         self.attempt = 0
         self.checking = False
         self.checkpoints = 0
+        self.late: RunEvent | None = None
+        self._waiting: RunEvent | None = None
         self.line = ""
         self.tail: deque[str] = deque(maxlen=TAIL)
 
     def take(self, event: RunEvent) -> None:
         """Take in what happened."""
+        self._wait(event)
         if event.type == "output":
             self.line = event.line or ""
             self.tail.append(self.line)
@@ -55,6 +59,13 @@ class Board:
             self.task = None
         elif event.type in _ENDED and event.task is not None:
             self._end(event.task, _ENDED[event.type])
+
+    def _wait(self, event: RunEvent) -> None:
+        late, self._waiting = self._waiting, None
+        checks = late is not None and event.type == "check-started" and event.checkpoint == late.checkpoint
+        self.late = None if checks else late
+        if event.type == "checkpoint" and event.kind == "auto" and self.task is not None:
+            self._waiting = event
 
     def _start(self, task: str, attempt: int) -> None:
         self.states[task] = "running"

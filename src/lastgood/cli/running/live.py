@@ -10,18 +10,20 @@ from rich.text import Text
 
 from lastgood.cli.activity import duration
 from lastgood.cli.running.region import Region
-from lastgood.cli.running.told import output_line, told
+from lastgood.cli.running.told import output_line, told, told_late
 from lastgood.cli.wording import count
 from lastgood.errors import Storage
 from lastgood.names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import FrameType, TracebackType
     from typing import Self
 
     from lastgood.cli.console import Console
     from lastgood.cli.running.board import Board
+    from lastgood.cli.running.told import Line
     from lastgood.model.running import RunEvent
 
 _EVERY = 0.1
@@ -71,9 +73,14 @@ class LiveDisplay:
             self._above.extend(f"  | {output_line(line)}" for line in self._board.tail)
         if event.type == "output" and self._command is not None:
             self._above.append(output_line(event.line or ""))
-        if self._command is not None or event.type not in _SHOWN_BELOW:
-            for style, text in told(event, self._board, command=self._command is not None):
-                self._above.append(self._console.styled(text, style) if style else text)
+        command = self._command is not None
+        self._keep(told_late(self._board, command=command))
+        if command or event.type not in _SHOWN_BELOW:
+            self._keep(told(event, command=command))
+
+    def _keep(self, lines: Iterator[Line]) -> None:
+        for style, text in lines:
+            self._above.append(self._console.styled(text, style) if style else text)
 
     def output(self, part: bytes) -> None:
         """Show nothing: lines are shown."""

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from lastgood.cli.running.told import output_line, told
+from lastgood.cli.running.told import output_line, told, told_late
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from types import TracebackType
     from typing import Self
 
     from lastgood.cli.console import Console
     from lastgood.cli.running.board import Board
+    from lastgood.cli.running.told import Line
     from lastgood.model.running import RunEvent
 
 # What --quiet leaves out: it is kept with the session all the same.
@@ -36,11 +38,15 @@ class PlanLines:
         """Tell one event."""
         if self._console.quiet and event.type in _ROUTINE:
             return
+        for style, text in (*self._late(), *told(event, command=False)):
+            self._console.line(self._console.styled(text, style) if style else text)
         if event.type == "output":
             self._console.line(f"  | {output_line(event.line or '')}")
-        for style, text in told(event, self._board, command=False):
-            self._console.line(self._console.styled(text, style) if style else text)
         self._console.flush()
+
+    def _late(self) -> Iterator[Line]:
+        if not self._console.quiet:
+            yield from told_late(self._board, command=False)
 
     def output(self, part: bytes) -> None:
         """Show nothing: lines are shown."""
@@ -68,7 +74,7 @@ class CommandLines:
         elif event.type == "output" and self._console.out_is_terminal:
             self._console.line(output_line(event.line or ""))
             self._console.flush()
-        for style, text in told(event, self._board, command=True):
+        for style, text in (*told_late(self._board, command=True), *told(event, command=True)):
             say = self._console.warn if style in {"yellow", "red"} else self._console.note
             say(text)
 

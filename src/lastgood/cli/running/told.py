@@ -38,12 +38,12 @@ def output_line(line: str, *, limit: int | None = None) -> str:
     return printable(rest.expandtabs(8))
 
 
-def told(event: RunEvent, board: Board, *, command: bool) -> Iterator[Line]:
+def told(event: RunEvent, *, command: bool) -> Iterator[Line]:
     """Yield the lines that say what happened; none for output, nor for what other lines say.
 
-    ``board`` has taken the event in. Of one command its task is not named, nor said what its end says.
+    Of one command its task is not named, nor said what its end says.
     """
-    if _is_said_elsewhere(event, board, command=command):
+    if _is_said_elsewhere(event, command=command):
         return
     if command and event.type == "task-started" and event.attempt == 1 and event.checkpoint is not None:
         yield "dim", f"before the command: {short(event.checkpoint)}"
@@ -53,13 +53,21 @@ def told(event: RunEvent, board: Board, *, command: bool) -> Iterator[Line]:
         yield style, f"{name}{text}" if index == 0 else text
 
 
-def _is_said_elsewhere(event: RunEvent, board: Board, *, command: bool) -> bool:
+def told_late(board: Board, *, command: bool) -> Iterator[Line]:
+    """Yield what is to be said of a checkpoint that was made while a task ran, before the next thing."""
+    late = board.late
+    if late is not None:
+        name = "" if command or late.task is None else f"{printable(late.task)}: "
+        for style, text in _checkpoint(late):
+            yield style, f"{name}{text}"
+
+
+def _is_said_elsewhere(event: RunEvent, *, command: bool) -> bool:
     if event.type not in _WORDS:
         return True
     if event.type == "checkpoint":
         # Others are named by what they were made for: a task's start, its end, a failure.
-        within = event.kind == "auto" and board.task is not None
-        return not within and (command or event.kind not in {"session-start", "session-end"})
+        return command or event.kind not in {"session-start", "session-end"}
     if event.type == "task-skipped":
         return event.reason == DONE_BEFORE
     if event.type == "started":
