@@ -6,7 +6,7 @@ PR_SET_CHILD_SUBREAPER), so that it also finds what became a daemon or put off i
 
 Descriptor 0 brings the order, then a byte for each wish; 1 is the command's output; 2 takes lines that
 say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE``; ``ended STATUS``,
-``left PID COMMAND``.
+``left PID COMMAND``, and at last ``over``.
 """
 
 from __future__ import annotations
@@ -69,6 +69,7 @@ def main() -> None:
     attending = _Attending(command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep)
     attending.follow(patience=order[5])
     attending.end()
+    _tell(b"over")
     os._exit(0)  # at once: the caller waits for it
 
 

@@ -141,6 +141,7 @@ class _Running:
         self._tail = b""
         self._said = b""
         self._may_have_started = False
+        self._over = False
         self._group: int | None = None
         self._status: int | None = None
         self._seconds = 0.0
@@ -271,6 +272,8 @@ class _Running:
             elif word == b"ended":
                 self._status = int(first)
                 self._seconds = time.monotonic() - self._started
+            elif word == b"over":
+                self._over = True
             elif word == b"left":
                 self._left += (Living(pid=int(first), command=os.fsdecode(last)),)
             elif word == b"unstarted":
@@ -291,7 +294,7 @@ class _Running:
         if self._word in self._open:
             attendant.kill()
         attendant.wait()
-        if attendant.returncode and self._may_have_started:
+        if self._may_have_started and not self._over:
             self._sweep()
         while self._output in self._open and self._poll.poll(0):
             self._take(_unheard)

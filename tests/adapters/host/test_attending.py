@@ -259,6 +259,17 @@ def test_a_command_that_dies_with_what_watched_over_it_is_told_and_leaves_nothin
         assert not lives(int((tmp_path / name).read_text()))
 
 
+def test_nothing_is_left_also_where_nobody_learns_how_children_ended(tmp_path: Path) -> None:
+    """As with SIGCHLD ignored, which makes of every end an exit with 0."""
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        ran = attend(tmp_path, "setsid sleep 1000 & echo $! > outer; kill -KILL $PPID; sleep 1000")
+    finally:
+        signal.signal(signal.SIGCHLD, before)
+    assert ran.ending == "killed"
+    assert not lives(int((tmp_path / "outer").read_text()))
+
+
 def test_a_command_is_never_said_not_to_have_started_if_it_may_have(tmp_path: Path) -> None:
     """Whenever what watches over it is killed; nothing runs on unwatched either."""
     program = "import os, time; os.mkdir(os.environ['DID']); time.sleep(1000)"
