@@ -15,7 +15,6 @@ import signal
 import subprocess
 import sys
 import time
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -23,11 +22,12 @@ import pytest
 import lastgood
 from command import COMMAND
 from judge import git_faults
-from lastgood.adapters.processes import ProcFiles
+from lastgood.adapters.processes import ProcFiles, content_of
 from living import children, lives
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
+    from pathlib import Path
 
 STRIKES = int(os.environ.get("LASTGOOD_RUN_KILLS", "12"))
 SEED = int(os.environ.get("LASTGOOD_RUN_SEED", str(time.time_ns() % 1_000_000)))
@@ -239,7 +239,7 @@ def at_work(runner: subprocess.Popen[bytes]) -> tuple[int | None, list[int]]:
     """Wait until a task is at work, and return what watches over it, and the task."""
     while runner.poll() is None:
         for pid in offspring(runner.pid):
-            if b"attendant" in Path(f"/proc/{pid}/cmdline").read_bytes():
+            if b"attendant" in content_of(pid, "cmdline"):
                 tasks = offspring(pid)
                 if tasks:
                     return pid, tasks
