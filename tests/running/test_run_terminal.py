@@ -216,6 +216,20 @@ def test_without_rich_there_are_plain_lines(
         assert "  | hello" in seen.shown
 
 
+def test_a_fault_in_drawing_stops_nothing_and_is_told(
+    terminal: Callable[..., Terminal], plan_file: Callable[..., str], lastgood: Command
+) -> None:
+    start = "from rich.text import Text; del Text.truncate; from lastgood.cli.main import run; run()"
+    path = {"PYTHONPATH": os.path.join(ROOT, "src")}
+    plan = plan_file(task("A", "sleep 0.5"), task("B", "echo b > b"))
+    with terminal("run", plan, program=(sys.executable, "-c", start), env=path) as seen:
+        assert seen.end() == 1
+        assert any(line.startswith("lastgood: internal fault: AttributeError at ") for line in seen.shown)
+        assert any(line.startswith("B: done in ") for line in seen.shown)
+    assert os.listdir(lastgood.project) == ["b"]
+    assert lastgood("status", "--json").json["state"] == "idle"
+
+
 def test_in_the_background_no_cursor_is_moved(
     terminal: Callable[..., Terminal], plan_file: Callable[..., str]
 ) -> None:

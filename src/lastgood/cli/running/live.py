@@ -48,7 +48,7 @@ class LiveDisplay:
         self._above: deque[str] = deque()
         self._shown: object = None
         self._drawing = False
-        self._fault: Storage | None = None
+        self._fault: Exception | None = None
 
     def __enter__(self) -> Self:
         signal.signal(signal.SIGALRM, self._tick)
@@ -63,9 +63,12 @@ class LiveDisplay:
         signal.signal(signal.SIGCONT, signal.SIG_DFL)
         # The handler stays: an alarm may be on its way, and what is ignored would be inherited.
         self._drawing = True
-        if self._fault is not None:
-            raise self._fault
-        self._draw([])
+        if self._fault is None:
+            self._draw([])
+            return
+        if not isinstance(self._fault, Storage):
+            self._tell_plainly()
+        raise self._fault
 
     def __call__(self, event: RunEvent) -> None:
         """Take one event in; the next drawing shows it."""
@@ -91,8 +94,7 @@ class LiveDisplay:
         self._drawing = True
         try:
             self._draw(self._lines())
-        except Storage as fault:
-            # It is told at the end: nothing that is shown may stop what is being done.
+        except Exception as fault:  # noqa: BLE001 - told at the end: showing may not stop what is being done
             self._fault = fault
         self._drawing = False
 
