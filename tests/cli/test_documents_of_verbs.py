@@ -170,6 +170,21 @@ def test_a_name_that_is_not_utf_8_comes_as_bytes(lastgood: Command) -> None:
     assert [entry["path"] for entry in entries] == [{"bytes": base64.b64encode(b"caf\xe9").decode()}]
 
 
+def test_such_a_name_comes_as_bytes_in_a_failure_too(lastgood: Command) -> None:
+    """Rule S3: a lone surrogate is no text, and other readers of JSON refuse the whole document."""
+    name = os.path.join(os.fsencode(lastgood.project), b"caf\xe9")
+    for text in (b"one", b"two", b"three"):
+        with open(name, "wb") as file:
+            file.write(text)
+        if text != b"three":
+            lastgood("save", "--name", text.decode())
+            lastgood("restore", "one", "--yes")
+    error = lastgood("undo", "--json", expect=13)
+    assert b"\\ud" not in error.out_bytes
+    expected = [{"bytes": base64.b64encode(b"caf\xe9").decode()}]
+    assert error.json["error"]["details"]["paths"] == expected
+
+
 @pytest.mark.parametrize(
     ("words", "code", "exit_code"),
     [
