@@ -98,6 +98,20 @@ def beat(context: Context, session: Session) -> None:
 
 def report_on(context: Context, session: Session) -> SessionReport:
     """Return a session as it stands now."""
+    state = state_of(context, session)
     return SessionReport(
-        session=session, state=state_of(context, session), progress=context.work.progress(session.id)
+        session=session,
+        state=state,
+        progress=context.work.progress(session.id),
+        words=() if state == "ended" else _words(context, session),
     )
+
+
+def _words(context: Context, session: Session) -> tuple[str, ...]:
+    run = context.work.run(session.id)
+    if run is None:
+        return ()
+    if run.plan.source is not None:
+        return ("run", run.plan.source)
+    command = run.plan.tasks[0].run
+    return ("run", "--", *command) if run.plan.command and not isinstance(command, str) else ()

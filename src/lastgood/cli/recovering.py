@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.cli.grammar import quoted
 from lastgood.cli.plans import report_counts
 from lastgood.cli.wording import ago, called, changes, count, moment, place, title
 from lastgood.names import printable, to_text
@@ -10,6 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lastgood.cli.grammar import Call
     from lastgood.model.effect import Effect
     from lastgood.model.recovery import Artifact, RecoverReport
     from lastgood.model.session import SessionReport
@@ -47,6 +49,14 @@ def _why(run: SessionReport) -> str:
     if session.owner.pid is None:
         return "stopped without finishing, its lease ran out"
     return f"stopped without finishing, process {session.owner.pid} is gone"
+
+
+def going_on(run: SessionReport, call: Call) -> str:
+    """Return how to go on with a session that did not finish: its plan by itself, other work by hand."""
+    if run.words:
+        words = " ".join(quoted(word) for word in run.words)
+        return f"go on with its plan: {call.command(words)}"
+    return f"go on, or end it: {call.command('recover')}"
 
 
 def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:

@@ -74,11 +74,16 @@ class Session(Value):
 
 
 class SessionReport(Value):
-    """A session as it stands now: ``state`` is the one that counts, whatever was recorded."""
+    """A session as it stands now: ``state`` is the one that counts, whatever was recorded.
+
+    ``words`` are what to give to ``lastgood`` so that a plan goes on that the session carries out; none
+    where there is no plan, or nothing left to do.
+    """
 
     session: Session
     state: SessionState
     progress: Progress
+    words: tuple[str, ...] = ()
 
     @property
     def id(self) -> str:

@@ -10,6 +10,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.plans import remarks
 from lastgood.cli.progress import Progress
 from lastgood.cli.recovering import (
+    going_on,
     recovering_line,
     restored_line,
     resuming_lines,
@@ -150,7 +151,11 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         console.line(back)
     for line in (*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())):
         console.line(line)
-    console.line(f"Session {run.id} is active again: export LASTGOOD_SESSION={run.id}")
+    active = f"Session {run.id} is active again"
+    if run.words:
+        console.line(f"{active}; {going_on(run, call)}")
+    else:
+        console.line(f"{active}: export LASTGOOD_SESSION={run.id}")
     if report.restored is not None and report.restored.operation is not None:
         console.note(f"take the files back with: {call.command('undo')}")
     _tell_waiting(report, call, console)

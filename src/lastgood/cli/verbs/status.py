@@ -8,6 +8,7 @@ import time
 from lastgood.cli.columns import pairs
 from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
+from lastgood.cli.recovering import going_on
 from lastgood.cli.verbs.session import owner, standing
 from lastgood.cli.wording import ago, called, changes, count, place, size
 from lastgood.names import printable, to_text
@@ -74,7 +75,7 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     for one in report.incomplete:
         facts.append(("session", f"{one.id} is incomplete: it stopped without finishing"))
         facts += [("", f"  {line}") for line in standing(one)]
-        facts.append(("", f"  go on, or end it: {call.command('recover')}"))
+        facts.append(("", f"  {going_on(one, call)}"))
     if not report.sessions and not report.incomplete and report.position is not None:
         facts.append(("position", place(report.position) or "-"))
     return facts
