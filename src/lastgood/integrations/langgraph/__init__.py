@@ -1,9 +1,12 @@
 """LangGraph: threads kept in lastgood's store, and the files of the same moments with them.
 
+>>> from langgraph.graph import START, StateGraph
 >>> from lastgood.integrations.langgraph import LastgoodSaver
+>>> builder = StateGraph(dict).add_node("greet", lambda state: {"said": "hello"}).add_edge(START, "greet")
 >>> with lastgood.open(project, store=store) as workspace:
 ...     graph = builder.compile(checkpointer=LastgoodSaver(workspace, files=True))
-...     graph.invoke({"messages": [("user", "hello")]}, {"configurable": {"thread_id": "1"}})
+...     graph.invoke({"said": ""}, {"configurable": {"thread_id": "1"}}, durability="sync")
+{'said': 'hello'}
 
 Needs the package ``langgraph-checkpoint`` (``lastgood[langgraph]``).
 """
