@@ -129,6 +129,10 @@ def _export(workspace: Workspace, order: dict[str, Any], say: Callable[[str], No
     say(f"exported {len(workspace.export(order['file']).checkpoints)}")
 
 
+def _run(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"ran {workspace.run(order['plan']).state}")
+
+
 VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] = {
     "save": _save,
     "restore": _restore,
@@ -141,6 +145,7 @@ VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] =
     "prune": _prune,
     "import": _import,
     "export": _export,
+    "run": _run,
 }
 
 

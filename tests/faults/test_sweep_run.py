@@ -1,0 +1,144 @@
+"""A run whose runner is killed, or whose disk fails, at any call that changes a file (P6, P7).
+
+Where a task makes the call, the task is what is killed. The same run started again, by somebody who
+looks what happened where nobody knows, comes to what an undisturbed one comes to.
+"""
+
+from __future__ import annotations
+
+import errno
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from faults.injector import Blow, Mode
+from faults.scenes import assert_collected, opened
+from faults.stage import differences, fill
+from faults.sweep import sweep
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from faults.injector import Injector, Trial
+    from faults.stage import Stage, Tree
+
+pytestmark = pytest.mark.faults
+
+SHIPPED = ["T03"]
+# A task that failed, one of which nobody knows, another of that kind after it: each needs a turn.
+TURNS = 8
+
+
+def outside(stage: Stage) -> Path:
+    return stage.folder / "live" / "outside"
+
+
+def build(stage: Stage) -> None:
+    fill(stage.workspace)
+    outside(stage).mkdir()
+    with opened(stage) as workspace:
+        workspace.save("before all", name="before")
+
+
+def plan(stage: Stage) -> dict[str, Any]:
+    """Return tasks of each kind; the last one fails once, and is taken back."""
+    effects, tried = outside(stage) / "effects", outside(stage) / "tried"
+    tasks = [
+        {
+            "id": "T01",
+            "run": "set -e; echo T01 >> log.txt; mkdir -p new; echo one > new/one",
+            "on_failure": "rollback",
+        },
+        {
+            "id": "T02",
+            "run": "set -e; echo two > two.new; mv two.new two; rm -f leaves",
+            "on_failure": "keep",
+        },
+        {
+            "id": "T03",
+            "run": f"set -e; echo shipped > note; echo T03 >> {effects}",
+            "irreversible": True,
+        },
+        {
+            "id": "T04",
+            "run": f"set -e; echo T04 >> log.txt; test -e {tried} || {{ touch {tried}; exit 1; }}",
+            "check": "test -e note",
+            "on_failure": "rollback",
+            "retries": 1,
+        },
+    ]
+    return {"goal": "all of it", "tasks": tasks}
+
+
+def shipped(stage: Stage) -> list[str]:
+    file = outside(stage) / "effects"
+    return file.read_text().split() if file.exists() else []
+
+
+def carried_out(stage: Stage) -> list[str]:
+    """Start the run as often as it takes; return the irreversible tasks that it asked about."""
+    asked: list[str] = []
+    orders: dict[str, list[str]] = {}
+    for _ in range(TURNS):
+        with opened(stage) as workspace:
+            if any(one.session.ended_by == "finished" for one in workspace.sessions()):
+                return asked
+            report = workspace.run(plan(stage), **orders)  # type: ignore[arg-type]
+            undone = {one.id for one in report.tasks if one.state != "done"}
+            unknown = {
+                one.task for one in report.unknown_effects if one.irreversible and one.task in undone
+            } & set(SHIPPED)
+            asked += sorted(unknown)
+            orders = {}
+            for task in unknown:
+                orders.setdefault("done" if task in shipped(stage) else "redo", []).append(task)
+    return asked
+
+
+@pytest.mark.parametrize(
+    ("blow", "points"),
+    [
+        (Blow(), 10),
+        (Blow(mode=Mode.FAIL, error=errno.EIO), 6),
+        (Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC), 6),
+    ],
+    ids=["killed", "bad-disk", "full"],
+)
+def test_a_run_stopped_at_any_call_comes_to_what_it_was_to_come_to(
+    injector: Injector, stage: Stage, blow: Blow, points: int
+) -> None:
+    stage.prepare(build)
+    assert carried_out(stage) == []
+    expected = stage.tree()
+    stage.reset()
+
+    def check(trial: Trial, where: str) -> None:
+        spoke = trial.killed or trial.said("ran") is not None or trial.said("failed") is not None
+        assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
+        # A run that could not tell of its end asks, as one that was killed does.
+        asked = carried_out(stage)
+        assert_come_to(stage, expected, where)
+        assert_told(stage, asked, where)
+
+    sweep(injector, stage, "run", {"plan": plan(stage)}, blow=blow, check=check, points=points)
+
+
+def assert_come_to(stage: Stage, expected: Tree, where: str) -> None:
+    present = stage.tree()
+    assert present == expected, f"{where}\n{differences(present, expected)}"
+    assert shipped(stage) == SHIPPED, where
+    with opened(stage) as workspace:
+        (session,) = workspace.sessions()
+        assert session.session.ended_by == "finished", where
+        assert [one.state for one in session.progress.tasks] == ["done"] * 4, where
+        assert workspace.get("@").kind == "session-end", where
+    assert_collected(stage, where)
+
+
+def assert_told(stage: Stage, asked: list[str], where: str) -> None:
+    """What was done twice perhaps was asked about before."""
+    with opened(stage) as workspace:
+        (session,) = workspace.sessions()
+        for task in SHIPPED:
+            steps = [one for one in workspace.steps(session.id) if one.task == one.name == task]
+            assert len(steps) <= 1 + asked.count(task) + sum(one.state == "failed" for one in steps), where
