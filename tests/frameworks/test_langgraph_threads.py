@@ -332,6 +332,16 @@ def test_a_configuration_that_names_nothing_is_refused(workspace: Workspace) -> 
         saver.get_tuple(config_of("a\0b"))
 
 
+def test_the_asynchronous_face_of_a_workspace_is_not_taken(project: Path, store: Path) -> None:
+    async def attempt() -> None:
+        async with lastgood.open_async(project, store=store) as workspace:
+            with pytest.raises(Usage, match="AsyncWorkspace, not Workspace") as caught:
+                LastgoodSaver(workspace)  # type: ignore[arg-type]
+            assert "lastgood.open" in caught.value.hint
+
+    asyncio.run(attempt())
+
+
 def test_versions_grow_whatever_saver_began(workspace: Workspace) -> None:
     saver = LastgoodSaver(workspace)
     assert saver.get_next_version(None, None) == 1

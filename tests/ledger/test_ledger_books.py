@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.errors import Invalid, Unsafe, Unsupported, Usage
+from lastgood.errors import Invalid, Storage, Unsafe, Unsupported, Usage
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -197,3 +197,26 @@ def test_a_witness_inside_the_store_is_refused(
         pytest.raises(Unsafe, match="inside the store"),
     ):
         opened.ledger("test")
+
+
+def test_where_the_witness_cannot_be_written_nothing_is_changed(
+    ledger: Ledger, project: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S14: neither a false success nor a false failure."""
+    (tmp_path / "a file").write_text("in the way")
+    monkeypatch.setenv("LASTGOOD_WITNESS", str(tmp_path / "a file"))
+    with (
+        lastgood.open(project, store=store, maintenance="off") as workspace,
+        pytest.raises(Storage, match="cannot be used"),
+    ):
+        workspace.ledger("test").change(lambda book: book.put("book", "key 9"))
+    assert len(keys(ledger, "book")) == 5
+
+
+def test_a_witness_that_goes_away_is_made_again(ledger: Ledger, reopened: Callable[[], Ledger]) -> None:
+    place = os.path.join(os.environ["HOME"], ".local/share/lastgood-witness")
+    (name,) = (one for one in os.listdir(place) if one != "key")
+    os.unlink(os.path.join(place, name))
+    ledger.change(lambda book: book.put("book", "key 9"))
+    assert os.path.getsize(os.path.join(place, name)) == 384
+    assert len(keys(reopened(), "book")) == 6

@@ -8,6 +8,7 @@ from typing import Any
 import ormsgpack
 from langgraph.checkpoint.serde._msgpack import SAFE_MSGPACK_METHODS, SAFE_MSGPACK_TYPES
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
+from langgraph.checkpoint.serde.types import _DeltaSnapshot
 
 from lastgood.errors import Invalid, Unsafe
 
@@ -23,6 +24,8 @@ _DEPTH = 150
 # Extension codes of the serialiser's format: objects by constructor, by method, arrays, snapshots.
 _CONSTRUCTORS = frozenset({0, 1, 2, 4, 5})
 _METHOD, _ARRAY, _SNAPSHOT = 3, 6, 7
+# The key by which the snapshot of a delta channel is told from a dict of the state's own.
+_SNAPSHOT_OF = "\0langgraph delta snapshot of"
 _CHECKED_MOST = 50_000
 _ALLOW = "name the type when you make the saver: LastgoodSaver(workspace, allow=[TYPE])"
 
@@ -68,8 +71,11 @@ class Values:
             return [one if type(one) in _PLAIN else self.plain(one, depth + 1) for one in value]
         if kind is dict:
             assert isinstance(value, dict)
-            if all(type(key) in _PLAIN for key in value):
+            if _SNAPSHOT_OF not in value and all(type(key) in _PLAIN for key in value):
                 return {key: self.plain(one, depth + 1) for key, one in value.items()}
+        if kind is _DeltaSnapshot:
+            assert isinstance(value, _DeltaSnapshot)
+            return {_SNAPSHOT_OF: self.plain(value.value, depth + 1)}
         return self._written(value)
 
     def revived(self, plain: object) -> Any:  # noqa: ANN401 - whatever the channel held
@@ -83,6 +89,8 @@ class Values:
             return [self.revived(one) for one in plain]
         if kind is dict:
             assert isinstance(plain, dict)
+            if _SNAPSHOT_OF in plain:
+                return _DeltaSnapshot(self.revived(plain[_SNAPSHOT_OF]))
             return {key: self.revived(one) for key, one in plain.items()}
         return plain
 
