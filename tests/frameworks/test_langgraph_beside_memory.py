@@ -73,7 +73,7 @@ def asking(saver: Saver) -> Any:
 
 
 def failing(saver: Saver) -> Any:
-    def fail(_state: Any) -> Any:
+    def fail(state: State) -> dict[str, Any]:
         raise ValueError("on purpose")
 
     builder = StateGraph(State)
