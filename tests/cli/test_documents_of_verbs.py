@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from command import Command
 
 CHECKPOINT = """id short_id name message kind created_at sequence workspace session previous commit tree
@@ -168,6 +170,22 @@ def test_a_name_that_is_not_utf_8_comes_as_bytes(lastgood: Command) -> None:
     lastgood("save")
     entries = lastgood("show", "@", "--files", "--json").json["entries"]
     assert [entry["path"] for entry in entries] == [{"bytes": base64.b64encode(b"caf\xe9").decode()}]
+
+
+def test_a_branch_that_is_not_utf_8_comes_as_bytes(lastgood: Command, git: Callable[..., str]) -> None:
+    """Rule T9: git allows it, and JSON does not."""
+    project, branch = lastgood.project, os.fsdecode(b"br\xff")
+    (project / "a").write_text("a")
+    git(project, "init", "-q", "-b", branch)
+    git(project, "add", "a")
+    git(project, "commit", "-qm", "one")
+    saved = lastgood("save", "--json")
+    assert b"\\ud" not in saved.out_bytes
+    assert saved.json["checkpoint"]["git"]["branch"] == {"bytes": base64.b64encode(b"br\xff").decode()}
+    git(project, "checkout", "-q", "-b", "other")
+    back = lastgood("restore", "@", "--git", "--yes", "--json")
+    assert b"\\ud" not in back.out_bytes
+    assert (project / ".git" / "HEAD").read_bytes() == b"ref: refs/heads/br\xff\n"
 
 
 def test_such_a_name_comes_as_bytes_in_a_failure_too(lastgood: Command) -> None:

@@ -11,6 +11,7 @@ from lastgood.codec.report.records import (
     file_diff_record,
     folder_value,
     operation_record,
+    plain_value,
     session_record,
     text_value,
 )
@@ -48,22 +49,10 @@ def error_document(error: LastgoodError) -> Document:
                 "code": error.code,
                 "message": text_value(error.message),
                 "hint": text_value(error.hint),
-                "details": _told(error.details),
+                "details": plain_value(error.details),
             }
         },
     )
-
-
-def _told(value: object) -> object:
-    """Return details with every name that is not UTF-8 as its bytes."""
-    if isinstance(value, str):
-        try:
-            return path_value(value.encode("utf-8", "surrogateescape"))
-        except UnicodeEncodeError:  # a surrogate that stands for no byte
-            return text_value(value.encode("utf-8", "replace").decode())
-    if isinstance(value, dict):
-        return {key: _told(one) for key, one in value.items()}
-    return [_told(one) for one in value] if isinstance(value, list | tuple) else value
 
 
 def save_document(report: SaveReport) -> Document:

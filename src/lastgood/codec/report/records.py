@@ -29,6 +29,20 @@ def text_value(text: str) -> str:
     return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
 
 
+def plain_value(value: object) -> object:
+    """Return a value with every text in it that is not UTF-8 as its bytes."""
+    if isinstance(value, str):
+        if value.isascii():
+            return value
+        try:
+            return path_value(value.encode("utf-8", "surrogateescape"))
+        except UnicodeEncodeError:  # a surrogate that stands for no byte
+            return value.encode("utf-8", "replace").decode()
+    if isinstance(value, dict):
+        return {key: plain_value(one) for key, one in value.items()}
+    return [plain_value(one) for one in value] if isinstance(value, list | tuple) else value
+
+
 def folder_value(path: str) -> object:
     """Return the path of a folder as JSON."""
     return path_value(path.encode("utf-8", "surrogateescape"))
@@ -64,7 +78,7 @@ def checkpoint_record(checkpoint: Checkpoint) -> Document:
         "moment": manifest.moment,
         "position": position_value(manifest.progress),
         "progress": None if manifest.progress.empty else shown_progress(manifest.progress),
-        "git": None if manifest.git is None else git_record(manifest.git),
+        "git": None if manifest.git is None else plain_value(git_record(manifest.git)),
         "metrics": manifest.metrics.as_dict(),
         "conversation": None if manifest.conversation is None else conversation_record(manifest.conversation),
         "metadata": {text_value(key): text_value(value) for key, value in manifest.metadata.items()},

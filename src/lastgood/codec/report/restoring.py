@@ -10,6 +10,7 @@ from lastgood.codec.report.records import (
     folder_value,
     operation_record,
     outcome_record,
+    plain_value,
     text_value,
 )
 
@@ -60,7 +61,7 @@ def part_outcome_record(part: PartOutcome) -> Document:
     if part.reason is not None:
         record["reason"] = text_value(part.reason)
     if part.details:
-        record["details"] = dict(part.details)
+        record["details"] = plain_value(dict(part.details))
     return record
 
 
