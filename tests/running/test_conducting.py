@@ -359,7 +359,7 @@ def test_unknown_choices_and_tasks_are_refused(workspace: Workspace) -> None:
         workspace.run(plan, redo="task-1")
     with pytest.raises(Usage, match="cannot be done and be done again"):
         workspace.run(plan, redo=["task-1"], done=["task-1"])
-    with pytest.raises(Usage, match="no run of this plan waits"):
+    with pytest.raises(Usage, match="a run that begins has nothing"):
         workspace.run(plan, done=["task-1"])
     with pytest.raises(NotFound):
         workspace.run(plan, choice="review")

@@ -476,6 +476,16 @@ def test_nothing_is_said_twice_or_done_to_what_is_done(
 def test_orders_without_a_run_to_go_on_with_are_refused(workspace: Workspace, plan_file: Plan) -> None:
     plan = plan_file({"id": "A", "run": "true"})
     workspace.run(plan)
-    with pytest.raises(Usage, match="no run of this plan waits"):
+    with pytest.raises(Usage, match="a run that begins has nothing"):
         workspace.run(plan, redo=["A"])
     assert len(workspace.sessions()) == 1
+
+
+def test_a_fresh_start_with_orders_for_the_old_run_gives_nothing_up(
+    workspace: Workspace, plan_file: Plan
+) -> None:
+    plan = plan_file({"id": "A", "run": "exit 1"})
+    workspace.run(plan)
+    with pytest.raises(Usage, match="a run that begins has nothing"):
+        workspace.run(plan, choice="fresh", done=["A"])
+    assert len(workspace.status().incomplete) == 1

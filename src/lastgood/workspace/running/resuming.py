@@ -72,20 +72,16 @@ def engage(
     _reclaim(hands, plan)
     dead = _dead(hands, plan)
     if wish.choice == "fresh":
+        _refuse_orders(orders)
         _give_up(hands, dead, signals)
     elif len(dead) > 1:
         raise _several(dead)
     elif dead:
         return _continued(hands, plan, dead[0], wish, signals=signals)
     elif wish.choice == "continue":
-        found = _finished(hands, plan)
-        if found is not None:
-            return found
-    if orders.redo or orders.done:
-        raise Usage(
-            "no run of this plan waits to be continued: nothing of it can be done again, or be done already",
-            hint="leave out --redo and --done",
-        )
+        return _finished(hands, plan)
+    else:
+        _refuse_orders(orders)
     _refuse_the_living(hands)
     try:
         started = hands.open_run(plan, goal=goal_of(plan))
@@ -93,6 +89,14 @@ def engage(
         _refuse_the_living(hands)  # it began a moment ago: its owner is to be named
         raise
     return Engaged(hands=hands.within(started.session.id), saved=started.saved)
+
+
+def _refuse_orders(orders: Orders) -> None:
+    if orders.redo or orders.done:
+        raise Usage(
+            "a run that begins has nothing that could be done again, or be done already",
+            hint="leave out --redo and --done",
+        )
 
 
 def _dead(hands: Hands, plan: WorkPlan) -> Sequence[Dead]:
@@ -123,7 +127,7 @@ def _several(dead: Sequence[Dead]) -> Usage:
     )
 
 
-def _finished(hands: Hands, plan: WorkPlan) -> RunReport | None:
+def _finished(hands: Hands, plan: WorkPlan) -> RunReport:
     """Return the report of the newest run of a plan if that finished: there is nothing left to do."""
     run = next((one for one in hands.runs() if _is_same(one, plan)), None)
     if run is None:
