@@ -117,7 +117,7 @@ def test_what_passes_is_tried_again_with_pauses(recoverer: ErrorRecoverer, proje
     result = asyncio.run(recoverer.handle_error(TimeoutError(), {"operation": operation}))
     assert (result.recovered, result.strategy, result.value) == (True, RecoveryStrategy.RETRY_BACKOFF, "done")
     assert operation.calls == 3
-    assert f"Recovered via: {result.strategy.value}" == "Recovered via: backoff"
+    assert f"Recovered via: {result.strategy}" == "Recovered via: backoff"
 
 
 def test_what_does_not_pass_is_rolled_back(recoverer: ErrorRecoverer, project: Path, store: Path) -> None:
@@ -187,6 +187,15 @@ def test_the_caller_may_choose_the_strategy(
     context = {"operation": operation, "strategy": strategy}
     result = asyncio.run(recoverer.handle_error(ValueError(), context))
     assert (operation.calls, result.recovered) == (calls, strategy != "escalate")
+
+
+def test_a_context_may_be_an_object_or_nothing_of_use(recoverer: ErrorRecoverer) -> None:
+    class Context:
+        def __init__(self) -> None:
+            self.strategy = "skip"
+
+    assert asyncio.run(recoverer.handle_error(ValueError(), Context())).recovered
+    assert asyncio.run(recoverer.handle_error(MemoryError(), "while building")).recovered is False
 
 
 def test_an_unknown_strategy_is_refused(recoverer: ErrorRecoverer) -> None:

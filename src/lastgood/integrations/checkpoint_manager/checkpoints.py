@@ -87,9 +87,13 @@ class CheckpointManager:
         """Go back to a checkpoint."""
         return await self.rollback(checkpoint_id, git=git)
 
-    async def undo(self) -> UndoReport:
-        """Take the last rollback back."""
-        return await _awaited(self.keeper.undo)
+    async def undo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
+        """Take the last rollback back; `Conflict` if its files changed since.
+
+        ``force`` takes it back all the same (the present state is saved first), ``merge`` keeps what
+        changed since.
+        """
+        return await _awaited(partial(self.keeper.undo, force=force, merge=merge))
 
     async def list_checkpoints(self, type: str | None = None) -> Records:
         """Return the checkpoints, newest first, all or those of a type."""

@@ -22,6 +22,9 @@ class RecoveryStrategy(str, Enum):  # noqa: UP042 - an Enum with values, as the 
     SKIP = "skip"
     ESCALATE = "escalate"
 
+    def __str__(self) -> str:
+        return self.value
+
 
 class ErrorCategory(str, Enum):  # noqa: UP042 - the same
     """What kind of error it is."""

@@ -124,10 +124,10 @@ class Keeper:
             report = workspace.restore(target.id, only=["files", "progress"], git=git)
             return _told(report, record)
 
-    def undo(self) -> UndoReport:
+    def undo(self, *, force: bool, merge: bool) -> UndoReport:
         """Take the last rollback back."""
         with self._at_work() as workspace:
-            return workspace.undo()
+            return workspace.undo(force=force, merge=merge)
 
     def list(self, type: str | None) -> Records:
         """Return records, newest first."""

@@ -6,6 +6,7 @@ import inspect
 import logging
 import random
 import traceback
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial, wraps
 from typing import Any, TypeVar, overload
@@ -22,7 +23,7 @@ from lastgood.integrations.checkpoint_manager.keeper import Keeper, Wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Mapping, Sequence
+    from collections.abc import Callable, Generator, Sequence
 
     from lastgood.integrations.checkpoint_manager.driving import Step
     from lastgood.workspace.paths import PathLike
@@ -96,20 +97,18 @@ class ErrorRecoverer:
         self._orders = {**ORDERS, **(orders or {})}
         self._fix = fix
 
-    async def handle_error(
-        self, error: Exception, context: Mapping[str, Any] | None = None
-    ) -> RecoveryResult:
+    async def handle_error(self, error: Exception, context: object = None) -> RecoveryResult:
         """Do about an error what its category, or the context, asks for.
 
         The context may give ``operation`` (a function of no arguments, to be done again), ``checkpoint``
         (an id to roll back to; by default the newest checkpoint), ``strategy`` (one, or several in
         order), ``fix`` (called with the error before the operation is done again).
         """
-        return await awaited(self._recover(error, dict(context or {})))
+        return await awaited(self._recover(error, _given(context)))
 
-    def recover_now(self, error: Exception, context: Mapping[str, Any] | None = None) -> RecoveryResult:
+    def recover_now(self, error: Exception, context: object = None) -> RecoveryResult:
         """Do the same in a program without an event loop."""
-        return driven(self._recover(error, dict(context or {})))
+        return driven(self._recover(error, _given(context)))
 
     @overload
     def with_recovery(self, function: Function) -> Function: ...
@@ -232,6 +231,13 @@ class _Incomplete(Exception):
     """A rollback that left something out."""
 
 
+def _given(context: object) -> dict[str, Any]:
+    """Return a context as a dict: it may be one, or an object with such attributes."""
+    if isinstance(context, Mapping):
+        return dict(context)
+    return dict(getattr(context, "__dict__", {}))
+
+
 def _order(given: object) -> tuple[RecoveryStrategy, ...]:
     """Return strategies in order, of one or several, as values or as texts."""
     several = given if isinstance(given, (list, tuple)) else (given,)
@@ -294,7 +300,7 @@ def _short(error: BaseException) -> str:
 
 async def handle_error(
     error: Exception,
-    context: Mapping[str, Any] | None = None,
+    context: object = None,
     *,
     project_dir: PathLike = ".",
     store: PathLike | None = None,

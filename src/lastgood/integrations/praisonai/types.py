@@ -144,15 +144,16 @@ class Checkpoint:
     short_id: str
     message: str
     timestamp: datetime
-    files_changed: ChangedFiles | int = field(default_factory=ChangedFiles)
+    files_changed: ChangedFiles = field(default_factory=ChangedFiles)
     insertions: int = 0
     deletions: int = 0
     step: int | None = None
     metadata: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
-        if isinstance(self.files_changed, list):
-            self.files_changed = ChangedFiles(self.files_changed)
+        given: object = self.files_changed
+        if isinstance(given, list):  # a plain number, as the original has it, stays one
+            self.files_changed = ChangedFiles(given)
 
     @classmethod
     def from_git_commit(cls, commit_hash: str, message: str, timestamp: str | datetime) -> Self:

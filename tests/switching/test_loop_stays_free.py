@@ -1,0 +1,123 @@
+"""The drop-ins never make the event loop wait for a disk or a lock."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import sys
+from typing import TYPE_CHECKING, Any
+
+import lastgood
+from lastgood.aio import under_asyncio, under_trio
+from lastgood.integrations.checkpoint_manager import CheckpointManager, ErrorRecoverer
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Coroutine
+    from pathlib import Path
+    from types import FrameType
+
+    from lastgood.integrations.praisonai import CheckpointService
+
+    Calls = dict[str, Callable[[], Coroutine[Any, Any, object]]]
+
+PACKAGE = os.path.dirname(lastgood.__file__) + os.sep
+BLOCKING = {"posix", "fcntl", "sqlite3", "_sqlite3", "_io", "io", "select", "_posixsubprocess", "mmap"}
+HARMLESS = {"getpid", "fspath", "fsencode"}
+
+
+def blocked_by(found: list[str]) -> Callable[[FrameType, str, Any], None]:
+    """Return a profiler that writes down what could wait, below lastgood, in this thread."""
+
+    def look(frame: FrameType, event: str, function: Any) -> None:
+        name = getattr(function, "__name__", "")
+        module = getattr(function, "__module__", None) or type(getattr(function, "__self__", None)).__module__
+        if event != "c_call" or name in HARMLESS or not (module in BLOCKING or name == "sleep"):
+            return
+        place: FrameType | None = frame
+        while place is not None and not place.f_code.co_filename.startswith(PACKAGE):
+            place = None if place.f_code.co_qualname == "Thread.start" else place.f_back
+        if place is not None:
+            found.append(f"{function} below {place.f_code.co_filename}:{place.f_lineno}")
+
+    return look
+
+
+def watched(calls: Calls, project: Path) -> dict[str, list[str]]:
+    assert under_asyncio  # the loop's side of it is loaded when it is used for the first time
+    assert under_trio
+    wrong: dict[str, list[str]] = {}
+
+    async def main() -> None:
+        for name, call in calls.items():
+            (project / "file").write_text(name)
+            found: list[str] = []
+            sys.setprofile(blocked_by(found))
+            try:
+                await call()
+            finally:
+                sys.setprofile(None)
+            if found:
+                wrong[name] = found
+
+    asyncio.run(main())
+    return wrong
+
+
+def test_no_method_of_the_service_blocks_the_loop(service: CheckpointService, project: Path) -> None:
+    ids: list[str] = []
+
+    async def saved() -> None:
+        ids.append((await service.save("one", step=1)).id)
+
+    calls: Calls = {
+        "initialize": service.initialize,
+        "save": saved,
+        "restore": lambda: service.restore(step=1),
+        "rewind": service.rewind,
+        "diff": service.diff,
+        "list_checkpoints": service.list_checkpoints,
+        "list": service.list,
+        "get_checkpoint": lambda: service.get_checkpoint(ids[0]),
+        "get": lambda: service.get(ids[0]),
+        "get_checkpoint_by_step": lambda: service.get_checkpoint_by_step(1),
+        "conversation": lambda: service.conversation(ids[0]),
+        "delete": lambda: service.delete(ids[0]),
+        "cleanup": service.cleanup,
+        "delete_all": service.delete_all,
+    }
+    methods = {name for name in dir(service) if asyncio.iscoroutinefunction(getattr(service, name))}
+    assert {name for name in methods if not name.startswith("_")} == set(calls)
+    assert watched(calls, project) == {}
+
+
+def test_no_method_of_the_manager_blocks_the_loop(project: Path, store: Path) -> None:
+    manager = CheckpointManager(project, store=store)
+    recoverer = ErrorRecoverer(project, store=store, delay=0.001)
+    ids: list[str] = []
+
+    async def created() -> None:
+        ids.append((await manager.create_checkpoint("one")).id)
+
+    async def risky() -> None:
+        raise AssertionError
+
+    async def recovered() -> None:
+        result = await recoverer.handle_error(TimeoutError(), {"operation": risky})
+        assert result.recovered
+
+    calls: Calls = {
+        "create_checkpoint": created,
+        "rollback": lambda: manager.rollback(ids[0]),
+        "rollback_to_latest": manager.rollback_to_latest,
+        "restore_checkpoint": lambda: manager.restore_checkpoint(ids[0]),
+        "undo": lambda: manager.undo(force=True),
+        "list_checkpoints": manager.list_checkpoints,
+        "get_checkpoint": lambda: manager.get_checkpoint(ids[0]),
+        "read": lambda: manager.read(ids[0], "file"),
+        "validate_checkpoint": lambda: manager.validate_checkpoint(ids[0]),
+        "recovered": recovered,
+        "delete_checkpoint": lambda: manager.delete_checkpoint(ids[0]),
+    }
+    methods = {name for name in dir(manager) if asyncio.iscoroutinefunction(getattr(manager, name))}
+    assert {name for name in methods if not name.startswith("_")} == set(calls) - {"recovered"}
+    assert watched(calls, project) == {}
