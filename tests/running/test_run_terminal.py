@@ -83,6 +83,16 @@ def test_what_is_over_scrolls_away_and_what_goes_on_stays_in_sight(
         assert said[1:] == ["A: done", "B: done", "C: done", "D: done", "done: 4 tasks"]
 
 
+def test_a_long_name_leaves_room_for_attempt_and_time(
+    terminal: Callable[..., Terminal], plan_file: Callable[..., str], gate: Path
+) -> None:
+    with terminal("run", plan_file(task("A" * 60, waits(gate))), columns=40) as seen:
+        seen.until("│ waiting")
+        assert re.fullmatch(r"▸ A{30,}…  \d+s", seen.shown[-3])
+        gate.touch()
+        assert seen.end() == 0
+
+
 def test_the_sprint_is_in_sight(terminal: Callable[..., Terminal], tmp_path: Path, gate: Path) -> None:
     plan = tmp_path / "sprints.json"
     plan.write_text(json.dumps({"sprints": [{"id": "S01", "tasks": [task("A", waits(gate))]}]}))

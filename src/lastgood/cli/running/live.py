@@ -11,7 +11,7 @@ from rich.text import Text
 from lastgood.cli.activity import duration
 from lastgood.cli.running.region import Region
 from lastgood.cli.running.told import output_line, told, told_late
-from lastgood.cli.wording import count
+from lastgood.cli.wording import count, shortened
 from lastgood.errors import Storage
 from lastgood.names import printable
 
@@ -28,6 +28,8 @@ if TYPE_CHECKING:
 
 _EVERY = 0.1
 _BAR = 20
+# As many columns as the name of a task keeps at least.
+_LEAST = 8
 # What the lines below the scrolling ones say already.
 _SHOWN_BELOW = frozenset({"task-started", "check-started", "checkpoint"})
 
@@ -144,10 +146,11 @@ class LiveDisplay:
         board = self._board
         if board.task is None:
             return []
-        active = Text(f"▸ {printable(board.task)}", style="bold cyan")
         attempt = "" if board.attempt == 1 else f"  attempt {board.attempt}"
         doing = "  checking" if board.checking else ""
-        active.append(f"{attempt}  {duration(int(board.attempt_elapsed))}{doing}", style="not bold")
+        beside = f"{attempt}  {duration(int(board.attempt_elapsed))}{doing}"
+        name = shortened(printable(board.task), max(_LEAST, columns - len(beside) - 3))
+        active = Text(f"▸ {name}", style="bold cyan").append(beside, style="not bold")
         if not board.line:
             return [active]
         return [active, Text(f"  │ {output_line(board.line, limit=columns)}", style="dim")]
