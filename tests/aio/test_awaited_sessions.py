@@ -12,6 +12,7 @@ import threading
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+import anyio
 import pytest
 
 import lastgood
@@ -103,6 +104,22 @@ def test_a_cancelled_session_was_interrupted_and_waits_to_be_continued(
             assert (await workspace.recover(choice="continue")).done == "continue"
 
     loop.run(main)
+
+
+@pytest.mark.parametrize("backend", ["asyncio", "trio"])
+def test_a_session_cancelled_by_anyio_was_interrupted_too(opening: Open, backend: str) -> None:
+    """Whose scopes cancel again and again until they are left."""
+
+    async def main() -> None:
+        async with opening() as workspace:
+            with anyio.move_on_after(0.3) as scope:
+                async with workspace.session() as session, session.task("T01"):
+                    await anyio.sleep(30)
+            assert scope.cancelled_caught
+            found = await only_session(workspace)
+            assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+
+    anyio.run(main, backend=backend)
 
 
 def test_a_task_whose_time_is_over_can_be_tried_again(loop: Loop, opening: Open) -> None:

@@ -231,6 +231,23 @@ def test_a_workspace_that_moved_is_attached(loop: Loop, opening: Open, project: 
     loop.run(main)
 
 
+def test_without_a_thread_a_save_is_refused_and_what_must_be_is_done(
+    opening: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def start(_thread: threading.Thread) -> None:
+        raise RuntimeError("can't start new thread")
+
+    async def main() -> None:
+        async with opening() as workspace, workspace.session() as session:
+            monkeypatch.setattr(threading.Thread, "start", start)
+            with pytest.raises(lastgood.Busy, match="no thread can be started"):
+                await workspace.save("one")
+        assert session.ended is not None
+        assert session.ended.session.state == "ended"
+
+    asyncio.run(main())
+
+
 def test_the_loop_may_end_in_the_midst_of_a_call(opening: Open, project: Path) -> None:
     """Nobody waits any more; the work goes to its end all the same, and harms nothing."""
     (project / "a.txt").write_text("one")

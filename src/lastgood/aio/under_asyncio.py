@@ -11,7 +11,7 @@ from typing import Generic, TypeVar
 
 from lastgood.aio.bridge import MOST_AT_ONCE, heard
 from lastgood.aio.signals import Armed
-from lastgood.errors import Usage
+from lastgood.errors import Busy, Usage
 from lastgood.workspace.stopping import Listening
 
 TYPE_CHECKING = False
@@ -92,8 +92,16 @@ class _Call(Generic[Result]):
         self._error: BaseException | None = None
 
     def start(self, over: Callable[[], object]) -> None:
-        """Do it in a thread that sees the caller's context variables, and outlives the interpreter's end."""
-        Thread(target=copy_context().run, args=(self._run, over), name="lastgood", daemon=False).start()
+        """Do it in a thread that sees the caller's context variables, and holds up the interpreter's end."""
+        thread = Thread(target=copy_context().run, args=(self._run, over), name="lastgood", daemon=False)
+        try:
+            thread.start()
+        except RuntimeError as error:  # the system gives no more threads
+            if self._stoppable:
+                raise Busy(
+                    "no thread can be started", hint="wait until others have ended, then try again"
+                ) from error
+            self._run(over)  # rather in the loop's own thread than not at all
 
     def stop(self) -> None:
         """Ask it to give up where that does no harm."""
