@@ -325,7 +325,7 @@ class _Running:
 def _attendant(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
     """Start the process in between; it must not look like a part of any session of ours."""
     return subprocess.Popen(  # noqa: S603 - our own words
-        [sys.executable or "python3", "-I", "-S", "-B", "-c", _BOOTSTRAP, _PACKAGE],
+        [_python(), "-I", "-S", "-B", "-c", _BOOTSTRAP, _PACKAGE],
         env={name: value for name, value in environment.items() if not name.startswith(_OURS)},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
@@ -333,6 +333,12 @@ def _attendant(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
         bufsize=0,
         start_new_session=True,
     )
+
+
+def _python() -> str:
+    """Return an interpreter; a program with one inside is none."""
+    own = os.path.basename(sys.executable or "")
+    return sys.executable if own.startswith(("python", "pypy")) else "python3"
 
 
 def _unheard(_part: bytes) -> None:

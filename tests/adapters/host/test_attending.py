@@ -331,6 +331,24 @@ def test_what_cannot_be_run_never_started(tmp_path: Path, command: tuple[str, ..
     assert (ran.ending, ran.code, ran.fault) == ("unstarted", 0, fault)
 
 
+@pytest.mark.parametrize("executable", ["", "/usr/bin/some-application"])
+def test_a_program_with_an_interpreter_inside_uses_another_one(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, executable: str
+) -> None:
+    monkeypatch.setattr(sys, "executable", executable)
+    assert attend(tmp_path, "exit 4").code == 4
+
+
+def test_where_no_interpreter_is_found_nothing_starts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys, "executable", "")
+    monkeypatch.setenv("PATH", str(tmp_path))
+    ran = attend(tmp_path, "touch here")
+    assert (ran.ending, ran.fault) == ("unstarted", "python3: No such file or directory")
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_a_folder_that_is_gone_is_named(tmp_path: Path) -> None:
     ran = attend(tmp_path / "gone", "true")
     assert (ran.ending, ran.fault) == ("unstarted", f"{tmp_path}/gone: No such file or directory")
