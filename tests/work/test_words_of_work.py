@@ -310,6 +310,26 @@ def test_a_session_nobody_knows_is_told_but_saves_go_on(lastgood: Command, proje
     assert lastgood("save", "--json", env=lost).json["checkpoint"]["session"] is None
 
 
+@pytest.mark.parametrize("action", ["start", "end"])
+def test_a_session_whose_checkpoint_has_new_gaps_says_so(
+    lastgood: Command, project: Path, action: str
+) -> None:
+    """S7: no later save would, for by then they are known."""
+    if action == "end":
+        lastgood("session", "start", "-q")
+    with open(project / "large", "wb") as file:
+        file.truncate(40 << 20)
+    done = lastgood("session", action, expect=3)
+    assert "gaps" in done.err
+    assert lastgood("save", "--allow-empty").err == ""
+
+
+def test_a_session_whose_transcript_is_not_there_says_so(lastgood: Command, tmp_path: Path) -> None:
+    """P5: it may come later; until then nobody should count on it."""
+    for words in (("session", "start", "--transcript", str(tmp_path / "chat.jsonl")), ("session", "end")):
+        assert "there is no transcript" in lastgood(*words).err
+
+
 @pytest.mark.parametrize("fate", ["--force", "nobody"])
 def test_a_save_in_a_session_that_is_over_says_so(lastgood: Command, fate: str) -> None:
     """P1: a lease lost while working is told at the next word; nothing that was saved is lost for it."""

@@ -104,7 +104,7 @@ WORK: tuple[Verb, ...] = (
             ('lastgood session start --goal "migrate to v2" --owner-pid $$', "in a script"),
             ("lastgood session list", "what ran here, and how it ended"),
         ),
-        codes=(0, 10, 11, 12, 13, 14),
+        codes=(0, 3, 10, 11, 12, 13, 14),
     ),
     Verb(
         name="task",

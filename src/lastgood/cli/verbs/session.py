@@ -8,7 +8,9 @@ from lastgood.cli import values
 from lastgood.cli.columns import pairs, table
 from lastgood.cli.opening import open_for
 from lastgood.cli.progress import Progress
+from lastgood.cli.verbs.task import tell_lacks
 from lastgood.cli.wording import ago, artifacts, called, count, moment, place, place_cell
+from lastgood.codec.manifest import gap_record
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import checkpoint_record, effect_record, session_record
 from lastgood.errors import Usage
@@ -27,6 +29,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("ID", "State", "Goal", "Started", "Owner", "Tasks", "Phase / Step")
 _GOAL = 2
+_OMISSIONS = 3
 _TAKES = {
     "start": frozenset({"goal", "sprint", "owner-pid", "transcript", "shared", "force"}),
     "end": frozenset({"incomplete"}),
@@ -59,7 +62,7 @@ def _start(call: Call, console: Console) -> int:
         console.line(report.session.id)
     else:
         _tell_start(report, call, console)
-    return 0
+    return _code(report.saved)
 
 
 def _started(report: SessionStarted) -> dict[str, object]:
@@ -69,6 +72,7 @@ def _started(report: SessionStarted) -> dict[str, object]:
         {
             "session": _record(report.session),
             "checkpoint": _saved(report.saved),
+            "new_gaps": _new_gaps(report.saved),
             "took_over": None if took_over is None else took_over.id,
             "unfinished": list(report.unfinished),
         },
@@ -82,9 +86,19 @@ def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
     console.line(f"started session {console.styled(session.id, 'green')}: {owner(session.session)}")
     if report.saved is not None:
         console.line(f"first checkpoint {called(report.saved.checkpoint)}")
+        tell_lacks(report.saved, console)
     console.line(f"for every process that works in it: export LASTGOOD_SESSION={session.id}")
     for id in report.unfinished:
         console.warn(f"session {id} did not finish: {call.command('recover')}")
+
+
+def _new_gaps(saved: SaveReport | None) -> list[object]:
+    return [] if saved is None else [gap_record(gap) for gap in saved.new_gaps]
+
+
+def _code(saved: SaveReport | None) -> int:
+    """Return the exit code of a checkpoint that came by itself (rule S7)."""
+    return _OMISSIONS if saved is not None and saved.new_gaps else 0
 
 
 def _end(call: Call, console: Console) -> int:
@@ -94,12 +108,13 @@ def _end(call: Call, console: Console) -> int:
         fields: dict[str, object] = {
             "session": _record(report.session),
             "checkpoint": _saved(report.saved),
+            "new_gaps": _new_gaps(report.saved),
             "unknown_effects": [effect_record(one) for one in report.unknown],
         }
         console.document(document("session", fields))
     else:
         _tell_end(report, console)
-    return 0
+    return _code(report.saved)
 
 
 def _tell_end(report: SessionEnded, console: Console) -> None:
@@ -110,6 +125,7 @@ def _tell_end(report: SessionEnded, console: Console) -> None:
         console.line(f"  {line}")
     if report.saved is not None:
         console.line(f"last checkpoint {called(report.saved.checkpoint)}")
+        tell_lacks(report.saved, console)
     for effect in report.unknown:
         console.warn(f"nobody saw the end of {printable(effect.name)}: its effect is unknown")
 

@@ -13,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
+    from lastgood.model.report import SaveReport
     from lastgood.model.working import ProgressReport
     from lastgood.workspace import Workspace
 
@@ -78,8 +79,15 @@ def tell_saved(report: ProgressReport, console: Console) -> None:
         )
     if report.saved is None:
         return
-    checkpoint = report.saved.checkpoint
     said = "checkpoint" if report.saved.created else "unchanged since"
-    console.line(f"{said} {called(checkpoint)}")
-    if report.saved.new_gaps:
-        console.warn(f"it has gaps that the one before it had not: lastgood show {checkpoint.short_id}")
+    console.line(f"{said} {called(report.saved.checkpoint)}")
+    tell_lacks(report.saved, console)
+
+
+def tell_lacks(saved: SaveReport, console: Console) -> None:
+    """Tell what a checkpoint that came by itself does not hold (rule S7)."""
+    for note in saved.notes:
+        console.warn(printable(note.message))
+    if saved.new_gaps:
+        shown = saved.checkpoint.short_id
+        console.warn(f"it has gaps that the one before it had not: lastgood show {shown}")
