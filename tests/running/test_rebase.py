@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING, Any
 
 import pytest
 
+import lastgood as package
 from lastgood.errors import Conflict
+from lastgood.model.settings import AutoSettings, Settings
 from runs import Told, states
 
 if TYPE_CHECKING:
@@ -109,3 +112,20 @@ def test_an_unknown_effect_of_a_task_that_is_gone_is_said(
     report = workspace.run(plan, rebase=True, observer=told)
     assert report.state == "done"
     assert "nobody saw the end of task slow, which is gone from the plan" in told.notices
+
+
+def test_a_policy_that_became_a_rollback_takes_nothing_of_others_back(
+    project: Path, store: Path, plan_file: Plan, outside: Path, told: Told
+) -> None:
+    """T17: what an attempt left long ago cannot be told from what others did since."""
+    settings = Settings(auto=AutoSettings(enabled=False))
+    with package.open(project, store=store, maintenance="off", settings=settings) as workspace:
+        first = {"id": "A", "run": f"touch half; test -e {outside}/ready", "on_failure": "keep"}
+        others = [{"id": "B", "run": "touch made"}, {"id": "C", "run": f"test -e {outside}/ready"}]
+        plan = plan_file(first, *others)
+        workspace.run(plan)
+        plan_file(first | {"on_failure": "rollback"}, *others)
+        (outside / "ready").touch()
+        assert workspace.run(plan, observer=told).state == "done"
+        assert sorted(os.listdir(project)) == ["half", "made"]
+        assert told.of("rolled-back") == []

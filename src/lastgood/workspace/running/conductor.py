@@ -13,6 +13,8 @@ from lastgood.workspace.running.stage import said
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+
     from lastgood.model.effect import Effect
     from lastgood.model.progress import Task
     from lastgood.model.running import RunState
@@ -72,6 +74,9 @@ class Conductor:
         if last is not None and not hands.shows_done(last.id):
             self._stage.telling.saved(hands.attempt_done(last.id).saved, task=last.id)
         self._closed = {sprint for sprint in self._stage.plan.sprints if hands.is_marked("sprint", sprint)}
+        states = self._states()
+        for task in {task.sprint: task for task in self._stage.plan.tasks}.values():
+            self._close_sprint(task, states)
 
     def _clear(self) -> bool:
         """Take back what attempts left before any task works on top of it; False if that cannot be done.
@@ -80,11 +85,10 @@ class Conductor:
         """
         if not self._engaged.continued:
             return True
-        stage = self._stage
-        tasks = {one.id: one for one in stage.telling.tasks()}
+        stage, states, steps = self._stage, self._states(), self._stage.hands.all_attempts()
         left: list[tuple[PlannedTask, Outlook, Effect]] = []
         for task in stage.plan.tasks:
-            look = outlook(task, task=tasks[task.id], steps=stage.hands.attempts(task.id))
+            look = outlook(task, task=states[task.id], steps=steps.get(task.id, ()))
             if look.back is not None and task.id not in self._orders.done:
                 left.append((task, look, look.back))
         for task, look, attempt in sorted(left, key=lambda one: one[2].after, reverse=True):
@@ -95,33 +99,42 @@ class Conductor:
         return True
 
     def _doubt(self, task: PlannedTask, look: Outlook) -> str | None:
-        return doubt_of(task.id, look, within=self._stage.hands.unknown_within(task.id))
+        within = () if look.last is None else self._stage.hands.unknown_within(task.id)
+        return doubt_of(task.id, look, within=within)
+
+    def _states(self) -> Mapping[str, Task]:
+        return {task.id: task for task in self._stage.telling.tasks()}
 
     def _walk(self) -> None:
+        states = self._states()
         for task in self._stage.plan.tasks:
             self._stage.signals.heed()
+            if states[task.id].state == "done":
+                self._passed_over(task)
+                continue
             self._at = task
-            going_on = self._turn(task)
+            going_on = self._turn(task, states)
             self._at = None
-            self._close_sprint(task)
+            states = self._states()
+            self._close_sprint(task, states)
             if not going_on:
                 return
 
-    def _turn(self, task: PlannedTask) -> bool:
-        """See to one task; False if the run ends here."""
+    def _passed_over(self, task: PlannedTask) -> None:
+        again = "; it is not done again" if task.id in self._orders.redo else ""
+        self._stage.telling.tell(
+            "task-skipped", task=task.id, sprint=task.sprint, reason=f"it is done{again}"
+        )
+
+    def _turn(self, task: PlannedTask, states: Mapping[str, Task]) -> bool:
+        """See to one task that is not done; False if the run ends here."""
         stage = self._stage
-        states = {one.id: one for one in stage.telling.tasks()}
-        found = states[task.id]
-        if found.state == "done":
-            again = "; it is not done again" if task.id in self._orders.redo else ""
-            stage.telling.tell("task-skipped", task=task.id, sprint=task.sprint, reason=f"it is done{again}")
-            return True
         if task.id in self._orders.done:
             return self._taken_as_done(task)
         missing = [states[need] for need in task.needs if need in states and states[need].state != "done"]
         if missing:
             return self._skipped(task, missing[0])
-        look = outlook(task, task=found, steps=stage.hands.attempts(task.id))
+        look = outlook(task, task=states[task.id], steps=stage.hands.attempts(task.id))
         if task.id not in self._orders.redo:
             doubt = self._doubt(task, look)
             if doubt is not None:
@@ -211,13 +224,12 @@ class Conductor:
         if task.sprint is not None and hands.stands().position.sprint != task.sprint:
             hands.sprint_start(task.sprint)
 
-    def _close_sprint(self, task: PlannedTask) -> None:
+    def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
         """Make the checkpoint of a sprint whose tasks are all done."""
         sprint, stage = task.sprint, self._stage
         if sprint is None or sprint in self._closed:
             return
-        states = {one.id: one.state for one in stage.telling.tasks()}
-        if any(states[one.id] != "done" for one in stage.plan.tasks if one.sprint == sprint):
+        if any(states[one.id].state != "done" for one in stage.plan.tasks if one.sprint == sprint):
             return
         self._enter_sprint(task)
         report = stage.hands.sprint_done(sprint)

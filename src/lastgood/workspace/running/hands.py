@@ -237,6 +237,19 @@ class Hands(Works, Looks, Restores, Recovers):
         """Return the attempts of a task, oldest first."""
         return attempts.attempts(self._context, id)
 
+    def all_attempts(self) -> Mapping[str, Sequence[Effect]]:
+        """Return the attempts of every task, oldest first."""
+        found: dict[str, list[Effect]] = {}
+        for one in self._context.work.effects(self.key, session=self.own):
+            if one.task is not None and one.task == one.name:
+                found.setdefault(one.task, []).append(one)
+        return found
+
+    def is_newest(self, attempt: Effect) -> bool:
+        """Tell whether no other attempt began after one."""
+        steps = self._context.work.effects(self.key, session=self.own)
+        return next(one.id for one in reversed(steps) if one.task == one.name) == attempt.id
+
     def left_by(self, attempt: Effect) -> Checkpoint | None:
         """Return the checkpoint of what an attempt left."""
         return attempts.left_by(self._context, attempt)
