@@ -1,6 +1,6 @@
 """A stand-in for a model on the loopback: the same answer to everything, and a memory of what was asked.
 
-A script may have it use one of the agent's tools first; one vendor's protocol is spoken so far.
+A script may have it use the agent's tool for shell commands first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    # From what was last said to the model: the tool that it uses and how, None for the usual answer.
-    Script = Callable[[str], tuple[str, dict[str, Any]] | None]
+    # From what was last said to the model: the command that it has run, None for the usual answer.
+    Script = Callable[[str], str | None]
 
 ANSWER = "understood, said the scripted model"
 
@@ -24,7 +24,7 @@ ANSWER = "understood, said the scripted model"
 class ScriptedModel:
     """Speaks as much of two vendors' protocols as their programs need for a turn of plain text."""
 
-    def __init__(self, script: Script | None = None) -> None:
+    def __init__(self, script: Script = lambda _: None) -> None:
         self.asked: list[str] = []
         asked = self.asked
 
@@ -36,9 +36,9 @@ class ScriptedModel:
                 if "count_tokens" in self.path:
                     self.reply(json.dumps({"input_tokens": 10}), "application/json")
                 elif "responses" in self.path:
-                    self.reply(_events(_response()), "text/event-stream")
+                    self.reply(_events(_response(script(_last_said(body, "input")))), "text/event-stream")
                 elif asks_for_stream:
-                    used = None if script is None else script(_last_said(body))
+                    used = script(_last_said(body, "messages"))
                     self.reply(_events(_message_events(used)), "text/event-stream")
                 else:
                     self.reply(json.dumps(_message(ANSWER, "end_turn")), "application/json")
@@ -97,23 +97,25 @@ def _message(text: str | None, stop: str | None) -> dict[str, Any]:
     }
 
 
-def _last_said(body: bytes) -> str:
+def _last_said(body: bytes, key: str) -> str:
     """Return what the person said last, "" where that only brings a tool's result."""
-    content = [one for one in json.loads(body)["messages"] if one["role"] == "user"][-1]["content"]
+    said = [one for one in json.loads(body)[key] if one.get("role", "user") == "user"][-1]
+    content = said.get("content", "")
     if isinstance(content, str):
         return content
     if any(block["type"] == "tool_result" for block in content):
         return ""
-    return "\n".join(block["text"] for block in content if block["type"] == "text")
+    return "\n".join(block["text"] for block in content if block["type"] in {"text", "input_text"})
 
 
-def _message_events(used: tuple[str, dict[str, Any]] | None) -> list[dict[str, Any]]:
+def _message_events(used: str | None) -> list[dict[str, Any]]:
     if used is None:
         block: dict[str, Any] = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": ANSWER}
     else:
-        block = {"type": "tool_use", "id": "toolu_scripted", "name": used[0], "input": {}}
-        delta = {"type": "input_json_delta", "partial_json": json.dumps(used[1])}
+        block = {"type": "tool_use", "id": "toolu_scripted", "name": "Bash", "input": {}}
+        told = json.dumps({"command": used, "description": "As the script says"})
+        delta = {"type": "input_json_delta", "partial_json": told}
     return [
         {"type": "message_start", "message": _message(None, None)},
         {"type": "content_block_start", "index": 0, "content_block": block},
@@ -128,14 +130,18 @@ def _message_events(used: tuple[str, dict[str, Any]] | None) -> list[dict[str, A
     ]
 
 
-def _response() -> list[dict[str, Any]]:
-    item = {
+def _response(used: str | None) -> list[dict[str, Any]]:
+    item: dict[str, Any] = {
         "id": "item_1",
         "type": "message",
         "role": "assistant",
         "status": "completed",
         "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
     }
+    if used is not None:
+        arguments = json.dumps({"cmd": used, "login": False})
+        item = {"type": "function_call", "id": "item_1", "call_id": "call_1", "name": "exec_command"}
+        item |= {"arguments": arguments, "status": "completed"}
     usage = {
         "input_tokens": 10,
         "input_tokens_details": {"cached_tokens": 0},

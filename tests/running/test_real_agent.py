@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import subprocess
 import sys
 import threading
@@ -23,22 +22,26 @@ if TYPE_CHECKING:
 
 pytestmark = pytest.mark.real
 
+WORDS = {
+    "claude-code": "-p --dangerously-skip-permissions",
+    "codex": "exec --skip-git-repo-check --dangerously-bypass-approvals-and-sandbox",
+}
 PLAN = """\
 goal: a small package, written by an agent
 tasks:
   - id: greeting
-    run: '"$AGENT" -p --dangerously-skip-permissions "Please write greeting.py"'
+    run: '"$AGENT" $WORDS "Please write greeting.py"'
     check: '"$PYTHON" -c "import greeting; assert greeting.greet() == 1"'
     timeout: 2m
   - id: farewell
-    run: '"$AGENT" -p --dangerously-skip-permissions "Please write farewell.py, attempt $LASTGOOD_ATTEMPT"'
+    run: '"$AGENT" $WORDS "Please write farewell.py, attempt $LASTGOOD_ATTEMPT"'
     check: '"$PYTHON" -c "import farewell; assert farewell.part() == 2"'
     retries: 1
     timeout: 2m
     on_failure: rollback
     needs: [greeting]
   - id: journal
-    run: '"$AGENT" -p --dangerously-skip-permissions "Please add a line to journal.txt"'
+    run: '"$AGENT" $WORDS "Please add a line to journal.txt"'
     on_failure: rollback
     needs: [farewell]
 """
@@ -50,55 +53,50 @@ class Agent:
     ``waiting`` is set while it thinks about what its last tool did; it goes on when ``think`` is.
     """
 
-    def __init__(self, project: Path) -> None:
-        self.project = project
+    def __init__(self) -> None:
         self.waiting = threading.Event()
         self.think = threading.Event()
         self.think.set()
         self._wrote_journal = False
 
-    def script(self, said: str) -> tuple[str, dict[str, Any]] | None:
+    def script(self, said: str) -> str | None:
         """Answer a prompt of the plan: write a module, badly at the first attempt of the second one."""
         if "Please write greeting.py" in said:
-            return self._write("greeting.py", "def greet():\n    return 1\n")
+            return "printf 'def greet():\\n    return 1\\n' > greeting.py"
         if "Please write farewell.py, attempt 1" in said:
-            return self._write("farewell.py", "def part(:\n")
+            return "echo 'def part(:' > farewell.py"
         if "Please write farewell.py" in said:
-            return self._write("farewell.py", "def part():\n    return 2\n")
+            return "printf 'def part():\\n    return 2\\n' > farewell.py"
         if "Please add a line to journal.txt" in said:
             self._wrote_journal = True
-            return "Bash", {"command": "echo done >> journal.txt", "description": "Add a line"}
+            return "echo done >> journal.txt"
         if self._wrote_journal:
             self.waiting.set()
             self.think.wait(60)
         return None
 
-    def _write(self, name: str, content: str) -> tuple[str, dict[str, Any]]:
-        return "Write", {"file_path": str(self.project / name), "content": content}
-
 
 @pytest.fixture
-def agent(project: Path) -> Iterator[Agent]:
+def agent() -> Iterator[Agent]:
     """Return an agent that never hangs the test's end."""
-    one = Agent(project)
+    one = Agent()
     yield one
     one.think.set()
 
 
-@pytest.fixture
-def lastgood(tmp_path: Path, project: Path, store: Path, agent: Agent) -> Iterator[Command]:
+@pytest.fixture(params=["claude-code", "codex"])
+def lastgood(
+    tmp_path: Path, project: Path, store: Path, agent: Agent, request: pytest.FixtureRequest
+) -> Iterator[Command]:
     """Return the command, in an environment in which the agent's program finds its model."""
     home = tmp_path / "home"
     home.mkdir()
     with ScriptedModel(agent.script) as model:
-        host = Host("claude-code", home=home, project=project, model=model.url)
+        host = Host(request.param, home=home, project=project, model=model.url)
         command = Command(project, store)
         command.environment |= host.environment
-        command.environment |= {
-            "AGENT": host.program,
-            "PYTHON": sys.executable,
-            "PYTHONDONTWRITEBYTECODE": "1",
-        }
+        command.environment |= {"AGENT": host.program, "WORDS": WORDS[host.name]}
+        command.environment |= {"PYTHON": sys.executable, "PYTHONDONTWRITEBYTECODE": "1"}
         (project / "plan.yaml").write_text(PLAN)
         yield command
 
@@ -129,9 +127,11 @@ def test_a_run_killed_while_the_agent_thinks_goes_on_and_does_nothing_twice(
     agent.think.clear()
     words = [sys.executable, COMMAND, "run", "plan.yaml", "--json"]
     runner = subprocess.Popen(words, cwd=project, env=lastgood.environment, stdout=subprocess.DEVNULL)
-    assert agent.waiting.wait(90)
-    runner.send_signal(signal.SIGKILL)
-    runner.wait()
+    try:
+        assert agent.waiting.wait(90)
+    finally:
+        runner.kill()
+        runner.wait()
     gone(str(project))
     agent.think.set()
     assert (project / "journal.txt").read_text() == "done\n"
