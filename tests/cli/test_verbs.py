@@ -311,6 +311,25 @@ def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
     assert "verify --repair" in done.err
 
 
+@pytest.mark.damages
+def test_verify_says_so_when_all_files_of_a_checkpoint_are_hit(kept: Command) -> None:
+    """Rule K4: the folder at the top is one object, and without it there is no file."""
+    tree = kept("show", "two", "--json").json["checkpoint"]["tree"]
+    folder = kept.store / "objects.git" / "objects" / "pack"
+    for index in folder.glob("*.idx"):
+        with open(index, "rb") as file:
+            rows = subprocess.run(["git", "show-index"], stdin=file, capture_output=True, check=True).stdout
+        places = {row.split()[1]: int(row.split()[0]) for row in rows.decode().splitlines()}
+        if tree in places:
+            pack = index.with_suffix(".pack")
+            pack.chmod(0o600)
+            content = bytearray(pack.read_bytes())
+            content[places[tree] + 6] ^= 0xFF
+            pack.write_bytes(content)
+    done = kept("verify", expect=16)
+    assert "all of its files cannot be read\n  .\n" in done.out
+
+
 def test_workspaces_are_listed_from_anywhere(kept: Command) -> None:
     """Rule K8."""
     assert str(kept.project) in kept("workspace", "list", cwd=kept.store.parent).out

@@ -185,7 +185,10 @@ class _Proof:
         beside = self._lost_beside(contents, manifest)
         if not files and not beside:
             return None
-        words = [f"{len(files)} file(s)"] if files else []
+        # What is below a directory that cannot be read is not known: its path stands for all of it.
+        words = [f"{len(files)} path(s)"] if files else []
+        if b"" in files:
+            words = ["all of its files"]
         words += [to_text(name) for name in beside]
         reason = f"{' and '.join(words)} cannot be read"
         return DamagedCheckpoint(id=checkpoint.id, files=files + beside, reason=reason)

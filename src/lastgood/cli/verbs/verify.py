@@ -38,7 +38,7 @@ def _tell(report: VerifyReport, call: Call, console: Console) -> None:
     for one in report.damaged:
         console.line(f"damaged {short(one.id)}: {printable(one.reason)}")
         for path in one.files:
-            console.line(f"  {printable(to_text(path))}")
+            console.line(f"  {printable(to_text(path)) or '.'}")
     checked = count(report.checkpoints, "checkpoint")
     if report.ok:
         proof = "restored aside and compared" if call.has("deep") else "every stored byte proven"
