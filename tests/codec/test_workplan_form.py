@@ -190,3 +190,19 @@ def test_a_plan_that_a_program_made_wrong_is_refused_as_a_file_would_be() -> Non
         checked_plan(WorkPlan(tasks=(PlannedTask(id="a", run="x", cwd="../y"),)))
     with pytest.raises(Invalid, match="the plan is empty"):
         checked_plan(WorkPlan(tasks=()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"goal": "\udc80"}, "goal: is no Unicode text"),
+        ({"sprints": ("a\nb",)}, r"sprints\[0\].id: 'a\\x0ab' cannot be an id"),
+        ({"sprints": ("S1", "S1")}, "another sprint is called S1"),
+        ({"sprints": ("S1",), "tasks": (PlannedTask(id="a", run="x", sprint="S2"),)}, "mean S1"),
+    ],
+)
+def test_so_is_what_a_program_called_wrongly(changes: dict[str, object], says: str) -> None:
+    plan = WorkPlan(tasks=(PlannedTask(id="a", run="x"),))
+    with pytest.raises(Invalid) as raised:
+        checked_plan(plan.replace(**changes))
+    assert re.search(says, f"{raised.value.message} {raised.value.hint}")

@@ -46,6 +46,7 @@ def checked_plan(plan: WorkPlan) -> WorkPlan:
         reader.task(_task_document(task), ("tasks", index), sprint=task.sprint)
         for index, task in enumerate(plan.tasks)
     ]
+    reader.labels(plan)
     shared: dict[str, object] = {"env": {}, "cwd": None, "risky": ()}
     read = [task for task in tasks if task is not None]
     found = reader.whole(read, goal=plan.goal, sprints=plan.sprints, shared=shared)

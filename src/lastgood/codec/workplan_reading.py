@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from lastgood.codec.workplan_forms import PLAN_KEYS, SPRINT_KEYS, TASK_KEYS, TASKS_LIMIT
-from lastgood.codec.workplan_values import Wrong, did_you_mean, read_value, wrong
+from lastgood.codec.workplan_values import Wrong, did_you_mean, read_value, shown, wrong
 from lastgood.model.workplan import PlannedTask, WorkPlan
 from lastgood.names import printable
 from lastgood.rules.workplan import cycle, matches, ordered
@@ -77,6 +77,17 @@ class PlanReader:
         if record is None:
             return None
         return ReadTask(path=path, fields=self._values(record, path, TASK_KEYS), sprint=sprint)
+
+    def labels(self, plan: WorkPlan) -> None:
+        """Look at what a program called a plan and its sprints, and whether its tasks are of those."""
+        self._values({"goal": plan.goal} if plan.goal is not None else {}, (), PLAN_KEYS)
+        for index, sprint in enumerate(plan.sprints):
+            self._values({"id": sprint}, ("sprints", index), SPRINT_KEYS)
+        self._unique([(("sprints", index, "id"), id) for index, id in enumerate(plan.sprints)], "sprint")
+        for index, task in enumerate(plan.tasks):
+            if task.sprint is not None and task.sprint not in plan.sprints:
+                hint = did_you_mean(task.sprint, plan.sprints) or "name it among the plan's sprints"
+                self._add(("tasks", index, "sprint"), f"there is no sprint {shown(task.sprint)}", hint=hint)
 
     def whole(
         self,
