@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pytest
@@ -215,6 +216,24 @@ def test_many_threads_at_once_each_keep_their_own(workspace: Workspace) -> None:
     for number, done in enumerate(asyncio.run(everyone())):
         assert done[::2] == [f"thread {number}"] * 4
     assert len({one.config["configurable"]["thread_id"] for one in saver.list(None)}) == 12
+
+
+def test_many_awaited_calls_share_a_few_threads(workspace: Workspace) -> None:
+    saver = LastgoodSaver(workspace)
+    most = 0
+
+    async def ask(number: int) -> None:
+        nonlocal most
+        assert await saver.aget_tuple(config_of(str(number))) is None
+        most = max(most, threading.active_count())
+
+    async def everyone() -> None:
+        before = threading.active_count()
+        await asyncio.gather(*map(ask, range(200)))
+        assert most <= before + 10
+
+    for _ in range(2):  # each run has a loop of its own
+        asyncio.run(everyone())
 
 
 def test_a_cancelled_step_is_kept_whole_or_not_at_all(workspace: Workspace) -> None:

@@ -201,6 +201,15 @@ def test_a_store_that_was_sealed_with_another_key_has_to_be_accepted(
     assert len(everything(elsewhere)) == 5
 
 
+def test_its_owner_may_accept_a_ledger_without_its_seal(
+    ledger: Ledger, forge: Forge, reopened: Callable[[], Ledger], project: Path, store: Path
+) -> None:
+    forge("DELETE FROM meta WHERE name <> 'changes'")
+    ledger.accept()
+    assert len(everything(reopened())) == 5
+    assert faults(project, store) == ()
+
+
 def test_accepting_drops_what_is_not_whole_and_keeps_the_rest(
     ledger: Ledger, forge: Forge, reopened: Callable[[], Ledger], project: Path, store: Path
 ) -> None:

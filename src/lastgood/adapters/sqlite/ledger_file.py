@@ -173,8 +173,7 @@ class LedgerFile(Database):
         with self._witness.watch() as watch:
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
-                root = read_root(connection)
-                root.serial = max(root.serial, 0 if watch.known is None else watch.known.serial)
+                root = _any_root(connection, watch.known)
                 result = work(connection, root)
                 self.seal(connection, root)
                 return root, result
@@ -188,8 +187,8 @@ class LedgerFile(Database):
         """Record a root under the next number."""
         root.serial += 1
         root.seal = self.tag("root", root.ledger, root.serial, root.total)
-        fields = [(root.serial, "serial"), (root.total, "root"), (root.seal, "seal")]
-        connection.executemany("UPDATE meta SET value = ? WHERE name = ?", fields)
+        fields = {"id": root.ledger, "serial": root.serial, "root": root.total, "seal": root.seal}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fields.items())
 
     def forget(self) -> None:
         """Prove everything anew from here on."""
@@ -270,6 +269,17 @@ def read_root(connection: sqlite3.Connection) -> Root:
         case (str() as ledger, int() as serial, bytes() as total, bytes() as seal):
             return Root(ledger, serial, total, seal)
     raise tampered("the ledger", "has lost its seal")
+
+
+def _any_root(connection: sqlite3.Connection, known: Sighting | None) -> Root:
+    """Return a root to go on from, whatever became of the recorded one."""
+    try:
+        root = read_root(connection)
+    except Damaged:
+        root = Root("accepted" if known is None else known.ledger, 0, NOTHING, b"")
+    if known is not None:
+        root.serial = max(root.serial, known.serial)
+    return root
 
 
 def _follows(root: Root, known: Sighting) -> bool:

@@ -11,6 +11,7 @@ from typing import Any
 from claude_agent_sdk import HookMatcher, SessionStore, project_key_for_directory
 
 from lastgood import Workspace
+from lastgood.aio.calls import Calls
 from lastgood.errors import LastgoodError, NotFound, Usage
 from lastgood.integrations.claude_agent_sdk import lines
 from lastgood.integrations.claude_agent_sdk.moments import files_at, newest, origin_of
@@ -57,6 +58,7 @@ class LastgoodSessionStore(SessionStore):
                 hint="open it by lastgood.open(path), also in a program with an event loop",
             )
         self._workspace = workspace
+        self._calls = Calls()
         self._ledger = workspace.ledger(_SPACE)
         self._files = files
         self._kind: Kind = kind
@@ -81,7 +83,7 @@ class LastgoodSessionStore(SessionStore):
         tells whoever reads its messages when it gives up.
         """
         if entries:
-            await _awaited(partial(self._append, key, entries))
+            await self._calls.whole(partial(self._append, key, entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the lines of a session, or of a transcript beside it; None if there are none."""
@@ -97,7 +99,7 @@ class LastgoodSessionStore(SessionStore):
 
     async def delete(self, key: SessionKey) -> None:
         """Remove a session with all its transcripts, or one beside the main one; files stay."""
-        await _awaited(partial(self._ledger.change, partial(lines.delete, key=key)))
+        await self._calls.whole(partial(self._ledger.change, partial(lines.delete, key=key)))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the transcripts beside a session's main one."""
@@ -117,7 +119,7 @@ class LastgoodSessionStore(SessionStore):
             return {}
         try:
             key = self._key(said["session_id"], _project_of(said.get("transcript_path")))
-            await _awaited(partial(self._expect, key, said["prompt"]))
+            await self._calls.whole(partial(self._expect, key, said["prompt"]))
         except LastgoodError as error:
             return {"systemMessage": f"lastgood could not keep the files: {error.message} ({error.hint})"}
         return {}
@@ -152,7 +154,7 @@ class LastgoodSessionStore(SessionStore):
                 f"no files were kept with {message or 'the session'}",
                 hint="have them kept: LastgoodSessionStore(workspace, files=True).attached(options)",
             )
-        return await _awaited(partial(self._workspace.restore, files, only=("files",), **options))
+        return await self._calls.whole(partial(self._workspace.restore, files, only=("files",), **options))
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         at = time.time_ns() // 1_000_000
@@ -183,7 +185,7 @@ class LastgoodSessionStore(SessionStore):
         return {"project_key": chosen, "session_id": session}
 
     async def _look(self, work: Callable[[LedgerReader], Result]) -> Result:
-        return await _awaited(partial(self._ledger.look, work))
+        return await self._calls.whole(partial(self._ledger.look, work))
 
 
 def _files_of(book: LedgerReader, key: SessionKey, message: str | None) -> str | None:
@@ -207,10 +209,3 @@ def _files_of(book: LedgerReader, key: SessionKey, message: str | None) -> str |
 def _project_of(transcript: str | None) -> str | None:
     """Return the key of a project: the host keeps its transcripts in a folder of that name."""
     return os.path.basename(os.path.dirname(transcript)) or None if transcript else None
-
-
-async def _awaited(work: Callable[[], Result]) -> Result:
-    """Wait in a thread for work that is done whole, or not begun."""
-    from lastgood.aio.loops import present_bridge
-
-    return await present_bridge().call(work, whole=True)

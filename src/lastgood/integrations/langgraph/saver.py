@@ -9,6 +9,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_id, get_checkpoint_metadata
 
 from lastgood import Workspace
+from lastgood.aio.calls import Calls
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.integrations.langgraph import keys
 from lastgood.integrations.langgraph.pages import (
@@ -84,6 +85,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 hint="open it by lastgood.open(path), also in a program with an event loop",
             )
         self._workspace = workspace
+        self._calls = Calls()
         self._ledger = workspace.ledger(_SPACE)
         self._files = files
         self._kind: Kind = kind
@@ -281,7 +283,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that a configuration names, or the newest of its thread."""
-        return await _awaited(partial(self.get_tuple, config))
+        return await self._calls.whole(partial(self.get_tuple, config))
 
     async def alist(
         self,
@@ -292,9 +294,11 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, newest first: of one thread, or thread after thread."""
-        spots = await _awaited(partial(self._found, config, filter=filter, before=before, limit=limit))
+        spots = await self._calls.whole(
+            partial(self._found, config, filter=filter, before=before, limit=limit)
+        )
         for spot in spots:
-            found = await _awaited(partial(self._tuple, spot))
+            found = await self._calls.whole(partial(self._tuple, spot))
             if found is not None:
                 yield found
 
@@ -306,43 +310,45 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep a checkpoint, after the workspace's files where these belong to it; durable on return."""
-        return await _awaited(partial(self.put, config, checkpoint, metadata, new_versions))
+        return await self._calls.whole(partial(self.put, config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Keep what a task wrote after a checkpoint; durable on return."""
-        await _awaited(partial(self.put_writes, config, writes, task_id, task_path))
+        await self._calls.whole(partial(self.put_writes, config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove a thread, at once and for good; the workspace's checkpoints stay."""
-        await _awaited(partial(self.delete_thread, thread_id))
+        await self._calls.whole(partial(self.delete_thread, thread_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that some runs made, in whatever thread."""
-        await _awaited(partial(self.delete_for_runs, run_ids))
+        await self._calls.whole(partial(self.delete_for_runs, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
-        await _awaited(partial(self.copy_thread, source_thread_id, target_thread_id))
+        await self._calls.whole(partial(self.copy_thread, source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
-        await _awaited(partial(self.prune, thread_ids, strategy=strategy))
+        await self._calls.whole(partial(self.prune, thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return what was written to channels since they were last stored."""
-        return await _awaited(partial(self.get_delta_channel_history, config=config, channels=channels))
+        return await self._calls.whole(
+            partial(self.get_delta_channel_history, config=config, channels=channels)
+        )
 
     async def afiles_of(self, config: RunnableConfig) -> str | None:
         """Return the id of the workspace's checkpoint of the same moment, None if none was made."""
-        return await _awaited(partial(self.files_of, config))
+        return await self._calls.whole(partial(self.files_of, config))
 
     async def arestore_files(self, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - as above
         """Bring the files of a thread's checkpoint back; the options are those of `Workspace.restore`."""
-        return await _awaited(partial(self.restore_files, config, **options))
+        return await self._calls.whole(partial(self.restore_files, config, **options))
 
 
 def _refuse_racing(config: RunnableConfig, metadata: CheckpointMetadata) -> None:
@@ -353,10 +359,3 @@ def _refuse_racing(config: RunnableConfig, metadata: CheckpointMetadata) -> None
         "the graph does not wait for its checkpoints: the files kept could be those of a later moment",
         hint='run it with durability="sync": graph.invoke(input, config, durability="sync")',
     )
-
-
-async def _awaited(work: Callable[[], Result]) -> Result:
-    """Wait in a thread for work that is done whole, or not begun."""
-    from lastgood.aio.loops import present_bridge
-
-    return await present_bridge().call(work, whole=True)
