@@ -15,7 +15,7 @@ import pytest
 from command import COMMAND
 from lastgood.adapters.processes import ProcFiles
 from lastgood.errors import NotFound, Storage
-from living import eventually_gone, lives
+from living import lives
 from runs import Told, states, wait_for
 
 if TYPE_CHECKING:
@@ -239,7 +239,7 @@ def test_a_daemon_of_a_killed_runner_is_gone_before_its_run_goes_on(
     started.kill()
     report = workspace.run(plan)
     assert (report.state, report.continued) == ("done", True)
-    assert eventually_gone(int((outside / "pid").read_text()))
+    assert not lives(int((outside / "pid").read_text()))
 
 
 def test_what_an_interrupted_attempt_left_is_taken_back_before_another_task_works(

@@ -14,7 +14,7 @@ import time
 from marshal import dumps
 
 from lastgood.adapters.attendant import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES
-from lastgood.adapters.processes import content_of, pids
+from lastgood.adapters.processes import SESSION_VARIABLE, content_of, pids
 from lastgood.model.session import Living
 from lastgood.model.verdict import Ran
 
@@ -105,7 +105,7 @@ class GuardedCommands:
         environment = {**self._environment, **variables, MARK: mark}
         started = time.monotonic()
         try:
-            attendant = _attendant(self._environment)
+            attendant = _attendant(self._environment, session=environment.get(SESSION_VARIABLE))
         except OSError as error:
             return Ran(ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_told(error))
         running = _Running(attendant, mark, started=started, patience=self._patience)
@@ -322,11 +322,14 @@ class _Running:
                 yield pid
 
 
-def _attendant(environment: Mapping[str, str]) -> subprocess.Popen[bytes]:
-    """Start the process in between; it must not look like a part of any session of ours."""
+def _attendant(environment: Mapping[str, str], *, session: str | None) -> subprocess.Popen[bytes]:
+    """Start the process in between; of the session that it works for it is a part as long as it lives."""
+    kept = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
+    if session is not None:
+        kept[SESSION_VARIABLE] = session
     return subprocess.Popen(  # noqa: S603 - our own words
         [_python(), "-I", "-S", "-B", "-c", _BOOTSTRAP, _PACKAGE],
-        env={name: value for name, value in environment.items() if not name.startswith(_OURS)},
+        env=kept,
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -122,11 +122,11 @@ def test_a_flood_is_given_in_bounded_parts(tmp_path: Path) -> None:
 def test_a_command_sees_the_environment_that_it_was_given_and_nothing_of_what_is_in_between(
     tmp_path: Path,
 ) -> None:
-    given = {"LASTGOOD_SESSION": "sess_1", "WORD": "naïve \udcff"}
+    given = {"LASTGOOD_SESSION": "sess_1", "WORD": "naïve \udcff", "LD_LIBRARY_PATH": "/nowhere"}
     heard: list[bytes] = []
     attend(tmp_path, ("env", "-0"), variables=given, output=heard.append)
     seen = dict(line.split(b"=", 1) for line in b"".join(heard).rstrip(b"\0").split(b"\0"))
-    assert set(seen) == {b"PATH", b"LASTGOOD_SESSION", b"WORD", b"LASTGOOD_CHECK"}
+    assert set(seen) == {b"PATH", b"LASTGOOD_CHECK", *map(os.fsencode, given)}
     assert seen[b"WORD"] == "naïve ".encode() + b"\xff"
 
 
@@ -412,17 +412,24 @@ def test_a_command_itself_does_not_outlive_runner_and_watch_killed_together(
         os.kill(outer, signal.SIGKILL)
 
 
-def test_the_watch_is_no_part_of_the_session(
+def test_the_watch_is_a_part_of_the_session_until_nothing_else_is(
     runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    """It goes when what it watches over has gone, and needs no naming."""
+    """P7: who waits for the session's processes waits for what bears no mark of it, too."""
     os.environ["LASTGOOD_SESSION"] = "sess_watch"
     try:
-        one = runner("echo $$ > pid; exec sleep 1000")
+        one = runner(
+            "env -i setsid /bin/sh -c 'trap \"\" TERM; echo $$ > daemon; while :; do sleep 0.1; done' & wait"
+        )
     finally:
         del os.environ["LASTGOOD_SESSION"]
-    pid = int(written(tmp_path / "pid"))
-    assert {living.pid for living in ProcFiles().marked("sess_watch")} == {one.pid, pid}
+    daemon = int(written(tmp_path / "daemon"))
+    (watch,) = children(one.pid)
+    one.kill()
+    one.wait()
+    assert watch in {living.pid for living in ProcFiles().marked("sess_watch")}
+    assert eventually(lambda: ProcFiles().marked("sess_watch") == [])
+    assert not lives(daemon)
 
 
 def test_a_signal_to_the_runner_reaches_the_command(
