@@ -61,10 +61,12 @@ def done(context: Context, id: str) -> ProgressReport:
     """Record that a task is done, with the step of its attempt, and make its checkpoint."""
     place = Place(context)
     now = context.clock.now()
-    place.change(
-        lambda found: rules.end(found, id, state="done", at=now),
-        steps=lambda _: _ended(context, id, state="done"),
-    )
+    task = task_of(place.progress(), id)
+    if task is None or task.state != "running":  # its check was made again, or something else said of it
+        place.change(
+            lambda found: rules.end(found, id, state="done", at=now),
+            steps=lambda _: _ended(context, id, state="done"),
+        )
     return progress.end_task(context, id, state="done")
 
 
