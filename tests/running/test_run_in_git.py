@@ -1,0 +1,31 @@
+"""Agents commit: a task that fails after that is taken back in its files, and what stays is said (T9)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runs import Told, states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+
+def test_a_rollback_leaves_the_commits_of_a_failed_attempt_and_says_so(
+    workspace: Workspace, project: Path, git: Callable[..., str], told: Told
+) -> None:
+    """T9."""
+    (project / "app.py").write_text("good\n")
+    git(project, "init", "-q", "-b", "main")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "The first")
+    commit = 'echo "bad $LASTGOOD_ATTEMPT" > app.py && git commit -q -a -m "Attempt $LASTGOOD_ATTEMPT"'
+    task = {"id": "A", "run": f"{commit}; false", "on_failure": "rollback", "retries": 1}
+    report = workspace.run({"tasks": [task]}, observer=told)
+    assert states(report) == {"A": "failed"}
+    assert (project / "app.py").read_text() == "good\n"
+    assert git(project, "log", "--format=%s").split("\n")[:3] == ["Attempt 2", "Attempt 1", "The first"]
+    said = [event.reason or "" for event in told.of("noticed")]
+    assert said == ["HEAD has moved by 1 commit since the attempt began, and stays where it is"] * 2
