@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import subprocess
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -276,6 +277,20 @@ def test_what_no_checkpoint_holds_is_not_taken_back_and_named(
     (notice,) = told.of("noticed")
     assert notice.paths == (b"big", b"pipe")
     assert notice.reason == "not taken back, as no checkpoint holds it: too-large, unsupported"
+
+
+def test_commits_of_a_failed_attempt_stay_and_are_named(
+    workspace: Workspace, project: Path, told: Told
+) -> None:
+    """T9."""
+    git = ["git", "-C", str(project)]
+    subprocess.run([*git, "init", "-q"], check=True)
+    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
+    run = "touch new; git add new; git commit -q -m second; exit 1"
+    workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]}, observer=told)
+    assert not (project / "new").exists()
+    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
+    assert f"the project's HEAD is not taken back: it stands at {head[:12]}, 1 commit on" in told.notices
 
 
 def test_everything_can_be_taken_back_but_the_folder_itself(workspace: Workspace, project: Path) -> None:

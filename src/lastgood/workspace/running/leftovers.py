@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.effect import Effect
-    from lastgood.model.report import RestoreReport
+    from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.workplan import PlannedTask
     from lastgood.workspace.running.stage import Stage
 
@@ -151,6 +151,8 @@ def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Check
         stage.telling.notice(
             f"HEAD has moved{way} since the attempt began, and stays where it is", task=task.id
         )
+    if report.head_moved is not None:
+        stage.telling.notice(_head_words(report.head_moved), task=task.id)
     if not failed:
         return None
     stage.telling.notice(
@@ -160,3 +162,10 @@ def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Check
         f"{len(failed)} path(s) of task {task.id} could not be taken back: {failed[0].reason}"
         f" (what the attempt left is in {short(left.id)})"
     )
+
+
+def _head_words(moved: HeadMoved) -> str:
+    """Say that the project's HEAD stays where an attempt left it (rule T9)."""
+    to = "no commit" if moved.to is None else moved.to[:12]
+    by = "" if moved.commits is None else f", {moved.commits} commit{'' if moved.commits == 1 else 's'} on"
+    return f"the project's HEAD is not taken back: it stands at {to}{by}"
