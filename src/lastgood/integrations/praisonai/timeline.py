@@ -6,9 +6,11 @@ import logging
 import os
 from contextlib import contextmanager
 from dataclasses import dataclass
+from functools import wraps
 from threading import Lock
+from typing import Concatenate, ParamSpec, TypeVar
 
-from lastgood.errors import LastgoodError, NotFound, Usage
+from lastgood.errors import Busy, LastgoodError, NotFound, Usage
 from lastgood.integrations.praisonai import comparing
 from lastgood.integrations.praisonai.line import (
     INITIAL,
@@ -41,7 +43,7 @@ Changes = tuple[ChangedFiles, int, int]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Callable, Iterable, Iterator, Mapping
 
     from lastgood.model import checkpoint as model
     from lastgood.model.report import RestoreReport
@@ -73,6 +75,25 @@ class Restored:
 
 
 Rescued = list[Saved]
+Words = ParamSpec("Words")
+Answer = TypeVar("Answer")
+
+
+def _healing(
+    verb: Callable[Concatenate[Timeline, Words], Answer],
+) -> Callable[Concatenate[Timeline, Words], Answer]:
+    """Return a verb that first finishes a restore of somebody who was killed, where one is in its way."""
+
+    @wraps(verb)
+    def healing(timeline: Timeline, /, *args: Words.args, **words: Words.kwargs) -> Answer:
+        try:
+            return verb(timeline, *args, **words)
+        except Busy:
+            if not timeline.heal():
+                raise
+            return verb(timeline, *args, **words)
+
+    return healing
 
 
 class Timeline:
@@ -95,19 +116,24 @@ class Timeline:
         with turn(self._lock), alone(self._config.root):
             self._settings = prepared(self._config)
             with opened(self._config, self._settings) as workspace:
-                if workspace.status().state == "interrupted":
-                    workspace.recover()
+                _finished(workspace)
                 line = line_of(workspace)
                 if not line.kept:
                     notes = {ROLE: INITIAL}
                     workspace.save("Initial checkpoint", pin=True, metadata=notes, allow_empty=True)
             self._in_view = min(line.made, self._config.max_checkpoints)
 
+    def heal(self) -> bool:
+        """Finish a restore that was interrupted; tell whether there was one."""
+        with self._at_work() as (workspace, _):
+            return _finished(workspace)
+
     def close(self) -> None:
         """End: nothing goes until `open` begins again."""
         with turn(self._lock):
             self._settings = None
 
+    @_healing
     def save(
         self,
         message: str,
@@ -130,6 +156,7 @@ class Timeline:
             report = workspace.save(message, kind=kind, metadata=notes, allow_empty=forced, messages=messages)
             return self._saved(workspace, report.checkpoint) if report.created else None
 
+    @_healing
     def restore(
         self, ref: str | None = None, *, step: int | None = None, rescued: Rescued | None = None
     ) -> Restored:
@@ -138,6 +165,7 @@ class Timeline:
             target = _target(workspace, line, ref, step)
             return self._restore(workspace, line, target, rescued)
 
+    @_healing
     def rewind(self, steps: int = 1, *, rescued: Rescued | None = None) -> Restored:
         """Go some checkpoints back from where the workspace stands."""
         with self._at_work() as (workspace, line):
@@ -147,6 +175,7 @@ class Timeline:
                     return self._restore(workspace, line, target, rescued)
             raise Unmet(f"Cannot rewind {steps} step(s): only {passed + 1} checkpoint(s) available")
 
+    @_healing
     def diff(self, from_ref: str | None = None, to_ref: str | None = None) -> CheckpointDiff:
         """Compare a checkpoint (by default the one before the last) with another, or the workspace."""
         with self._at_work() as (workspace, line):
@@ -287,6 +316,13 @@ class Timeline:
         lines = sum(one.additions for one in files), sum(one.deletions for one in files)
         self._changes[one.id] = (paths_of(files), *lines)
         return self._changes[one.id]
+
+
+def _finished(workspace: Workspace) -> bool:
+    if workspace.status().state != "interrupted":
+        return False
+    workspace.recover()
+    return True
 
 
 def _target(workspace: Workspace, line: Line, ref: str | None, step: int | None) -> model.Checkpoint:
