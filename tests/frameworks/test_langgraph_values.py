@@ -204,6 +204,9 @@ def test_with_a_serialiser_of_ones_own_nothing_of_a_value_is_stored_in_another_f
     text = workspace.ledger("langgraph").look(stored)
     assert "secret" not in text
     assert "terces" in text
+    with pytest.raises(Invalid, match="reversed") as caught:
+        LastgoodSaver(workspace).get_tuple(CONFIG)
+    assert "serde=" in caught.value.hint
 
 
 def test_what_later_steps_share_with_earlier_ones_is_stored_once(workspace: Workspace) -> None:

@@ -103,5 +103,5 @@ class Ledgers(RuleBasedStateMachine):
 
 TestLedgers = Ledgers.TestCase
 TestLedgers.settings = settings(
-    max_examples=12, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
+    max_examples=8, stateful_step_count=20, deadline=None, suppress_health_check=list(HealthCheck)
 )

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import sqlite3
 import stat
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -220,3 +222,27 @@ def test_a_witness_that_goes_away_is_made_again(ledger: Ledger, reopened: Callab
     ledger.change(lambda book: book.put("book", "key 9"))
     assert os.path.getsize(os.path.join(place, name)) == 384
     assert len(keys(reopened(), "book")) == 6
+
+
+def test_what_was_removed_is_not_in_the_file_any_more_and_its_room_is_given_back(
+    ledger: Ledger, project: Path, store: Path
+) -> None:
+    """K3."""
+    secret = b"a secret that nobody must find"
+    ledger.change(lambda book: book.put("told", "key", body=[secret, os.urandom(3_000_000)]))
+    ledger.change(lambda book: book.put("book", "key 0", body=secret + b" either"))
+
+    def stored() -> bytes:
+        with lastgood.open(project, store=store, maintenance="off") as workspace:
+            workspace.ledger("test").look(lambda page: page.books())
+            with closing(sqlite3.connect(store / "ledger.sqlite3")) as connection:
+                connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+            return (store / "ledger.sqlite3").read_bytes()
+
+    before = stored()
+    assert secret in before
+    ledger.change(lambda book: book.drop_book("told"))
+    ledger.change(lambda book: book.put("book", "key 0", body="nothing"))
+    after = stored()
+    assert secret not in after
+    assert len(after) < len(before) - 2_900_000

@@ -202,6 +202,7 @@ class LedgerFile(Database):
     def _prepare(self, connection: sqlite3.Connection) -> None:
         prepare(connection)
         connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what was removed is not to be found in the file
         if application(connection) != APPLICATION_ID:
             raise Damaged(
                 f"{printable(self.path)} is not a ledger of lastgood", hint="put it back from a backup"
@@ -322,6 +323,7 @@ def _create(path: str, *, witness: Witness, id: str) -> None:
     make_private_file(temporary)
     connection = sqlite3.connect(temporary, isolation_level=None)
     try:
+        connection.execute("PRAGMA auto_vacuum = FULL")
         connection.execute("BEGIN IMMEDIATE")
         for statement in _STATEMENTS:
             connection.execute(statement)

@@ -108,7 +108,13 @@ class Values:
 
     def _read(self, form: str, content: bytes) -> object:
         self.examine(form, content)
-        return self.serde.loads_typed((form, content))
+        try:
+            return self.serde.loads_typed((form, content))
+        except (NotImplementedError, ValueError) as error:
+            raise Invalid(
+                f"a value of the form {form!r} cannot be read ({error})",
+                hint="make the saver with the serialiser that wrote it: LastgoodSaver(workspace, serde=...)",
+            ) from error
 
     def examine(self, form: str, content: bytes) -> None:
         """Refuse pickles, and types that would silently come back as something else."""
