@@ -186,10 +186,8 @@ def test_an_irreversible_command_that_was_stopped_is_not_tried_again(
     workspace: Workspace, outside: Path
 ) -> None:
     """P6: nobody knows whether it had its effect."""
-    run = f"echo x >> {outside}/effects; sleep 60"
-    plan: dict[str, Any] = {
-        "tasks": [{"id": "A", "run": run, "timeout": 0.5, "retries": 3, "irreversible": True}]
-    }
+    run = f"echo x >> {outside}/effects; kill -9 $$"
+    plan: dict[str, Any] = {"tasks": [{"id": "A", "run": run, "retries": 3, "irreversible": True}]}
     report = workspace.run(plan)
     assert [one.task for one in report.unknown_effects] == ["A"]
     assert "--redo A" in (workspace.run(plan).reason or "")
@@ -221,21 +219,22 @@ def test_a_task_taken_back_by_a_restore_is_not_repeated_if_it_is_irreversible(
 
 
 def test_a_step_within_a_task_is_not_repeated_unawares_either(
-    workspace: Workspace, plan_file: Plan, outside: Path, told: Told
+    workspace: Workspace, runner: Start, plan_file: Plan, outside: Path
 ) -> None:
     """P6: what the task's own program marked as irreversible, and nobody saw end."""
     body = (
-        "import lastgood, os, sys, time\n"
+        "import lastgood, pathlib, sys, time\n"
+        f"outside = pathlib.Path({str(outside)!r})\n"
+        "if (outside / 'again').exists(): sys.exit()\n"
+        "(outside / 'again').touch()\n"
         "workspace = lastgood.open(maintenance='off')\n"
-        f"if os.path.exists('{outside}/again'): sys.exit()\n"
-        f"open('{outside}/again', 'w').close()\n"
         "workspace.step_start('push', task='A', irreversible=True)\n"
+        "(outside / 'waiting').touch()\n"
         "time.sleep(60)\n"
     )
     source = os.path.dirname(os.path.dirname(package.__file__))
-    run = ["python3", "-c", body]
-    plan = plan_file({"id": "A", "run": run, "timeout": 3, "env": {"PYTHONPATH": source}})
-    assert workspace.run(plan).state == "failed"
+    plan = plan_file({"id": "A", "run": ["python3", "-c", body], "env": {"PYTHONPATH": source}})
+    killed_in(runner, plan, outside)
     report = workspace.run(plan)
     assert report.reason == (
         "nobody saw the end of push, a step of task A that cannot be taken back: look whether it happened;"
