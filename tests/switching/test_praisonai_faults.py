@@ -531,3 +531,39 @@ def test_metadata_of_others_are_read_with_care(service: CheckpointService, proje
             workspace.save(key, metadata={key: "garbage"}, allow_empty=True)
     assert len(messages(service)) == 4
     assert asyncio.run(service.rewind()).success
+
+
+def test_the_root_of_a_mounted_disk_can_be_a_workspace_as_in_containers(
+    small_disk: Path, storage: Path
+) -> None:
+    """S11: whoever names it means it."""
+    service = begun(CheckpointService(str(small_disk), str(storage)))
+    (small_disk / "file").write_text("1")
+    before = run(service.save("one"))
+    (small_disk / "file").unlink()
+    run(service.restore(before))
+    assert (small_disk / "file").read_text() == "1"
+
+
+def test_a_service_can_begin_again_after_everything_was_deleted(
+    service: CheckpointService, project: Path
+) -> None:
+    begun(service)
+    (project / "file").write_text("1")
+    run(service.save("one"))
+    assert asyncio.run(service.delete_all())
+    assert asyncio.run(service.delete_all())
+    assert asyncio.run(service.save("late")).error == "Service not initialized"
+    begun(service)
+    assert messages(service) == ["Initial checkpoint"]
+    run(service.save("one again"))
+
+
+def test_a_project_file_of_lastgood_is_heeded(service: CheckpointService, project: Path) -> None:
+    """K7."""
+    (project / ".lastgood.toml").write_text('[capture]\nexclude = ["*.bin"]\n')
+    begun(service)
+    (project / "a.bin").write_text("1")
+    assert asyncio.run(service.save("first")).checkpoint is not None
+    (project / "a.bin").write_text("2")
+    assert asyncio.run(service.save("again")).error == "No changes to checkpoint"
