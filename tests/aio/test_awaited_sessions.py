@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import random
 import signal
 import subprocess
 import sys
@@ -163,6 +164,33 @@ def test_a_session_ends_however_often_it_is_cancelled(opening: Open) -> None:
             assert (await only_session(workspace)).state == "ended"
 
     asyncio.run(main())
+
+
+def test_sessions_cancelled_at_random_moments_are_never_left_active(
+    loop: Loop, opening: Open, project: Path
+) -> None:
+    chance = random.Random(3)
+
+    async def main() -> None:
+        async with opening() as workspace:
+
+            async def work() -> None:
+                async with workspace.session() as session:
+                    async with session.task("T01"), session.step("mail", irreversible=True):
+                        (project / "a.txt").write_text("half")
+                        await session.save("half")
+                    await session.progress(step=1)
+
+            for _ in range(8):
+                await loop.within(chance.random() * chance.random() * 0.8, work)
+                assert workspace._crew._count == 0
+                for one in await workspace.sessions():
+                    assert one.state in {"ended", "incomplete"}
+                    if one.state == "incomplete":
+                        await workspace.session_end(one.id)
+            assert [one for one in await workspace.steps() if one.state == "running"] == []
+
+    loop.run(main)
 
 
 def test_a_session_cancelled_just_when_it_began_does_not_keep_the_workspace(opening: Open) -> None:

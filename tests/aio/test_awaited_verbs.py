@@ -198,10 +198,15 @@ def test_an_observer_that_would_have_to_be_awaited_is_refused(loop: Loop, openin
     async def observe(_event: Event) -> None:
         raise AssertionError
 
+    class Observing:
+        async def __call__(self, _event: Event) -> None:
+            raise AssertionError
+
     async def main() -> None:
         async with opening() as workspace:
-            with pytest.raises(Usage, match="not awaited"):
-                workspace.subscribe(observe)  # type: ignore[arg-type]
+            for one in (observe, Observing()):
+                with pytest.raises(Usage, match="not awaited"):
+                    workspace.subscribe(one)  # type: ignore[arg-type]
 
     loop.run(main)
 

@@ -176,7 +176,7 @@ class AsyncWorkspace(Face[Workspace]):
         It is called in the event loop's own thread, before the verb returns to its caller; it is a plain
         call, such as a queue's ``put_nowait``. An exception of an observer never harms the operation.
         """
-        if iscoroutinefunction(observer):
+        if iscoroutinefunction(observer) or iscoroutinefunction(getattr(observer, "__call__", None)):  # noqa: B004 - asked what it is, not whether
             raise Usage("an observer is not awaited", hint="hand it a plain call, such as queue.put_nowait")
         told: Callable[[Event], None] = partial(self._bridge.tell, observer)
         return self._inner.subscribe(told)
