@@ -165,6 +165,14 @@ def test_a_wrong_value_is_a_typed_failure_and_changes_nothing(
     assert len(workspace.list()) == 1
 
 
+@pytest.mark.parametrize("since", [-(10**30), -1, 0])
+def test_a_moment_before_all_others_lists_all(workspace: Workspace, project: Path, since: int) -> None:
+    """As `list --since 9999999w` asks for."""
+    (project / "a").write_text("one")
+    workspace.save("one")
+    assert len(workspace.list(since=since)) == 1
+
+
 @pytest.mark.parametrize("text", ["a\0b", "\ud800", "x\ny", "\u202e"])
 def test_any_text_may_be_a_message(workspace: Workspace, project: Path, text: str) -> None:
     """S13: what was acknowledged can be read again."""

@@ -39,9 +39,9 @@ class Looks(Door):
         all_workspaces: bool = False,
     ) -> tuple[Checkpoint, ...]:
         """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob."""
-        for number, what in ((limit, "the limit"), (since, "since when")):
-            if number is not None:
-                check_count(number, least=0, what=what)
+        if limit is not None:
+            check_count(limit, least=0, what="the limit")
+        expect(since, int, type(None), what="since when")
         expect(name, str, type(None), what="the name")
         expect(session, str, type(None), what="the session")
         if kind is not None and kind not in KINDS:
