@@ -31,7 +31,7 @@ if TYPE_CHECKING:
     Dead = tuple[SessionReport, PlannedRun]
 
 # How long the watcher of a runner that was killed may take to end what that left, in seconds.
-PATIENCE = 5.0
+PATIENCE = 10.0
 _STRIDE = 0.1
 _SHOWN = 5
 
