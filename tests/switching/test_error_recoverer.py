@@ -207,9 +207,33 @@ def test_an_unknown_strategy_is_refused(recoverer: ErrorRecoverer) -> None:
 
 def test_a_disk_that_fills_up_meanwhile_ends_the_retries(recoverer: ErrorRecoverer, project: Path) -> None:
     operation = Flaky(project, OSError(28, "No space left on device"), TimeoutError())
-    context = {"operation": operation, "strategy": ["backoff", "escalate"]}
+    context = {"operation": operation, "strategy": ["backoff", "retry", "skip"]}
     result = asyncio.run(recoverer.handle_error(TimeoutError(), context))
     assert (operation.calls, result.recovered) == (1, False)
+    escalated = asyncio.run(recoverer.handle_error(ValueError(), {"strategy": ["escalate", "skip"]}))
+    assert escalated.recovered is False
+
+
+def test_the_way_back_of_an_operation_stays_while_others_come_and_go(
+    recoverer: ErrorRecoverer, project: Path
+) -> None:
+    @recoverer.with_recovery
+    async def inner(number: int) -> None:
+        (project / "file").write_text(str(number))
+
+    @recoverer.with_recovery
+    async def outer() -> None:
+        (project / "file").write_text("outer")
+        for number in range(7):
+            await inner(number)
+        raise AssertionError("in the end")
+
+    with pytest.raises(AssertionError, match="in the end"):
+        asyncio.run(outer())
+    assert (project / "file").read_text() == "good"
+    assert len(recoverer.keeper.list("automatic")) == 6
+    asyncio.run(inner(8))
+    assert len(recoverer.keeper.list("automatic")) == 5
 
 
 @pytest.mark.parametrize("name", ["asyncio", "trio"])

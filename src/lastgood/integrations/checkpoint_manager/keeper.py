@@ -34,6 +34,9 @@ if TYPE_CHECKING:
 
 Records = list[Checkpoint]
 
+# What operations of this program, one within the other or beside each other, may have to go back to.
+_HELD: list[str] = []
+
 
 @dataclass(frozen=True)
 class Rollback:
@@ -159,6 +162,15 @@ class Keeper:
             workspace.delete(target.id)
 
     @contextmanager
+    def holding(self, id: str) -> Iterator[None]:
+        """Keep a checkpoint for as long as this program may want to go back to it."""
+        _HELD.append(id)
+        try:
+            yield
+        finally:
+            _HELD.remove(id)
+
+    @contextmanager
     def _at_work(self) -> Iterator[Workspace]:
         """Open the project for one operation; a call that is cancelled while it waits never has it."""
         with turn(self._lock):
@@ -245,8 +257,8 @@ def _let_go(workspace: Workspace, type: str) -> None:
     """Let go what is beyond the number to keep of a type."""
     most = KEPT.get(type)
     if most is not None:
-        beyond = [one.id for one, record in _records(workspace) if record.type == type][most:]
-        workspace.let_go(*beyond)
+        beyond = [both for both in _records(workspace) if both[1].type == type][most:]
+        workspace.let_go(*(one.id for one, record in beyond if record.id not in _HELD))
 
 
 def _told(report: RestoreReport, record: Checkpoint) -> Rollback:

@@ -154,15 +154,16 @@ class ErrorRecoverer:
         name = getattr(getattr(operation, "func", operation), "__name__", "operation")
         wish = Wish(name=f"before {name}", description="", type="automatic", context={})
         made = yield Blocking(partial(self.keeper.create, wish))
-        try:
-            return (yield Call(operation))
-        except Exception as error:
-            context = {"operation": operation, "checkpoint": made.id, "strategy": order or None, "fix": fix}
-            result = yield from self._recover(error, context)
-            if result.recovered and result.strategy is not RecoveryStrategy.ROLLBACK:
-                return result.value
-            error.add_note(f"lastgood: {result.reason}")
-            raise
+        with self.keeper.holding(made.id):
+            try:
+                return (yield Call(operation))
+            except Exception as error:
+                context = {"operation": operation, "checkpoint": made.id, "strategy": order or None}
+                result = yield from self._recover(error, {**context, "fix": fix})
+                if result.recovered and result.strategy is not RecoveryStrategy.ROLLBACK:
+                    return result.value
+                error.add_note(f"lastgood: {result.reason}")
+                raise
 
     def _recover(self, error: Exception, context: dict[str, Any]) -> Generator[Step, Any, RecoveryResult]:
         """Try one strategy after the other until one helps."""
@@ -172,6 +173,8 @@ class ErrorRecoverer:
         attempts: list[Attempt] = []
         latest = error
         for strategy in order:
+            if strategy is RecoveryStrategy.ESCALATE or _is_final(latest, error):
+                break
             try:
                 value = yield from self._attempt(strategy, latest, context)
             except _NotPossible:
@@ -191,8 +194,6 @@ class ErrorRecoverer:
         """Try one strategy; what it raises says why it did not help."""
         if strategy is RecoveryStrategy.SKIP:
             return None
-        if strategy is RecoveryStrategy.ESCALATE:
-            raise _NotPossible
         if strategy is RecoveryStrategy.ROLLBACK:
             back = yield Blocking(partial(self.keeper.roll_back, context.get("checkpoint"), git=False))
             if not back.success:
@@ -229,6 +230,11 @@ class _NotPossible(Exception):
 
 class _Incomplete(Exception):
     """A rollback that left something out."""
+
+
+def _is_final(latest: Exception, first: Exception) -> bool:
+    """Tell whether what came up meanwhile, a full disk say, leaves nothing to try."""
+    return latest is not first and category_of(latest) is ErrorCategory.UNRECOVERABLE
 
 
 def _given(context: object) -> dict[str, Any]:

@@ -7,6 +7,7 @@ import os
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
+from itertools import islice
 from threading import Lock
 from typing import Concatenate, ParamSpec, TypeVar
 
@@ -169,11 +170,12 @@ class Timeline:
     def rewind(self, steps: int = 1, *, rescued: Rescued | None = None) -> Restored:
         """Go some checkpoints back from where the workspace stands."""
         with self._at_work() as (workspace, line):
-            passed = 0
-            for passed, target in enumerate(line.back()):
-                if passed == steps:
-                    return self._restore(workspace, line, target, rescued)
-            raise Unmet(f"Cannot rewind {steps} step(s): only {passed + 1} checkpoint(s) available")
+            back = line.back()
+            passed = list(islice(back, steps))
+            target = next(back, None)
+            if target is None:
+                raise Unmet(f"Cannot rewind {steps} step(s): only {len(passed)} checkpoint(s) available")
+            return self._restore(workspace, line, target, rescued)
 
     @_healing
     def diff(self, from_ref: str | None = None, to_ref: str | None = None) -> CheckpointDiff:
