@@ -45,20 +45,15 @@ _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.adapters.a
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
 
-def idle() -> None:
+def _idle() -> None:
     """Do nothing while a command runs."""
-
-
-def never() -> Sequence[int]:
-    """Ask for no end."""
-    return ()
 
 
 class GuardedCommands:
     """Runs commands with the environment of the caller.
 
-    ``tick`` and ``asked`` are for the commands that are just run, as `attend` takes them; ``patience``
-    is how many seconds a command has to end when it was asked to.
+    ``tick`` is called while a command is just run, as `attend` has it; ``patience`` is how many seconds
+    a command has to end when it was asked to.
     """
 
     def __init__(
@@ -66,13 +61,11 @@ class GuardedCommands:
         environment: Mapping[str, str],
         *,
         patience: float = PATIENCE,
-        tick: Callable[[], None] = idle,
-        asked: Callable[[], Sequence[int]] = never,
+        tick: Callable[[], None] = _idle,
     ) -> None:
         self._environment = environment
         self._patience = patience
         self._tick = tick
-        self._asked = asked
 
     def run(
         self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
@@ -85,7 +78,7 @@ class GuardedCommands:
             timeout=timeout,
             output=_unheard,
             tick=self._tick,
-            asked=self._asked,
+            asked=_never,
         )
 
     def attend(
@@ -342,6 +335,10 @@ def _python() -> str:
     """Return an interpreter; a program with one inside is none."""
     own = os.path.basename(sys.executable or "")
     return sys.executable if own.startswith(("python", "pypy")) else "python3"
+
+
+def _never() -> Sequence[int]:
+    return ()
 
 
 def _unheard(_part: bytes) -> None:
