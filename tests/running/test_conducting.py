@@ -384,6 +384,8 @@ def test_unknown_choices_and_tasks_are_refused(workspace: Workspace) -> None:
         workspace.run(plan, redo=["task-1"], done=["task-1"])
     with pytest.raises(Usage, match="a run that begins has nothing"):
         workspace.run(plan, done=["task-1"])
+    with pytest.raises(Usage, match="cannot be called"):
+        workspace.run(plan, observer=7)  # type: ignore[arg-type]
     with pytest.raises(NotFound):
         workspace.run(plan, choice="review")
     assert workspace.sessions() == ()

@@ -42,6 +42,8 @@ def run(
     """Carry out a plan."""
     if choice is not None and choice not in CHOICES:
         raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
+    if observer is not None and not callable(observer):
+        raise Usage("the observer cannot be called", hint="give a function that takes an event")
     plan = plan_from(given)
     orders = Orders(redo=check_named(plan, redo, option="redo"), done=check_named(plan, done, option="done"))
     both = sorted(set(orders.redo) & set(orders.done))

@@ -59,7 +59,8 @@ class Telling:
 
     def changed(self, type: RunEventType, **fields: object) -> None:
         """Tell of something that changed how the tasks stand."""
-        self.tell(type, tasks=self.tasks(), **fields)
+        if self._observer is not None:
+            self.tell(type, tasks=self.tasks(), **fields)
 
     def saved(self, report: SaveReport | None, **fields: object) -> None:
         """Tell of a checkpoint, if one was made."""
