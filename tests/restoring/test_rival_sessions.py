@@ -181,6 +181,29 @@ def test_undo_leaves_what_another_session_changed(
     assert report.complete
 
 
+@pytest.mark.parametrize("force", [False, True])
+def test_undo_leaves_a_folder_into_which_another_session_put_something(
+    workspace: Workspace, project: Path, *, force: bool
+) -> None:
+    """T14: although the undo would make a file of it again."""
+    one, two = (workspace.within(start(workspace, exclusive=False)) for _ in range(2))
+    place = project / "place"
+    place.mkdir()
+    (place / "inside").write_text("inside")
+    workspace.save("folder")
+    (place / "inside").unlink()
+    place.rmdir()
+    place.write_text("file")
+    one.restore("@", only=["files"])
+    (place / "theirs").write_text("theirs")
+    two.save("of the other", kind="turn")
+
+    report = one.undo(force=force)
+
+    assert (place / "theirs").read_text() == "theirs"
+    assert [one.result for one in report.outcomes if one.path == b"place"] == ["kept"]
+
+
 def test_what_nobody_saved_is_nobodys(workspace: Workspace, project: Path, first: str) -> None:
     """T8, T14: a change that cannot be laid at another session's door refuses the undo, as ever."""
     one, two = (workspace.within(start(workspace, exclusive=False)) for _ in range(2))

@@ -16,7 +16,7 @@ from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY
 from lastgood.names import to_text
 from lastgood.rules.planner import Planner
-from lastgood.rules.rebase import around, obstacles, of_directories, rebase, unsettled
+from lastgood.rules.rebase import around, obstacles, occupied, of_directories, rebase, unsettled
 from lastgood.rules.restore import conflicts, identify
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
@@ -102,8 +102,9 @@ def _without_others(
     steps: tuple[Step, ...], survey: Survey, turn: _Turn
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Take out the steps for what another session changed since, and say that it stays (rule T14)."""
-    changed = conflicts(steps, survey.actual)
-    others = changed_by_others(survey.context, turn.operation, changed)
+    changed, full = conflicts(steps, survey.actual), occupied(steps, survey.scan)
+    others = changed_by_others(survey.context, turn.operation, (*changed, *full.values()))
+    others |= {path: others[inside] for path, inside in full.items() if inside in others}
     kept = tuple(
         Step(path=step.path, action="keep", reason=f"changed since by session {others[step.path]}")
         for step in steps
