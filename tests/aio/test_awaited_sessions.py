@@ -10,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import time
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
@@ -276,6 +277,27 @@ def test_an_interrupted_start_leaves_no_session_behind(loop: Loop, opening: Open
             assert (found.state, found.session.ended_by) == ("ended", "failed")
 
     loop.run(main)
+
+
+def test_a_start_that_ctrl_c_interrupts_leaves_no_session_behind(workspace: Workspace) -> None:
+    """P1: the session's first checkpoint waits for a lock when the signal comes."""
+    context = workspace._context
+
+    def interrupt() -> None:
+        while not workspace.sessions():
+            time.sleep(0.001)
+        os.kill(os.getpid(), signal.SIGINT)
+
+    interrupting = threading.Thread(target=interrupt)
+    with context.locks.hold_workspace(context.key, wait=0):
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):
+            workspace.session().__enter__()
+    interrupting.join()
+    (found,) = workspace.sessions()
+    assert (found.state, found.session.ended_by) == ("ended", "failed")
+    with workspace.session():
+        pass
 
 
 PROGRAM = """
