@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import inspect
 import os
 import sys
 from typing import TYPE_CHECKING, Any
@@ -85,7 +86,7 @@ def test_no_method_of_the_service_blocks_the_loop(service: CheckpointService, pr
         "cleanup": service.cleanup,
         "delete_all": service.delete_all,
     }
-    methods = {name for name in dir(service) if asyncio.iscoroutinefunction(getattr(service, name))}
+    methods = {name for name in dir(service) if inspect.iscoroutinefunction(getattr(service, name))}
     assert {name for name in methods if not name.startswith("_")} == set(calls)
     assert watched(calls, project) == {}
 
@@ -118,6 +119,6 @@ def test_no_method_of_the_manager_blocks_the_loop(project: Path, store: Path) ->
         "recovered": recovered,
         "delete_checkpoint": lambda: manager.delete_checkpoint(ids[0]),
     }
-    methods = {name for name in dir(manager) if asyncio.iscoroutinefunction(getattr(manager, name))}
+    methods = {name for name in dir(manager) if inspect.iscoroutinefunction(getattr(manager, name))}
     assert {name for name in methods if not name.startswith("_")} == set(calls) - {"recovered"}
     assert watched(calls, project) == {}
