@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
 import signal
 import subprocess
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lastgood.model.running import RunEvent
     from lastgood.workspace import Workspace
 
     Start = Callable[..., Runner]
@@ -328,6 +330,33 @@ def test_a_signal_ends_the_task_and_leaves_a_checkpoint(
     (session,) = workspace.status().incomplete
     assert session.session.ended_by == "interrupted"
     assert workspace.run(plan).state == "done"
+
+
+def test_a_run_that_is_cancelled_is_interrupted_and_over_when_its_caller_hears_of_it(
+    project: Path, store: Path, outside: Path
+) -> None:
+    """P3, P8."""
+
+    async def main() -> None:
+        begun = asyncio.Event()
+
+        def hear(event: RunEvent) -> None:
+            if event.type == "output":
+                begun.set()
+
+        async with package.open_async(project, store=store, maintenance="off") as workspace:
+            run = f"echo begun; sleep 60; touch {outside}/late"
+            running = asyncio.create_task(workspace.run({"tasks": [{"id": "A", "run": run}]}, observer=hear))
+            await begun.wait()
+            running.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await running
+            (session,) = await workspace.sessions()
+            assert (session.state, session.session.ended_by) == ("incomplete", "interrupted")
+            assert [one.kind for one in await workspace.list(limit=1)] == ["interrupt"]
+
+    asyncio.run(main())
+    assert not (outside / "late").exists()
 
 
 def test_a_run_that_finished_is_not_carried_out_again_when_asked_to_go_on(
