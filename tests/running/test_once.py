@@ -183,6 +183,28 @@ def test_a_step_whose_files_were_taken_back_is_done_again(workspace: Workspace, 
         assert (project / "made").exists()
 
 
+def test_a_result_leaves_the_store_without_secrets(
+    workspace: Workspace, tmp_path: Path, project: Path
+) -> None:
+    """S17."""
+    token = "ghp_" + "0123456789abcdefghijABCDEFGHIJ012345"
+    with workspace.session() as session:
+        session.once("login")(lambda: {"token": token, "user": "ada"})()
+    other = tmp_path / "elsewhere"
+    other.mkdir()
+    results = []
+    for exact in (False, True):
+        parcel = tmp_path / f"parcel-{exact}"
+        workspace.export(parcel, exact=exact)
+        with package.open(other, store=tmp_path / f"store-{exact}", maintenance="off") as arrived:
+            arrived.import_file(parcel)
+            facts = arrived._context.work.effects(workspace._context.key)
+            results.append([one.result for one in facts])
+    assert token not in str(results[0])
+    assert "ada" in str(results[0])
+    assert results[1] == [{"value": {"token": token, "user": "ada"}}]
+
+
 def test_threads_do_a_step_once(workspace: Workspace) -> None:
     with workspace.session() as session:
         calls: list[int] = []

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Check, Checkpoint, Manifest
     from lastgood.model.conversation import Conversation
+    from lastgood.model.effect import Effect
     from lastgood.model.progress import Progress
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectReader, ObjectWriter
@@ -254,6 +255,11 @@ def _shown(text: str | None) -> str | None:
     return None if text is None else redact(text)
 
 
+def _shown_step(step: Effect) -> Effect:
+    result = None if step.result is None else cast("dict[str, object]", redact_value(dict(step.result)))
+    return step.replace(name=redact(step.name), result=result)
+
+
 def _facts(
     context: Context, checkpoints: Sequence[Checkpoint], parcelled: tuple[Parcelled, ...], *, exact: bool
 ) -> Facts:
@@ -277,5 +283,5 @@ def _facts(
         checkpoints=parcelled,
         sessions=tuple(sessions),
         progress=tuple(one for one in kept if not one.progress.empty),
-        effects=tuple(effects if exact else [one.replace(name=redact(one.name)) for one in effects]),
+        effects=tuple(effects if exact else [_shown_step(one) for one in effects]),
     )
