@@ -268,6 +268,16 @@ def test_a_delete_asks_nothing_and_says_the_way_back(kept: Command) -> None:
     kept("show", "one")
 
 
+def test_a_delete_of_what_an_undo_needs_says_so(kept: Command) -> None:
+    """T8, K3: a guard looks like any other checkpoint, and may be all there is of some work."""
+    (kept.project / "a.txt").write_text("nowhere else\n", encoding="utf-8")
+    back = kept("restore", "one", "--yes", "--json").json
+    error = kept("delete", back["guard"]).err
+    assert f"needed to undo {back['operation']}" in error
+    kept("undo")
+    assert kept("delete", "two", "--json").json["needed"] == {}
+
+
 def test_the_next_command_keeps_the_workspace_that_was_named(kept: Command) -> None:
     place = str(kept.project)
     shown = kept("-C", place, "restore", "one", "--yes", cwd=kept.project.parent).out

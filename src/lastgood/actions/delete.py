@@ -25,12 +25,20 @@ def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
     ids = tuple(dict.fromkeys(one.id for one in checkpoints))
     if not ids:
         raise Usage("no checkpoint is named to be deleted", hint="see what there is: lastgood list")
+    from lastgood.actions.prune import needed  # lazily: it imports from here
+
+    reasons = needed(context, context.key)
     with Saving(context) as saving:
         refuse_pinned([_again(context, one) for one in checkpoints])
         now = context.clock.now()
         operation = saving.record("delete", checkpoints=ids)
         context.catalogue.delete(ids, at=now)
-    return DeleteReport(operation=operation, checkpoints=ids, free_after=now + GRACE)
+    return DeleteReport(
+        operation=operation,
+        checkpoints=ids,
+        free_after=now + GRACE,
+        needed={one: reasons[one] for one in ids if one in reasons},
+    )
 
 
 def refuse_pinned(checkpoints: Sequence[Checkpoint]) -> None:

@@ -195,11 +195,15 @@ class UndoReport(Value):
 
 
 class DeleteReport(Value):
-    """Which checkpoints a delete removed; ``free_after`` (nanoseconds) is when bytes may be freed."""
+    """Which checkpoints a delete removed; ``free_after`` (nanoseconds) is when bytes may be freed.
+
+    ``needed`` gives those that an operation needs to be undone or done again, with the reason.
+    """
 
     operation: Operation
     checkpoints: tuple[str, ...]
     free_after: int
+    needed: Mapping[str, str] = {}
 
     @property
     def deleted(self) -> tuple[str, ...]:

@@ -159,5 +159,6 @@ def delete_document(verb: str, report: DeleteReport) -> Document:
             "operation": operation_record(report.operation),
             "deleted": list(report.checkpoints),
             "free_after": iso(report.free_after),
+            "needed": dict(report.needed),
         },
     )
