@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import glob
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -255,30 +254,6 @@ def test_a_restore_that_was_killed_is_finished_when_a_service_begins(project: Pa
         assert picture(project) == wanted
         assert not journals(service)
     assert interrupted
-
-
-def test_a_cancelled_call_is_over_when_its_caller_hears_of_it(
-    service: CheckpointService, project: Path
-) -> None:
-    chance = random.Random(7)
-
-    async def main() -> None:
-        await service.initialize()
-        for number in range(60):
-            (project / f"file{number}").write_text("before")
-        first = await service.save("before")
-        for _ in range(12):
-            for number in range(60):
-                (project / f"file{number}").write_text("changed")
-            task = asyncio.ensure_future(service.restore(first))
-            await asyncio.sleep(chance.random() * 0.06)
-            task.cancel()
-            await asyncio.wait([task])
-            assert not service.timeline._lock.locked()
-            texts = {(project / f"file{number}").read_text() for number in range(60)}
-            assert len(texts) == 1
-
-    asyncio.run(main())
 
 
 def test_a_call_that_waits_its_turn_can_be_cancelled(service: CheckpointService, project: Path) -> None:
