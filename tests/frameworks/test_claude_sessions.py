@@ -5,6 +5,8 @@ from __future__ import annotations
 import asyncio
 import inspect
 import os
+import tempfile
+from contextlib import ExitStack
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,7 +28,7 @@ from lastgood.errors import Busy, Damaged, Invalid, LastgoodError, NotFound
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from claude_agent_sdk import SessionKey
@@ -37,17 +39,16 @@ SESSION = "00000000-0000-4000-8000-000000000001"
 
 
 @pytest.fixture
-def make_store(tmp_path: Path, store: Path) -> Callable[[], LastgoodSessionStore]:
+def make_store(tmp_path: Path, store: Path) -> Iterator[Callable[[], LastgoodSessionStore]]:
     """Return a call that makes a session store of a new workspace."""
-    made: list[Workspace] = []
+    with ExitStack() as opened:
 
-    def make() -> LastgoodSessionStore:
-        folder = tmp_path / f"project {len(made)}"
-        folder.mkdir()
-        made.append(lastgood.open(folder, store=store, maintenance="off"))
-        return LastgoodSessionStore(made[-1])
+        def make() -> LastgoodSessionStore:
+            folder = tempfile.mkdtemp(prefix="project-", dir=tmp_path)
+            workspace = lastgood.open(folder, store=store, maintenance="off")
+            return LastgoodSessionStore(opened.enter_context(workspace))
 
-    return make
+        yield make
 
 
 def test_it_passes_the_suite_of_the_sdk_with_nothing_left_out(

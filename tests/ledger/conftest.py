@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from contextlib import closing
+from contextlib import ExitStack, closing
 from typing import TYPE_CHECKING, Protocol
 
 import pytest
@@ -11,7 +11,7 @@ import pytest
 import lastgood
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from lastgood.ports.ledger import Ledger
@@ -24,13 +24,14 @@ class Forge(Protocol):
 
 
 @pytest.fixture
-def reopened(project: Path, store: Path) -> Callable[[], Ledger]:
+def reopened(project: Path, store: Path) -> Iterator[Callable[[], Ledger]]:
     """Return a call that opens the ledger as another process would."""
+    with ExitStack() as opened:
 
-    def reopen() -> Ledger:
-        return lastgood.open(project, store=store, maintenance="off").ledger("test")
+        def reopen() -> Ledger:
+            return opened.enter_context(lastgood.open(project, store=store, maintenance="off")).ledger("test")
 
-    return reopen
+        yield reopen
 
 
 @pytest.fixture
