@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from lastgood.actions.prune import needed
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.ids import name_fault
 from lastgood.model.report import DeleteReport
 from lastgood.names import printable
 from lastgood.ports.catalogue import Query
+from lastgood.rules.retention import GRACE
 from lastgood.transaction.saving import Saving
 
 TYPE_CHECKING = False
@@ -16,17 +18,12 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.ports.context import Context
 
-# Rule K3: bytes are freed this long after they lost their last checkpoint.
-GRACE = 24 * 3600 * 1_000_000_000
-
 
 def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
     """Remove checkpoints; their bytes stay for the grace time, so that it can be undone."""
     ids = tuple(dict.fromkeys(one.id for one in checkpoints))
     if not ids:
         raise Usage("no checkpoint is named to be deleted", hint="see what there is: lastgood list")
-    from lastgood.actions.prune import needed  # lazily: it imports from here
-
     reasons = needed(context, context.key)
     with Saving(context) as saving:
         refuse_pinned([_again(context, one) for one in checkpoints])

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from lastgood.actions.delete import GRACE
 from lastgood.actions.prune import prune_quietly
 from lastgood.errors import Busy, Damaged
 from lastgood.model.settings import PACKS_DUE
 from lastgood.ports.catalogue import Query
+from lastgood.rules.retention import GRACE
 from lastgood.transaction.collecting import Collecting, roots
 
 TYPE_CHECKING = False

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from lastgood.actions.attempts import starts
-from lastgood.actions.delete import GRACE
 from lastgood.errors import Busy, Damaged
 from lastgood.model.prune import Decision, PrunePlan, PruneReport, Sizes
 from lastgood.ports.catalogue import Query
 from lastgood.rules.retention import (
+    GRACE,
     GUARD_LIFE,
     LEAST,
     Conditions,

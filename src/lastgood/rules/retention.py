@@ -20,6 +20,8 @@ HOUR = 3600 * 1_000_000_000
 DAY = 24 * HOUR
 # For so long a guard keeps its restore undoable.
 GUARD_LIFE = 7 * DAY
+# Rule K3: bytes are freed this long after they lost their last checkpoint.
+GRACE = DAY
 # A size limit leaves at least so many of what was saved by hand.
 LEAST = 10
 
