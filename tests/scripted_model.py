@@ -1,6 +1,6 @@
 """A stand-in for a model on the loopback: the same answer to everything, and a memory of what was asked.
 
-A script may have it use the agent's tool for shell commands first.
+A script may have it use one of the agent's tools first.
 """
 
 from __future__ import annotations
@@ -15,8 +15,10 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    # From what was last said to the model: the command that it has run, None for the usual answer.
-    Script = Callable[[str], str | None]
+    # From what was last said to the model: the shell command that it has the agent run, or the tool that
+    # it uses and how; None for the usual answer.
+    Use = str | tuple[str, dict[str, Any]] | None
+    Script = Callable[[str], Use]
 
 ANSWER = "understood, said the scripted model"
 
@@ -108,14 +110,15 @@ def _last_said(body: bytes, key: str) -> str:
     return "\n".join(block["text"] for block in content if block["type"] in {"text", "input_text"})
 
 
-def _message_events(used: str | None) -> list[dict[str, Any]]:
+def _message_events(used: Use) -> list[dict[str, Any]]:
     if used is None:
         block: dict[str, Any] = {"type": "text", "text": ""}
         delta = {"type": "text_delta", "text": ANSWER}
     else:
-        block = {"type": "tool_use", "id": "toolu_scripted", "name": "Bash", "input": {}}
-        told = json.dumps({"command": used, "description": "As the script says"})
-        delta = {"type": "input_json_delta", "partial_json": told}
+        shell = ("Bash", {"command": used, "description": "As the script says"})
+        name, how = shell if isinstance(used, str) else used
+        block = {"type": "tool_use", "id": "toolu_scripted", "name": name, "input": {}}
+        delta = {"type": "input_json_delta", "partial_json": json.dumps(how)}
     return [
         {"type": "message_start", "message": _message(None, None)},
         {"type": "content_block_start", "index": 0, "content_block": block},
@@ -130,7 +133,7 @@ def _message_events(used: str | None) -> list[dict[str, Any]]:
     ]
 
 
-def _response(used: str | None) -> list[dict[str, Any]]:
+def _response(used: Use) -> list[dict[str, Any]]:
     item: dict[str, Any] = {
         "id": "item_1",
         "type": "message",
@@ -139,9 +142,10 @@ def _response(used: str | None) -> list[dict[str, Any]]:
         "content": [{"type": "output_text", "text": ANSWER, "annotations": []}],
     }
     if used is not None:
-        arguments = json.dumps({"cmd": used, "login": False})
-        item = {"type": "function_call", "id": "item_1", "call_id": "call_1", "name": "exec_command"}
-        item |= {"arguments": arguments, "status": "completed"}
+        shell = ("exec_command", {"cmd": used, "login": False})
+        name, how = shell if isinstance(used, str) else used
+        item = {"type": "function_call", "id": "item_1", "call_id": "call_1", "name": name}
+        item |= {"arguments": json.dumps(how), "status": "completed"}
     usage = {
         "input_tokens": 10,
         "input_tokens_details": {"cached_tokens": 0},

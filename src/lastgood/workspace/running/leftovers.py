@@ -145,12 +145,6 @@ def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Check
         )
     for effect in report.irreversible:
         stage.telling.notice(f"no restore takes back {effect.name}: it is irreversible", task=task.id)
-    moved = report.head_moved
-    if moved is not None and moved.from_ != moved.to:
-        way = "" if moved.commits is None else f" by {moved.commits} commit{'s' * (moved.commits != 1)}"
-        stage.telling.notice(
-            f"HEAD has moved{way} since the attempt began, and stays where it is", task=task.id
-        )
     if report.head_moved is not None:
         stage.telling.notice(_head_words(report.head_moved), task=task.id)
     if not failed:
