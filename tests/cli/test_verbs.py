@@ -345,6 +345,12 @@ def test_workspaces_are_listed_from_anywhere(kept: Command) -> None:
     assert str(kept.project) in kept("workspace", "list", cwd=kept.store.parent).out
 
 
+def test_workspaces_are_listed_although_a_projects_file_is_broken(kept: Command) -> None:
+    """Rules K7, K8: what lies in the folder has no say in it."""
+    (kept.project / ".lastgood.toml").write_text("no toml", encoding="utf-8")
+    assert str(kept.project) in kept("workspace", "list").out
+
+
 def test_forgetting_a_workspace_shows_first_and_needs_yes(kept: Command) -> None:
     """Rule K8."""
     place = str(kept.project)

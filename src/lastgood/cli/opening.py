@@ -23,9 +23,14 @@ _WAYS_BACK = frozenset(
 def open_anywhere(call: Call) -> Workspace:
     """Return the workspace of a call that only asks about the store: any folder will do."""
     from lastgood.workspace import open_workspace
+    from lastgood.workspace.configuration import configuration
 
     return open_workspace(
-        call.text("directory"), store=call.text("store"), allow_root=True, environment=os.environ
+        call.text("directory"),
+        store=call.text("store"),
+        allow_root=True,
+        environment=os.environ,
+        settings=configuration(None, environment=os.environ).settings,
     )
 
 
