@@ -179,9 +179,8 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
 
 
 async def page(workspace: AsyncWorkspace) -> None:
-    with pytest.raises(
-        (AttributeError, lastgood.Unsupported)
-    ):  # at once; drawing plots takes seconds, and is no different here
+    # It fails at once; drawing plots takes seconds, and is no different here.
+    with pytest.raises((AttributeError, lastgood.Unsupported)):
         await workspace.report_page(None)  # type: ignore[arg-type]
 
 
