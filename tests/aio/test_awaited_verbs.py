@@ -207,6 +207,8 @@ def test_an_observer_that_would_have_to_be_awaited_is_refused(loop: Loop, openin
             for one in (observe, Observing()):
                 with pytest.raises(Usage, match="not awaited"):
                     workspace.subscribe(one)  # type: ignore[arg-type]
+                with pytest.raises(Usage, match="not awaited"):
+                    await workspace.run(["true"], observer=one)  # type: ignore[arg-type]
 
     loop.run(main)
 

@@ -6,6 +6,7 @@ from functools import partial, wraps
 from threading import Condition
 from typing import Any, Concatenate, Generic, ParamSpec, TypeVar
 
+from lastgood.aio.bridge import plain
 from lastgood.value import cast
 
 TYPE_CHECKING = False
@@ -89,7 +90,7 @@ def awaited(
     @wraps(verb)
     async def call(face: Face[Any], *args: Any, **words: Any) -> object:  # noqa: ANN401 - the verb's own
         if live is not None and words.get(live) is not None:
-            words[live] = partial(face._bridge.tell, words[live])  # noqa: SLF001 - the twin is a method of it
+            words[live] = partial(face._bridge.tell, plain(words[live]))  # noqa: SLF001 - the twin is a method of it
         return await face._call(partial(verb, face._inner, *args, **words), whole=whole)  # noqa: SLF001 - the same
 
     return cast("Awaited[Words, Report_co]", call)

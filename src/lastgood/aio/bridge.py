@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from inspect import iscoroutinefunction
 from typing import Protocol, TypeVar
+
+from lastgood.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,6 +44,14 @@ class Termination(Protocol):
 
     def lift(self, error: BaseException | None) -> bool:
         """Let SIGTERM be as it was before, and tell whether one came; ``error`` ended what was to be done."""
+
+
+def plain(observer: Callable[[Said], object]) -> Callable[[Said], object]:
+    """Return an observer that is a plain call; `Usage` for one that would have to be awaited."""
+    called = type(observer).__call__ if callable(observer) else None
+    if iscoroutinefunction(observer) or iscoroutinefunction(called):
+        raise Usage("an observer is not awaited", hint="hand it a plain call, such as queue.put_nowait")
+    return observer
 
 
 def heard(observer: Callable[[Said], object], said: Said) -> None:

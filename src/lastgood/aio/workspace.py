@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from functools import partial
-from inspect import iscoroutinefunction
 
 from lastgood.aio.awaited import Crew, Face, awaited
+from lastgood.aio.bridge import plain
 from lastgood.aio.ledger import AsyncLedger
 from lastgood.aio.session import AsyncSession
-from lastgood.errors import Usage
 from lastgood.workspace import Workspace
 
 TYPE_CHECKING = False
@@ -176,9 +175,7 @@ class AsyncWorkspace(Face[Workspace]):
         It is called in the event loop's own thread, before the verb returns to its caller; it is a plain
         call, such as a queue's ``put_nowait``. An exception of an observer never harms the operation.
         """
-        if iscoroutinefunction(observer) or iscoroutinefunction(getattr(observer, "__call__", None)):  # noqa: B004 - asked what it is, not whether
-            raise Usage("an observer is not awaited", hint="hand it a plain call, such as queue.put_nowait")
-        told: Callable[[Event], None] = partial(self._bridge.tell, observer)
+        told: Callable[[Event], None] = partial(self._bridge.tell, plain(observer))
         return self._inner.subscribe(told)
 
     async def close(self) -> None:
