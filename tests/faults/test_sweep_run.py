@@ -21,6 +21,8 @@ if TYPE_CHECKING:
 
     from faults.injector import Injector, Trial
     from faults.stage import Stage, Tree
+    from lastgood.model.session import SessionReport
+    from lastgood.workspace import Workspace
 
 pytestmark = pytest.mark.faults
 
@@ -65,6 +67,7 @@ def plan(stage: Stage) -> dict[str, Any]:
             "check": "test -e note",
             "on_failure": "rollback",
             "retries": 1,
+            "needs": ["T01"],
         },
     ]
     return {"goal": "all of it", "tasks": tasks}
@@ -123,12 +126,19 @@ def test_a_run_stopped_at_any_call_comes_to_what_it_was_to_come_to(
     sweep(injector, stage, "run", {"plan": plan(stage)}, blow=blow, check=check, points=points)
 
 
+def the_session(workspace: Workspace, where: str) -> SessionReport:
+    """Return the one session in which anything was done."""
+    found = [one for one in workspace.sessions() if one.session.ended_by != "failed"]
+    assert len(found) == 1, where
+    return found[0]
+
+
 def assert_come_to(stage: Stage, expected: Tree, where: str) -> None:
     present = stage.tree()
     assert present == expected, f"{where}\n{differences(present, expected)}"
     assert shipped(stage) == SHIPPED, where
     with opened(stage) as workspace:
-        (session,) = workspace.sessions()
+        session = the_session(workspace, where)
         assert session.session.ended_by == "finished", where
         assert [one.state for one in session.progress.tasks] == ["done"] * 4, where
         assert workspace.get("@").kind == "session-end", where
@@ -138,7 +148,7 @@ def assert_come_to(stage: Stage, expected: Tree, where: str) -> None:
 def assert_told(stage: Stage, asked: list[str], where: str) -> None:
     """What was done twice perhaps was asked about before."""
     with opened(stage) as workspace:
-        (session,) = workspace.sessions()
+        session = the_session(workspace, where)
         for task in SHIPPED:
             steps = [one for one in workspace.steps(session.id) if one.task == one.name == task]
             assert len(steps) <= 1 + asked.count(task) + sum(one.state == "failed" for one in steps), where
