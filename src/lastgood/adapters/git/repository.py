@@ -68,18 +68,25 @@ class Layout:
 
 
 def create(layout: Layout) -> None:
-    """Create the repository durably, or complete one that was half created; `Storage`."""
+    """Create the repository durably, or complete one that was half created; `Storage`.
+
+    The configuration comes last: where it is, all folders have been synced.
+    """
     try:
         ensure_folder(layout.temporary)
         ensure_folder(layout.root)
-        for name in _FOLDERS:
-            ensure_folder(layout.root + b"/" + name)
-        for name, content in ((b"config", CONFIG), (b"HEAD", HEAD)):
-            if not os.path.lexists(layout.root + b"/" + name):
-                write_whole(layout, name, content)
-        sync_directory(layout.root + b"/objects")
-        sync_directory(layout.root + b"/refs")
-        sync_directory(layout.root)
+        made = [ensure_folder(layout.root + b"/" + name) for name in _FOLDERS]
+        missing = [
+            (name, content)
+            for name, content in ((b"HEAD", HEAD), (b"config", CONFIG))
+            if not os.path.lexists(layout.root + b"/" + name)
+        ]
+        if missing or any(made):
+            sync_directory(layout.root + b"/objects")
+            sync_directory(layout.root + b"/refs")
+            sync_directory(layout.root)
+        for name, content in missing:
+            write_whole(layout, name, content)
     except OSError as error:
         raise storage(error, doing="creating the object store") from error
 
@@ -97,9 +104,10 @@ def write_whole(layout: Layout, name: bytes, content: bytes) -> None:
         file.discard()
 
 
-def ensure_folder(path: bytes) -> None:
-    """Create a private folder unless there is one; OSError."""
+def ensure_folder(path: bytes) -> bool:
+    """Create a private folder unless there is one, and tell whether there was none; OSError."""
     try:
         os.mkdir(path, DIRECTORY_MODE)
     except FileExistsError:
-        return
+        return False
+    return True
