@@ -60,6 +60,21 @@ EDITS = {
     ],
     "a book put into another space": ["UPDATE book SET space = 'elsewhere'"],
     "a book's count altered": ["UPDATE book SET entries = 4 WHERE name = CAST('book' AS BLOB)"],
+    "a value that is a text": [f"UPDATE entry SET body = 'text' WHERE {KEY_2}"],
+    "a value that is a number": [f"UPDATE entry SET body = 5, head = 1.5 WHERE {KEY_2}"],
+    "a tag that is a text": [f"UPDATE entry SET tag = 'text' WHERE {KEY_2}"],
+    "a tag that is too long": [f"UPDATE entry SET tag = zeroblob(99) WHERE {KEY_2}"],
+    "a key that is a number": [f"UPDATE entry SET key = 7 WHERE {KEY_2}"],
+    "a key that is a text": [f"UPDATE entry SET key = 'key 2' WHERE {KEY_2}"],
+    "a mark that is a text": [f"UPDATE entry SET mark = CAST(mark AS TEXT) WHERE {OF_BOOK}"],
+    "a name that is a text": ["UPDATE book SET name = 'book' WHERE name = CAST('book' AS BLOB)"],
+    "a space that is bytes": ["UPDATE book SET space = CAST(space AS BLOB)"],
+    "a piece that is a number": [f"UPDATE piece SET content = 1, size = 'x' WHERE {OF_BOOK}"],
+    "a piece of an endless size": [f"UPDATE piece SET size = 9223372036854775807 WHERE {OF_BOOK}"],
+    "a book's total that is a text": ["UPDATE book SET total = 'text'"],
+    "a book's count that is a text": ["UPDATE book SET entries = 'text', loose = 'x'"],
+    "a book's name that is a number": ["UPDATE book SET name = 3 WHERE name = CAST('book' AS BLOB)"],
+    "a seal that is a text": ["UPDATE meta SET value = 'text' WHERE name IN ('seal', 'root')"],
     "the seal altered": ["UPDATE meta SET value = x'00' WHERE name = 'seal'"],
     "the number altered": ["UPDATE meta SET value = 99 WHERE name = 'serial'"],
     "the seal removed": ["DELETE FROM meta WHERE name = 'seal'"],
@@ -91,6 +106,13 @@ def test_an_edit_from_outside_is_found_out_when_it_is_read_and_by_verify(
     found = faults(project, store)
     assert found
     assert all(text.startswith("ledger.sqlite3: ") for text in found)
+
+
+def test_an_entry_moved_to_where_nobody_looks_is_missed(ledger: Ledger, forge: Forge) -> None:
+    newest = f"{OF_BOOK} AND key = CAST('key 4' AS BLOB)"
+    forge(f"UPDATE entry SET key = CAST('elsewhere' AS BLOB) WHERE {newest}")
+    with pytest.raises(Damaged, match="has lost entries"):
+        ledger.look(lambda page: page.entries("book", prefix="key", newest_first=True, limit=1))
 
 
 def test_what_was_altered_stays_found_out_after_more_is_written(ledger: Ledger, forge: Forge) -> None:

@@ -247,7 +247,7 @@ def references(cell: bytes) -> Iterator[bytes]:
                 yield payload
             elif tag not in _SCALARS:
                 yield from references(payload)
-    except (ValueError, IndexError, RecursionError) as error:
+    except (ValueError, IndexError, RecursionError, TypeError) as error:
         raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
 
 

@@ -21,8 +21,15 @@ if TYPE_CHECKING:
 
     Examine = Callable[[str, bytes], None]
 
-_BOOK = "SELECT number, born, entries, total, loose, tag FROM book"
-_ENTRY = "SELECT key, mark, tag, head, body FROM entry WHERE book = ?"
+_BOOK = "SELECT number, CAST(born AS BLOB), entries, CAST(total AS BLOB), loose, CAST(tag AS BLOB) FROM book"
+_ENTRY = (
+    "SELECT CAST(key AS BLOB), CAST(mark AS BLOB), CAST(tag AS BLOB), CAST(head AS BLOB), CAST(body AS BLOB)"
+    " FROM entry WHERE book = ?"
+)
+_PLACES = (
+    "SELECT typeof(key) || typeof(mark), CAST(key AS BLOB), CAST(mark AS BLOB), CAST(tag AS BLOB)"
+    " FROM entry WHERE book = ?"
+)
 _COPY_PIECES = (
     "INSERT INTO piece (book, id, size, content) SELECT ?, id, size, content FROM piece WHERE book = ?"
 )
@@ -60,7 +67,7 @@ class Reader:
         """Return the names of the books that begin so, sorted."""
         least = _bytes(prefix)
         found = self._connection.execute(
-            "SELECT name FROM book WHERE workspace = ? AND space = ? AND name >= ? AND name < ?"
+            "SELECT CAST(name AS BLOB) FROM book WHERE workspace = ? AND space = ? AND name >= ? AND name < ?"
             " ORDER BY name",
             (*self._place, least, least + b"\xff"),
         )
@@ -99,8 +106,10 @@ class Reader:
     def marked(self, mark: str, *, book: str | None = None) -> Sequence[tuple[str, str]]:
         """Return book and key of every entry that bears a mark."""
         rows = self._connection.execute(
-            "SELECT book.name, key FROM entry JOIN book ON book.number = entry.book"
-            " WHERE mark = ? AND workspace = ? AND space = ? AND name = coalesce(?, name) ORDER BY name, key",
+            "SELECT CAST(book.name AS BLOB), CAST(key AS BLOB)"
+            " FROM entry JOIN book ON book.number = entry.book"
+            " WHERE mark = ? AND workspace = ? AND space = ? AND name = coalesce(?, name)"
+            " ORDER BY name, key",
             (_bytes(mark), *self._place, None if book is None else _bytes(book)),
         )
         return [(_text(name), _text(key)) for name, key in rows.fetchall()]
@@ -129,7 +138,7 @@ class Reader:
         """Return a book, proven to hold what it is to hold; None if there is none."""
         book = self._book(name)
         if book is not None and book.number not in self._file.sound:
-            prove_entries(self._connection, book)
+            prove_entries(self._file, self._connection, book)
             self._file.sound.add(book.number)
         return book
 
@@ -183,7 +192,7 @@ class Writer(Reader):
                 "UPDATE entry SET mark = ?, tag = ?, head = ?, body = ? WHERE book = ? AND key = ?",
                 (stamp, tag, *cells, place.number, name),
             )
-        place.total = plus(place.total, tag)
+        place.total = plus(place.total, place_tag(self._file, place.born, name, stamp, tag))
         place.entries += 1
         self._changed[place.number] = place
 
@@ -229,7 +238,7 @@ class Writer(Reader):
                 "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)",
                 (copy.number, key, mark, fresh, head, body),
             )
-            copy.total = plus(copy.total, fresh)
+            copy.total = plus(copy.total, place_tag(self._file, copy.born, key, mark, fresh))
             copy.entries += 1
 
     def finish(self) -> None:
@@ -266,7 +275,7 @@ class Writer(Reader):
         _, mark, tag, head, body = row
         if tag != entry_tag(self._file, book.born, key, mark, head, body):
             raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
-        book.total = minus(book.total, tag)
+        book.total = minus(book.total, place_tag(self._file, book.born, key, mark, tag))
         book.entries -= 1
         return bytes(tag)
 
@@ -301,11 +310,18 @@ def entry_tag(
     return file.tag("entry", born, key, mark, head, body)
 
 
-def prove_entries(connection: sqlite3.Connection, book: Book) -> None:
-    """Raise `Damaged` unless the tags of a book's entries make up its total."""
+def place_tag(file: LedgerFile, born: bytes, key: bytes, mark: bytes | None, tag: bytes) -> bytes:
+    """Return what an entry adds to its book's total: the entry, and where it is found."""
+    return file.tag("place", born, key, mark, tag)
+
+
+def prove_entries(file: LedgerFile, connection: sqlite3.Connection, book: Book) -> None:
+    """Raise `Damaged` unless the entries of a book, where they are found, make up its total."""
     total = count = 0
-    for (tag,) in connection.execute("SELECT tag FROM entry WHERE book = ?", (book.number,)):
-        total += int.from_bytes(tag, "big")
+    for kinds, key, mark, tag in connection.execute(_PLACES, (book.number,)):
+        if kinds not in {"blobblob", "blobnull"}:  # no question for it would find it
+            raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
+        total += int.from_bytes(place_tag(file, book.born, key, mark, tag), "big")
         count += 1
     if count != book.entries or total % (1 << 8 * len(NOTHING)) != int.from_bytes(book.total, "big"):
         raise tampered(f"the book {_shown(book.name)}", "has lost entries, or holds others than were written")
@@ -314,7 +330,7 @@ def prove_entries(connection: sqlite3.Connection, book: Book) -> None:
 def read_piece(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
     """Return a piece, proven by its name."""
     row = connection.execute(
-        "SELECT size, content FROM piece WHERE book = ? AND id = ?", (book, id)
+        "SELECT CAST(size AS INTEGER), CAST(content AS BLOB) FROM piece WHERE book = ? AND id = ?", (book, id)
     ).fetchone()
     if row is None:
         raise Damaged(f"the piece {id.hex()} of a stored value is missing", hint="run: lastgood verify")
@@ -333,7 +349,9 @@ def read_piece(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
 def reached(connection: sqlite3.Connection, book: int) -> set[bytes]:
     """Return the pieces that the entries of a book need; `Damaged` if one is not there."""
     found: set[bytes] = set()
-    for head, body in connection.execute("SELECT head, body FROM entry WHERE book = ?", (book,)):
+    for head, body in connection.execute(
+        "SELECT CAST(head AS BLOB), CAST(body AS BLOB) FROM entry WHERE book = ?", (book,)
+    ):
         follow(connection, book, (head, body), found)
     return found
 

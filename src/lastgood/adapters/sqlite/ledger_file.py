@@ -1,10 +1,12 @@
 """The file of a store's ledger: its tables, and the seals that tell whether it is as we left it.
 
-Every entry and every book carries a tag that only the key can make. A book's total is the sum of its
-entries' tags, the root that of all books' tags: what was added, altered, moved or taken away makes a sum
-that is not the recorded one. The root is sealed with a number that grows with each change, and the
-newest number is also kept outside the store. (Sums of keyed tags as digests of sets: Clarke et al.,
-"Incremental Multiset Hash Functions", 2003.)
+Whoever alters a column may alter its type with it: what is bytes is read as bytes, by CAST.
+
+Every entry and every book carries a tag that only the key can make. A book's total is the sum of tags
+over its entries' keys, marks and tags, the root that of all books' tags: what was added, altered, moved or
+taken away makes a sum that is not the recorded one. The root is sealed with a number that grows with each
+change, and the newest number is also kept outside the store. (Sums of keyed tags as digests of sets: Clarke
+et al., "Incremental Multiset Hash Functions", 2003.)
 """
 
 from __future__ import annotations
@@ -95,6 +97,15 @@ class Root:
         self.serial = serial
         self.total = total
         self.seal = seal
+
+
+_BOOKS = (
+    "SELECT workspace, space, CAST(name AS BLOB), CAST(born AS BLOB), entries, CAST(total AS BLOB),"
+    " CAST(tag AS BLOB),"
+    " typeof(workspace) || typeof(space) || typeof(name) FROM book"
+)
+# What is of another type is not found by its name.
+_TYPES = "texttextblob"
 
 
 def plus(total: bytes, tag: bytes) -> bytes:
@@ -238,11 +249,12 @@ class LedgerFile(Database):
 
     def _prove_books(self, connection: sqlite3.Connection, root: Root) -> None:
         total = 0
-        for row in connection.execute("SELECT workspace, space, name, born, entries, total, tag FROM book"):
-            if row not in self._proven and row[-1] != self.tag("book", *row[:-1]):
+        for row in connection.execute(_BOOKS):
+            *fields, tag, types = row
+            if row not in self._proven and (types != _TYPES or tag != self.tag("book", *fields)):
                 raise tampered(f"a book of the ledger {printable(self.path)}", "is not as it was written")
             self._proven.add(row)
-            total += int.from_bytes(row[-1], "big")
+            total += int.from_bytes(tag, "big")
         if total % _MODULUS != int.from_bytes(root.total, "big"):
             raise tampered(
                 f"the ledger {printable(self.path)}", "has lost books, or older ones in their place"

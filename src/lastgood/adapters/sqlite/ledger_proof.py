@@ -3,7 +3,15 @@
 from __future__ import annotations
 
 from lastgood.adapters.sqlite.backup import structure_fault
-from lastgood.adapters.sqlite.ledger import Book, entry_tag, follow, prove_entries, read_piece, sweep
+from lastgood.adapters.sqlite.ledger import (
+    Book,
+    entry_tag,
+    follow,
+    place_tag,
+    prove_entries,
+    read_piece,
+    sweep,
+)
 from lastgood.adapters.sqlite.ledger_file import NOTHING, plus
 from lastgood.errors import Damaged, LastgoodError
 
@@ -14,8 +22,14 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.sqlite.ledger_file import LedgerFile, Root
 
-_BOOKS = "SELECT workspace, space, name, number, born, entries, total, loose, tag FROM book ORDER BY number"
-_ENTRIES = "SELECT number, key, mark, tag, head, body FROM entry WHERE book = ? ORDER BY number"
+_BOOKS = (
+    "SELECT workspace, space, CAST(name AS BLOB), number, CAST(born AS BLOB), entries, CAST(total AS BLOB),"
+    " loose, CAST(tag AS BLOB) FROM book ORDER BY number"
+)
+_ENTRIES = (
+    "SELECT number, CAST(key AS BLOB), CAST(mark AS BLOB), CAST(tag AS BLOB), CAST(head AS BLOB),"
+    " CAST(body AS BLOB) FROM entry WHERE book = ? ORDER BY number"
+)
 
 
 def check(file: LedgerFile) -> Sequence[str]:
@@ -38,14 +52,16 @@ def _faults(file: LedgerFile, connection: sqlite3.Connection) -> Iterator[str]:
         if tag != file.tag(*book.fields((workspace, space))):
             yield f"{shown}: the book is not as it was written"
         try:
-            prove_entries(connection, book)
+            prove_entries(file, connection, book)
         except Damaged as error:
             yield f"{shown}: {error.message}"
         yield from (f"{shown}: {fault}" for fault in _book_faults(file, connection, book))
 
 
 def _book_faults(file: LedgerFile, connection: sqlite3.Connection, book: Book) -> Iterator[str]:
-    for (id,) in connection.execute("SELECT id FROM piece WHERE book = ?", (book.number,)).fetchall():
+    for (id,) in connection.execute(
+        "SELECT CAST(id AS BLOB) FROM piece WHERE book = ?", (book.number,)
+    ).fetchall():
         try:
             read_piece(connection, book.number, id)
         except Damaged as error:
@@ -72,8 +88,9 @@ def accept(file: LedgerFile) -> None:
             _take_entries(file, connection, book)
             tag = file.tag(*book.fields((workspace, space)))
             connection.execute(
-                "UPDATE book SET entries = ?, total = ?, loose = 0, tag = ? WHERE number = ?",
-                (book.entries, book.total, tag, number),
+                "UPDATE book SET (name, born, entries, total, loose, tag) = (?, ?, ?, ?, 0, ?)"
+                " WHERE number = ?",
+                (name, born, book.entries, book.total, tag, number),
             )
             root.total = plus(root.total, tag)
 
@@ -88,7 +105,10 @@ def _take_entries(file: LedgerFile, connection: sqlite3.Connection, book: Book) 
             connection.execute("DELETE FROM entry WHERE number = ?", (number,))
             continue
         tag = entry_tag(file, book.born, key, mark, head, body)
-        connection.execute("UPDATE entry SET tag = ? WHERE number = ?", (tag, number))
-        book.total = plus(book.total, tag)
+        fields = (tag, key, mark, head, body, number)
+        connection.execute(
+            "UPDATE entry SET tag = ?, key = ?, mark = ?, head = ?, body = ? WHERE number = ?", fields
+        )
+        book.total = plus(book.total, place_tag(file, book.born, key, mark, tag))
         book.entries += 1
     sweep(connection, book.number)
