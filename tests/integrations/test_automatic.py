@@ -211,8 +211,13 @@ def test_each_face_takes_its_own_kind_of_function(workspace: Workspace, project:
     def plain() -> None:
         raise AssertionError
 
+    def generating() -> Iterator[None]:
+        yield
+
     with pytest.raises(Usage, match="awaited is awaited, and its workspace is not"):
         Automatic(workspace).turn(awaited)
+    with pytest.raises(Usage, match="generating is a generator"):
+        Automatic(workspace).turn(generating)
 
     async def main() -> None:
         async with lastgood.open_async(project, store=store, maintenance="off") as opened:

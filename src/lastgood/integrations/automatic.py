@@ -20,7 +20,7 @@ makes none. What an interruption leaves is kept by the session that it ends.
 from __future__ import annotations
 
 from functools import wraps
-from inspect import iscoroutinefunction
+from inspect import isasyncgenfunction, iscoroutinefunction, isgeneratorfunction
 from typing import Generic, ParamSpec, TypeVar, overload
 from warnings import warn
 
@@ -125,7 +125,13 @@ class _Moment(Generic[AnyWorkspace]):
         self._habit = habit
 
     def _named(self, function: Callable[..., object]) -> _Habit:
-        return self._habit if self._habit.what else self._habit.replace(what=_name_of(function))
+        habit = self._habit if self._habit.what else self._habit.replace(what=_name_of(function))
+        if isgeneratorfunction(function) or isasyncgenfunction(function):
+            raise Usage(
+                f"{habit.what} is a generator, which has hardly begun when it returns",
+                hint="put the block around what it does: with automatic.turn(...)",
+            )
+        return habit
 
 
 class Automatic(_Automatic["Workspace"]):
