@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.adapters.command import GuardedCommands
-from lastgood.adapters.processes import ProcFiles
+from lastgood.adapters.processes import ProcFiles, content_of
 from lastgood.adapters.signals import CaughtSignals
 from living import LONG, children, eventually, eventually_gone, lives, state, written
 
@@ -27,6 +27,8 @@ if TYPE_CHECKING:
 HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent.parent / "src"
 PATIENCE = 0.5
+# No other run of these tests on the machine has the same.
+SESSION = f"sess_{os.urandom(8).hex()}"
 
 
 def attend(
@@ -226,11 +228,11 @@ def test_a_thousand_children_are_ended(tmp_path: Path) -> None:
     ran = attend(
         tmp_path,
         command,
-        variables={"LASTGOOD_SESSION": "sess_of_1000"},
+        variables={"LASTGOOD_SESSION": SESSION},
         asked=asking(tmp_path, signal.SIGTERM),
     )
     assert (ran.ending, ran.code) == ("interrupted", signal.SIGTERM)
-    assert ProcFiles().marked("sess_of_1000") == []
+    assert ProcFiles().marked(SESSION) == []
 
 
 def test_what_begets_children_faster_than_they_can_be_listed_is_ended(tmp_path: Path) -> None:
@@ -245,9 +247,9 @@ def test_what_begets_children_faster_than_they_can_be_listed_is_ended(tmp_path: 
         "    os.setsid()\n"
     )
     command = (sys.executable, "-S", "-c", program)
-    ran = attend(tmp_path, command, variables={"LASTGOOD_SESSION": "sess_of_rabbits"})
+    ran = attend(tmp_path, command, variables={"LASTGOOD_SESSION": SESSION})
     assert ran.ending == "exited"
-    assert ProcFiles().marked("sess_of_rabbits") == []
+    assert ProcFiles().marked(SESSION) == []
 
 
 def test_a_command_that_dies_with_what_watched_over_it_is_told_and_leaves_nothing(tmp_path: Path) -> None:
@@ -275,20 +277,24 @@ def test_a_command_is_never_said_not_to_have_started_if_it_may_have(tmp_path: Pa
     program = "import os, time; os.mkdir(os.environ['DID']); time.sleep(1000)"
     for number in range(40):
         did = tmp_path / str(number)
-        killer = threading.Thread(target=kill_the_child_after, args=(number * 0.001,))
+        killer = threading.Thread(target=kill_the_watch_after, args=(number * 0.001,))
         killer.start()
-        variables = {"DID": str(did), "LASTGOOD_SESSION": f"sess_of_{os.getpid()}"}
+        variables = {"DID": str(did), "LASTGOOD_SESSION": SESSION}
         ran = attend(tmp_path, (sys.executable, "-S", "-c", program), variables=variables)
         killer.join()
         assert (ran.ending, did.exists()) in {("unstarted", False), ("killed", False), ("killed", True)}
         assert ProcFiles().marked(variables["LASTGOOD_SESSION"]) == []
 
 
-def kill_the_child_after(seconds: float) -> None:
-    assert eventually(lambda: children(os.getpid()) != [])
-    (pid,) = children(os.getpid())
+def kill_the_watch_after(seconds: float) -> None:
+    assert eventually(lambda: watches() != [])
+    (pid,) = watches()
     time.sleep(seconds)
     os.kill(pid, signal.SIGKILL)
+
+
+def watches() -> list[int]:
+    return [pid for pid in children(os.getpid()) if b"attendant" in content_of(pid, "cmdline")]
 
 
 def test_what_a_caller_raises_ends_the_command(tmp_path: Path) -> None:
@@ -396,7 +402,7 @@ def test_a_command_itself_does_not_outlive_runner_and_watch_killed_together(
     runner: Callable[[str], subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     """What it started may; that bears the session's name in its environment, and is found by it (P7)."""
-    os.environ["LASTGOOD_SESSION"] = "sess_both"
+    os.environ["LASTGOOD_SESSION"] = SESSION
     try:
         one = runner("setsid sleep 1000 & echo $! > outer; echo $$ > pid; exec sleep 1000")
     finally:
@@ -407,7 +413,8 @@ def test_a_command_itself_does_not_outlive_runner_and_watch_killed_together(
     os.kill(watch, signal.SIGKILL)
     try:
         assert eventually_gone(pid)
-        assert [living.pid for living in ProcFiles().marked("sess_both") if living.pid != one.pid] == [outer]
+        one.wait()
+        assert eventually(lambda: [living.pid for living in ProcFiles().marked(SESSION)] == [outer])
     finally:
         os.kill(outer, signal.SIGKILL)
 
@@ -416,7 +423,7 @@ def test_the_watch_is_a_part_of_the_session_until_nothing_else_is(
     runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
     """P7: who waits for the session's processes waits for what bears no mark of it, too."""
-    os.environ["LASTGOOD_SESSION"] = "sess_watch"
+    os.environ["LASTGOOD_SESSION"] = SESSION
     try:
         one = runner(
             "env -i setsid /bin/sh -c 'trap \"\" TERM; echo $$ > daemon; while :; do sleep 0.1; done' & wait"
@@ -427,8 +434,8 @@ def test_the_watch_is_a_part_of_the_session_until_nothing_else_is(
     (watch,) = children(one.pid)
     one.kill()
     one.wait()
-    assert watch in {living.pid for living in ProcFiles().marked("sess_watch")}
-    assert eventually(lambda: ProcFiles().marked("sess_watch") == [])
+    assert watch in {living.pid for living in ProcFiles().marked(SESSION)}
+    assert eventually(lambda: ProcFiles().marked(SESSION) == [])
     assert not lives(daemon)
 
 
