@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import os
+import random
 import threading
 from typing import TYPE_CHECKING, TypeVar
 
@@ -15,6 +17,19 @@ if TYPE_CHECKING:
     from lastgood.model.event import Event
 
 Result = TypeVar("Result")
+
+
+# How many calls are cancelled at random moments, a factor, and by which chance; read before a fixture
+# clears the environment. The long form is `scripts/torture awaiting`.
+OFTEN = int(os.environ.get("LASTGOOD_CANCELS", "1"))
+_CHANCE = random.SystemRandom().getrandbits(30) if OFTEN > 1 else 7
+SEED = int(os.environ.get("LASTGOOD_CANCEL_SEED", "0")) or _CHANCE
+
+
+def chances() -> random.Random:
+    """Return a source of random moments, and say how to have the same ones again."""
+    print(f"LASTGOOD_CANCEL_SEED={SEED}")
+    return random.Random(SEED)
 
 
 class Loop:

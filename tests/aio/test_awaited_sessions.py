@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import random
 import signal
 import subprocess
 import sys
@@ -19,7 +18,7 @@ import pytest
 
 import lastgood
 from command import ROOT
-from event_loops import Held, Loop
+from event_loops import OFTEN, Held, Loop, chances
 from lastgood.errors import Conflict, Usage
 
 if TYPE_CHECKING:
@@ -170,7 +169,7 @@ def test_a_session_ends_however_often_it_is_cancelled(opening: Open) -> None:
 def test_sessions_cancelled_at_random_moments_are_never_left_active(
     loop: Loop, opening: Open, project: Path
 ) -> None:
-    chance = random.Random(3)
+    chance = chances()
 
     async def main() -> None:
         async with opening() as workspace:
@@ -182,7 +181,7 @@ def test_sessions_cancelled_at_random_moments_are_never_left_active(
                         await session.save("half")
                     await session.progress(step=1)
 
-            for _ in range(8):
+            for _ in range(8 * OFTEN):
                 await loop.within(chance.random() * chance.random() * 0.8, work)
                 assert workspace._crew._count == 0
                 for one in await workspace.sessions():
