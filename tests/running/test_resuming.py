@@ -13,6 +13,7 @@ import pytest
 
 import lastgood as package
 from lastgood.errors import Busy, Conflict, NotFound, Usage
+from lastgood.model.session import Owner
 from lastgood.workspace.running.hands import Hands
 from lastgood.workspace.running.plans import plan_from
 from runs import Runner, Told, states, wait_for
@@ -460,6 +461,57 @@ def test_a_live_run_is_left_alone(
     with pytest.raises(NotFound):
         workspace.run(plan, choice="review")
     one.end()
+
+
+def test_of_several_that_begin_at_once_one_carries_the_plan_out(
+    workspace: Workspace, runner: Start, plan_file: Plan, outside: Path
+) -> None:
+    """P1, S16: the others do not wait for it to end, either."""
+    plan = plan_file({"id": "A", "run": waiting(outside)})
+    started = [runner(plan) for _ in range(3)]
+    wait_for(outside / "waiting")
+    deadline = time.monotonic() + 30
+    while len(living := [one for one in started if one.process.poll() is None]) > 1:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
+    assert living[0].end()["state"] == "interrupted"
+    assert len(workspace.sessions()) == 1
+    assert (outside / "effects").read_text() == "x\n"
+
+
+def hidden(workspace: Workspace, session: str) -> None:
+    """Have a session look like that of a runner in another container of this machine."""
+    context = workspace._context
+    boot = context.processes.boot()
+    owner = Owner(host="container", pid=7, command="lastgood", started="1", boot=boot, namespace="pid:[1]")
+    context.work.change_session(session, lambda found: found.replace(owner=owner, state="active"))
+
+
+def test_a_runner_that_cannot_be_seen_is_known_to_be_gone_by_its_lock(
+    workspace: Workspace, plan_file: Plan, outside: Path
+) -> None:
+    """S16, P1: a container that was started anew does not have to wait for a lease."""
+    plan = plan_file({"id": "A", "run": f"test -e {outside}/ready"})
+    session = workspace.run(plan).session
+    hidden(workspace, session)
+    assert workspace.status().state == "active"
+    (outside / "ready").touch()
+    report = workspace.run(plan)
+    assert (report.state, report.session) == ("done", session)
+
+
+def test_a_runner_that_cannot_be_seen_but_lives_is_left_alone(
+    workspace: Workspace, runner: Start, plan_file: Plan, outside: Path
+) -> None:
+    """S16, P1."""
+    plan = plan_file({"id": "A", "run": waiting(outside)})
+    one = runner(plan)
+    wait_for(outside / "waiting")
+    hidden(workspace, workspace.sessions()[0].id)
+    with pytest.raises(Conflict, match=r"process 7 .* on container"):
+        workspace.run(plan)
+    assert one.process.poll() is None
+    assert one.end()["state"] == "interrupted"
 
 
 def test_what_a_dead_runner_left_running_is_named(

@@ -17,6 +17,7 @@ from lastgood.workspace.verbs.working import Works
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Self
 
     from lastgood.actions.attempts import Begun
@@ -25,11 +26,12 @@ if TYPE_CHECKING:
     from lastgood.model.progress import Progress
     from lastgood.model.report import SaveReport
     from lastgood.model.running import PlannedRun
-    from lastgood.model.session import Living, SessionReport
+    from lastgood.model.session import Living, Owner, SessionReport
     from lastgood.model.verdict import CheckReport
     from lastgood.model.working import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.workplan import Command, WorkPlan
     from lastgood.ports.command import Commands
+    from lastgood.ports.host import ExclusiveHold
     from lastgood.workspace.verbs.door import Door
 
 # How many earlier runs are looked through for one of the same plan.
@@ -97,6 +99,15 @@ class Hands(Works, Looks, Restores, Recovers):
     def living(self) -> tuple[SessionReport, ...]:
         """Return the sessions that live and hold the workspace."""
         return tuple(one for one in session.alive(self._context) if one.session.exclusive)
+
+    def running(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Return the lock that a runner holds for as long as it lives."""
+        return self._context.locks.running(self.key, wait=wait)
+
+    def is_out_of_sight(self, owner: Owner) -> bool:
+        """Tell whether an owner is of this run of the machine, but cannot be seen from here."""
+        processes = self._context.processes
+        return owner.boot is not None and owner.boot == processes.boot() and processes.alive(owner) is None
 
     def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
         """Return the runs of a plan that ended without finishing, newest first."""

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import time
+from contextlib import contextmanager
 
 from lastgood.errors import Busy, Conflict, NotFound, Usage
 from lastgood.ids import short
@@ -16,7 +18,8 @@ from lastgood.workspace.running.plans import goal_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Sequence
+    from collections.abc import Collection, Iterator, Sequence
+    from contextlib import AbstractContextManager
 
     from lastgood.model.effect import Effect
     from lastgood.model.progress import Progress, Task
@@ -25,6 +28,7 @@ if TYPE_CHECKING:
     from lastgood.model.running import PlannedRun, RunState
     from lastgood.model.session import Living, SessionReport
     from lastgood.model.workplan import WorkPlan
+    from lastgood.ports.host import ExclusiveHold
     from lastgood.workspace.running.hands import Hands
     from lastgood.workspace.running.signals import Signals
 
@@ -32,7 +36,7 @@ if TYPE_CHECKING:
 
 # How long the watcher of a runner that was killed may take to end what that left, in seconds.
 PATIENCE = 10.0
-_STRIDE = 0.1
+_STRIDE = 0.02
 _SHOWN = 5
 
 
@@ -67,8 +71,6 @@ def engage(
     hands: Hands, plan: WorkPlan, wish: Wish, *, orders: Orders, signals: Signals
 ) -> Engaged | RunReport:
     """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
-    if wish.choice == "review":
-        return _reviewed(hands, _dead(hands, plan))
     _reclaim(hands, plan)
     dead = _dead(hands, plan)
     if wish.choice == "fresh":
@@ -103,12 +105,47 @@ def _dead(hands: Hands, plan: WorkPlan) -> Sequence[Dead]:
     return [one for one in hands.unfinished() if _is_same(one[1], plan)]
 
 
+@contextmanager
+def alone(hands: Hands) -> Iterator[None]:
+    """Hold the lock of runners: no other one lives in the workspace, wherever it may be hidden.
+
+    Raises `Conflict` with its owner named if one does, `Busy` if one neither begins nor ends.
+    """
+    lock = _taken(hands)
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _taken(hands: Hands) -> AbstractContextManager[ExclusiveHold]:
+    """Take the lock of runners; who holds it is about to have a session, or has just ended it."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        lock = hands.running(wait=0)
+        try:
+            lock.__enter__()
+        except Busy:
+            _refuse_the_living(hands)
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(_STRIDE)
+        else:
+            return lock
+
+
 def _reclaim(hands: Hands, plan: WorkPlan) -> None:
-    """Break off what `recover` has begun to continue: a run of this plan that no process holds."""
+    """Record as stopped what no runner carries out any more, though its lease lasts.
+
+    What `recover` has begun to continue, of this plan; and runs whose runner was out of sight, in another
+    container for example: the lock of runners is ours, so that it is gone (rule S16).
+    """
     for one in hands.living():
-        run = hands.run_of(one.id)
-        if run is not None and one.session.owner.pid is None and _is_same(run, plan):
-            hands.session_break_off(one.id, reason="the run goes on", interrupted=True, save=False)
+        run, owner = hands.run_of(one.id), one.session.owner
+        if run is None:
+            continue
+        if hands.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
+            hands.session_break_off(one.id, reason="its runner is gone", interrupted=True, save=False)
 
 
 def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
@@ -143,7 +180,9 @@ def _finished(hands: Hands, plan: WorkPlan) -> RunReport:
     return _told(report.progress, run.plan, report, state="done", reason="it has finished already")
 
 
-def _reviewed(hands: Hands, dead: Sequence[Dead]) -> RunReport:
+def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:
+    """Return where the run of a plan stood that did not finish; `NotFound` if there is none."""
+    dead = _dead(hands, plan)
     if not dead:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")
     report, run = dead[0]
@@ -252,8 +291,6 @@ def _noticed(recovered: RecoverReport) -> Sequence[str]:
 
 def _await_silence(hands: Hands, session: str, signals: Signals) -> None:
     """Wait for what a runner that died left running; `Busy`, with the processes, if it stays."""
-    import time
-
     deadline = time.monotonic() + PATIENCE
     while left := hands.marked(session):
         if time.monotonic() > deadline:

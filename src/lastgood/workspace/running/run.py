@@ -12,7 +12,7 @@ from lastgood.model.running import RunReport
 from lastgood.workspace.outputs import outputs_of
 from lastgood.workspace.running.conductor import Conductor
 from lastgood.workspace.running.plans import check_named, plan_from
-from lastgood.workspace.running.resuming import Orders, Wish, engage
+from lastgood.workspace.running.resuming import Orders, Wish, alone, engage, reviewed
 from lastgood.workspace.running.signals import Signals
 from lastgood.workspace.running.stage import Stage
 from lastgood.workspace.running.telling import Telling
@@ -49,7 +49,9 @@ def run(
     both = sorted(set(orders.redo) & set(orders.done))
     if both:
         raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
-    with Signals() as signals:
+    if choice == "review":
+        return reviewed(hands, plan)
+    with Signals() as signals, alone(hands):
         engaged = engage(hands, plan, Wish(choice=choice, rebase=rebase), orders=orders, signals=signals)
         if isinstance(engaged, RunReport):
             return engaged
