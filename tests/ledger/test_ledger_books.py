@@ -246,3 +246,10 @@ def test_what_was_removed_is_not_in_the_file_any_more_and_its_room_is_given_back
     after = stored()
     assert secret not in after
     assert len(after) < len(before) - 2_900_000
+
+
+def test_its_size_is_part_of_the_stores(workspace: Workspace, store: Path) -> None:
+    """K5."""
+    before = workspace.status().store_bytes
+    workspace.ledger("test").change(lambda book: book.put("book", "key", body=os.urandom(500_000)))
+    assert workspace.status().store_bytes > before + 500_000

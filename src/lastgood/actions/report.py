@@ -47,7 +47,7 @@ def _sizes(context: Context, records: Records) -> Sizes:
     return Sizes(
         workspace=sum(size for size, _ in stored),
         deleted=sum(size for size, deleted in stored if deleted is not None),
-        store=context.engine.stored_bytes(),
+        store=context.engine.stored_bytes() + context.ledgers.stored_bytes(),
         prunable=_prunable(context),
     )
 

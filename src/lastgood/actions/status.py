@@ -45,7 +45,7 @@ def status(context: Context, view: View) -> StatusReport:
         gaps=() if latest is None else latest.gaps,
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
-        store_bytes=context.engine.stored_bytes(),
+        store_bytes=context.engine.stored_bytes() + context.ledgers.stored_bytes(),
         health=(*notes, *unheard(context, own), *_health(context)),
         session=about,
         position=None if progress.position.empty else progress.position,

@@ -97,6 +97,9 @@ class Ledgers(Protocol):
     def check(self) -> Sequence[str]:
         """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
 
+    def stored_bytes(self) -> int:
+        """Return the size of the ledger in bytes, with its log."""
+
     def close(self) -> None:
         """Let go of the file."""
 

@@ -38,6 +38,10 @@ class LedgersOfStore:
             return []
         return self._composed().check()
 
+    def stored_bytes(self) -> int:
+        """Return the size of the ledger in bytes, with its log."""
+        return sum(map(_size, (self._shelf.directory + _FILE, self._shelf.directory + _FILE + b"-wal")))
+
     def close(self) -> None:
         """Let go of the file; harmless when repeated."""
         if self._ledgers is not None:
@@ -64,3 +68,10 @@ class LedgersOfStore:
                 f"{printable(self._witness)} is inside the store that it is to watch",
                 hint="name another folder: LASTGOOD_WITNESS",
             )
+
+
+def _size(path: bytes) -> int:
+    try:
+        return os.stat(path).st_size
+    except OSError:  # none was ever made, or nobody has it open
+        return 0
