@@ -55,12 +55,10 @@ def die(project: Path, store: Path) -> Die:
 
 
 MOMENTS = [
-    ("task-started", 1),
     ("check-started", 1),
     ("task_changed", 3),  # the first task is done and has its checkpoint; nothing is said of it yet
     ("attempt-failed", 1),  # what it left is kept; nothing is taken back yet
     ("restored", 1),  # it is taken back; nothing is said of it yet
-    ("task-started", 4),
     ("session_ended", 1),
 ]
 
