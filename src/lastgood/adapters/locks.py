@@ -55,6 +55,11 @@ class FlockLocks:
         path = self._workspace(key) + b".recovery"
         return ExclusiveLock(path, what="the recovery of this workspace", wait=wait, command=self._command)
 
+    def running(self, key: str, *, wait: float) -> ExclusiveLock:
+        """Let one runner at a time carry out a plan in a workspace."""
+        path = self._workspace(key) + b".run"
+        return ExclusiveLock(path, what="the run of a plan", wait=wait, command=self._command)
+
     def maintenance(self, *, wait: float) -> ExclusiveLock:
         """Let one process at a time consolidate, back up and tag."""
         return ExclusiveLock(

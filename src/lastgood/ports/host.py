@@ -64,6 +64,9 @@ class Locks(Protocol):
     def recovery(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time settle what became of a workspace's runs."""
 
+    def running(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one runner at a time carry out a plan in a workspace; held for as long as it lives."""
+
     def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time consolidate, back up and tag."""
 
