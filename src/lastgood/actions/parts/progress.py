@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.actions.standing import standing
+from lastgood.actions.standing import standing, state_of
 from lastgood.codec.canonical import Fields
 from lastgood.codec.progress import encode_progress, progress_of, progress_record
 from lastgood.errors import Conflict
@@ -21,14 +21,31 @@ _CHANGED = "the progress went on since"
 
 def plan(context: Context, target: Checkpoint) -> Part | None:
     """Return the change from the progress in force to that of a checkpoint; None if they are the same."""
-    present = standing(context)
-    if _same(present.progress, target.manifest.progress):
+    key = _whose(context, target)
+    present = context.work.progress(key)
+    if _same(present, target.manifest.progress):
         return None
     return Part(
         scope="progress",
-        before=_side(present.key, present.progress),
-        after=_side(present.key, target.manifest.progress),
+        before=_side(key, present),
+        after=_side(key, target.manifest.progress),
     )
+
+
+def _whose(context: Context, target: Checkpoint) -> str:
+    """Return under which key the progress stands that a checkpoint is about.
+
+    Outside any session it is that of the one that made the checkpoint, if that waits to go on: what goes on
+    must not take for done whose files were taken back.
+    """
+    present = standing(context)
+    made_by = target.manifest.session
+    if present.session is not None or made_by is None:
+        return present.key
+    waiting = context.work.session(made_by)
+    if waiting is None or waiting.workspace_key != context.key or state_of(context, waiting) != "incomplete":
+        return present.key
+    return waiting.id
 
 
 def refuse(context: Context, part: Part) -> None:

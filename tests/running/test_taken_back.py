@@ -1,0 +1,75 @@
+"""What a person took back since a run stopped is not done any more (rules P2, P6, T11)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from runs import states
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+    Plan = Callable[..., str]
+
+
+def stopped(workspace: Workspace, plan: str) -> str:
+    """Carry out a plan whose second task fails, and return the checkpoint from before its first."""
+    report = workspace.run(plan)
+    assert states(report) == {"A": "done", "B": "failed"}
+    return next(one.id for one in workspace.list() if one.kind == "session-start")
+
+
+def plan_of(plan_file: Plan, outside: Path) -> str:
+    return plan_file(
+        {"id": "A", "run": f"echo a > made; echo a >> {outside}/effects"},
+        {"id": "B", "run": f"test -e {outside}/ready"},
+    )
+
+
+def test_a_task_whose_files_were_taken_back_is_done_again(
+    workspace: Workspace, plan_file: Plan, project: Path, outside: Path
+) -> None:
+    """T11: the progress of a run that waits goes with its files."""
+    plan = plan_of(plan_file, outside)
+    start = stopped(workspace, plan)
+    workspace.restore(start)
+    assert not (project / "made").exists()
+    (status,) = workspace.status().incomplete
+    assert [task.state for task in status.progress.tasks] == ["pending", "pending"]
+    (outside / "ready").touch()
+    report = workspace.run(plan)
+    assert report.state == "done"
+    assert (project / "made").read_text() == "a\n"
+    assert (outside / "effects").read_text() == "a\na\n"
+    assert [task.attempts for task in report.tasks] == [2, 2]
+
+
+def test_what_was_taken_back_and_given_back_is_done(
+    workspace: Workspace, plan_file: Plan, project: Path, outside: Path
+) -> None:
+    """T3, T11: an undo gives the progress back too."""
+    plan = plan_of(plan_file, outside)
+    start = stopped(workspace, plan)
+    workspace.restore(start)
+    workspace.undo()
+    (outside / "ready").touch()
+    report = workspace.run(plan)
+    assert report.state == "done"
+    assert (project / "made").read_text() == "a\n"
+    assert (outside / "effects").read_text() == "a\n"
+
+
+def test_where_only_files_are_taken_back_the_tasks_stay_done(
+    workspace: Workspace, plan_file: Plan, project: Path, outside: Path
+) -> None:
+    """T11: each scope alone."""
+    plan = plan_of(plan_file, outside)
+    start = stopped(workspace, plan)
+    workspace.restore(start, only=["files"])
+    (outside / "ready").touch()
+    assert workspace.run(plan).state == "done"
+    assert not (project / "made").exists()
+    assert (outside / "effects").read_text() == "a\n"
