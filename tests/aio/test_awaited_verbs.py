@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.aio import Opening
+    from lastgood.aio import AsyncWorkspace, Opening
     from lastgood.model.event import Event
 
     Open = Callable[[], Opening]
@@ -53,6 +53,26 @@ def test_the_main_job(loop: Loop, opening: Open, project: Path) -> None:
                 await workspace.get("good")
 
     loop.run(main)
+
+
+@pytest.mark.parametrize("other", ["asyncio", "trio"])
+def test_a_workspace_of_a_loop_that_ended_is_refused_at_once_and_can_be_closed(
+    loop: Loop, other: str, opening: Open
+) -> None:
+    async def begin() -> AsyncWorkspace:
+        return await opening()
+
+    workspace = loop.run(begin)
+
+    async def elsewhere() -> None:
+        for call in (lambda: workspace.save("lost"), workspace.session("lost").__aenter__):
+            with pytest.raises(Usage, match="another event loop"):
+                await call()
+        await workspace.close()
+        async with opening() as again:
+            assert await again.list() == ()
+
+    Loop(other).run(elsewhere)
 
 
 def test_a_workspace_can_be_awaited_and_closed(loop: Loop, opening: Open) -> None:

@@ -54,6 +54,14 @@ def plain(observer: Callable[[Said], object]) -> Callable[[Said], object]:
     return observer
 
 
+def foreign_loop() -> Usage:
+    """Return what is said to whoever calls from another loop than the one that it was opened in."""
+    return Usage(
+        "this was opened in another event loop",
+        hint="open it where it is used: async with lastgood.open_async(path) as workspace",
+    )
+
+
 def heard(observer: Callable[[Said], object], said: Said) -> None:
     """Tell an observer; its fault never harms the operation."""
     try:

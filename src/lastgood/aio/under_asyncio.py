@@ -9,7 +9,7 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Generic, TypeVar
 
-from lastgood.aio.bridge import MOST_AT_ONCE, heard
+from lastgood.aio.bridge import MOST_AT_ONCE, foreign_loop, heard
 from lastgood.aio.signals import Armed
 from lastgood.errors import Busy, Usage
 from lastgood.workspace.stopping import Listening
@@ -44,11 +44,13 @@ class AsyncioBridge:
 
     async def call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
         """Await work done in a thread."""
+        self._refuse_another()
         async with self._turns:
             return await self._outcome(_Call(work, stoppable=not whole))
 
     async def certain(self, work: Callable[[], Result]) -> Result:
         """Await work that has to be done."""
+        self._refuse_another()
         with _shield():
             return await self._outcome(_Call(work, stoppable=False))
 
@@ -65,6 +67,15 @@ class AsyncioBridge:
         if task is None:
             return None
         return Armed.here(lambda: self._loop.call_soon_threadsafe(task.cancel))
+
+    def _refuse_another(self) -> None:
+        """Refuse to wait in a loop to which nobody would say that the work is over."""
+        try:
+            here = asyncio.get_running_loop()
+        except RuntimeError:
+            here = None
+        if here is not self._loop:
+            raise foreign_loop()
 
     async def _outcome(self, call: _Call[Result]) -> Result:
         over = self._loop.create_future()

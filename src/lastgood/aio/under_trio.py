@@ -6,7 +6,7 @@ from contextvars import copy_context
 
 import trio
 
-from lastgood.aio.bridge import MOST_AT_ONCE, heard
+from lastgood.aio.bridge import MOST_AT_ONCE, foreign_loop, heard
 from lastgood.aio.signals import Armed
 from lastgood.workspace.stopping import Listening, Stopped
 
@@ -35,6 +35,7 @@ class TrioBridge:
 
     async def call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
         """Await work done in a thread."""
+        self._refuse_another()
 
         def stoppable() -> Result:
             with Listening(_is_cancelled):
@@ -48,9 +49,15 @@ class TrioBridge:
 
     async def certain(self, work: Callable[[], Result]) -> Result:
         """Await work that has to be done."""
+        self._refuse_another()
         with trio.CancelScope(shield=True):
             result = await trio.to_thread.run_sync(work, limiter=trio.CapacityLimiter(1))
         return result  # noqa: RET504 - as far as a type checker knows, the scope might swallow an exception
+
+    def _refuse_another(self) -> None:
+        """Refuse to wait in another loop."""
+        if not in_trio() or trio.lowlevel.current_trio_token() is not self._token:
+            raise foreign_loop()
 
     def tell(self, observer: Callable[[Said], object], said: Said) -> None:
         """Have an observer called in the loop's own thread."""

@@ -7,6 +7,7 @@ from functools import partial
 from lastgood.aio.awaited import Crew, Face, awaited
 from lastgood.aio.bridge import plain
 from lastgood.aio.ledger import AsyncLedger
+from lastgood.aio.loops import present_bridge
 from lastgood.aio.session import AsyncSession
 from lastgood.workspace import Workspace
 
@@ -179,8 +180,11 @@ class AsyncWorkspace(Face[Workspace]):
         return self._inner.subscribe(told)
 
     async def close(self) -> None:
-        """Let go of the store when no call is under way any more; harmless when repeated."""
-        await self._bridge.certain(partial(self._crew.dismiss, self._inner.close))
+        """Let go of the store when no call is under way any more; harmless when repeated.
+
+        Whichever loop it is called in: that of the workspace may have ended.
+        """
+        await present_bridge().certain(partial(self._crew.dismiss, self._inner.close))
 
     async def __aenter__(self) -> Self:
         return self
