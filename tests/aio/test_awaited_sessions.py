@@ -10,7 +10,9 @@ import sys
 import textwrap
 import threading
 import time
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from functools import partial
 from typing import TYPE_CHECKING
 
 import anyio
@@ -68,6 +70,45 @@ def test_a_session_with_tasks_and_steps(loop: Loop, opening: Open, project: Path
         assert session.ended.session.state == "ended"
 
     loop.run(main)
+
+
+def test_tasks_at_once_do_not_mix_up_what_is_saved_for_them(loop: Loop, opening: Open, project: Path) -> None:
+    async def main() -> None:
+        async with opening() as workspace, workspace.session() as session:
+
+            async def work(id: str) -> None:
+                async with session.task(id):
+                    for turn in range(3):
+                        await loop.sleep(0.01 * turn)
+                        report = await session.save(f"{id} {turn}", allow_empty=True)
+                        assert report.checkpoint.task == id
+                        async with session.step(f"{id} {turn}") as effect:
+                            assert effect.task == id
+                assert (await session.save("after", allow_empty=True)).checkpoint.task is None
+
+            await loop.together(*(partial(work, f"T{number}") for number in range(4)))
+            assert (await session.progress()).count("done") == 4
+            assert (await session.save("at the end", allow_empty=True)).checkpoint.task is None
+
+    loop.run(main)
+
+
+def test_threads_with_tasks_at_once_do_not_mix_them_up_either(workspace: Workspace) -> None:
+    with workspace.session() as session:
+
+        def work(id: str) -> list[str | None]:
+            with session.task(id):
+                return [session.save("x", allow_empty=True).checkpoint.task for _ in range(3)]
+
+        with ThreadPoolExecutor(3) as pool:
+            found = list(pool.map(work, ["T1", "T2", "T3"]))
+        assert found == [["T1"] * 3, ["T2"] * 3, ["T3"] * 3]
+        assert session.save("at the end", allow_empty=True).checkpoint.task is None
+
+
+def test_a_thread_started_within_a_task_belongs_to_it(workspace: Workspace) -> None:
+    with workspace.session() as session, session.task("T1"), ThreadPoolExecutor(1) as pool:
+        assert pool.submit(session.save, "x", allow_empty=True).result().checkpoint.task == "T1"
 
 
 def test_a_second_session_is_refused_as_ever(loop: Loop, opening: Open) -> None:

@@ -7,6 +7,7 @@ from typing import Generic, TypeVar
 
 from lastgood.aio.awaited import Face, awaited
 from lastgood.aio.once import AsyncOnce
+from lastgood.workspace.at_work import task_of, work_on
 from lastgood.workspace.session import SIGTERM_CODE, OpenSession, Terminated
 
 TYPE_CHECKING = False
@@ -117,7 +118,8 @@ class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
         After an interruption or cancellation it is still running, and `recover` reports its effect as
         unknown.
         """
-        return self._block(self._inner.task(id, risky=risky, irreversible=irreversible))
+        inner = self._inner.task(id, risky=risky, irreversible=irreversible)
+        return TaskBlock(inner, bridge=self._bridge, crew=self._crew, session=self.id, id=id)
 
     def feature(self, id: str) -> Block[None]:
         """Build a feature: complete when the block ends without an exception."""
@@ -169,3 +171,28 @@ class Block(Face["AbstractContextManager[Begun]"], Generic[Begun]):
         """End a block that was cancelled when only its beginning was recorded: nothing was done in it."""
         error = InterruptedError(reason)
         self._inner.__exit__(InterruptedError, error, None)
+
+
+class TaskBlock(Block["Task"]):
+    """The block of a task: what its caller does in it, and starts from it, belongs to that task."""
+
+    def __init__(
+        self, inner: AbstractContextManager[Task], *, bridge: Bridge, crew: Crew, session: str, id: str
+    ) -> None:
+        super().__init__(inner, bridge=bridge, crew=crew)
+        self._session = session
+        self._id = id
+        self._outer: str | None = None
+
+    async def __aenter__(self) -> Task:
+        task = await super().__aenter__()
+        # What the work's own thread was told is not known here: its context was a copy.
+        self._outer = task_of(self._session, otherwise=None)
+        work_on(self._session, self._id)
+        return task
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        work_on(self._session, self._outer)
+        await super().__aexit__(kind, error, trace)

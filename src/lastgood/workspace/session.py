@@ -9,6 +9,7 @@ from functools import partial
 from typing import Generic, TypeVar
 
 from lastgood.errors import LastgoodError, Usage
+from lastgood.workspace.at_work import task_of, work_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -79,7 +80,7 @@ class OpenSession(Generic[AnyDesk]):
         self._inside: AnyDesk | None = None
         self._started: SessionStarted | None = None
         self._ended: SessionEnded | None = None
-        self._task: str | None = None
+        self._at_work: list[str] = []
         self._kept: BaseException | None = None
         self._armed = False
         self._turns: dict[str, AbstractContextManager[object]] = {}
@@ -107,6 +108,11 @@ class OpenSession(Generic[AnyDesk]):
         if self._inside is None:
             raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
         return self._inside
+
+    @property
+    def _task(self) -> str | None:
+        """The task that the caller works on; a thread that says nothing works on the newest."""
+        return task_of(self.id, otherwise=self._at_work[-1] if self._at_work else None)
 
     @property
     def id(self) -> str:
@@ -137,8 +143,9 @@ class OpenSession(Generic[AnyDesk]):
 
     def save(self, message: str = "", **options: Unpack[SaveOptions]) -> SaveReport:
         """Make a checkpoint within the session; takes what `Workspace.save` takes."""
-        if self._task is not None:
-            options.setdefault("task", self._task)
+        task = self._task
+        if task is not None:
+            options.setdefault("task", task)
         return self._desk.save(message, **options)
 
     checkpoint = save
@@ -185,14 +192,17 @@ class OpenSession(Generic[AnyDesk]):
         """
         started = self._desk.task_start(id, risky=risky, irreversible=irreversible)
         assert started.task is not None
-        outer, self._task = self._task, id
+        outer = self._task
+        self._at_work.append(id)
+        work_on(self.id, id)
         try:
             yield started.task
         except Exception as error:
             self._beside(error, partial(self._fail, id, error))
             raise
         finally:
-            self._task = outer
+            work_on(self.id, outer)
+            self._at_work.remove(id)
         self._desk.task_done(id)
 
     @contextmanager
