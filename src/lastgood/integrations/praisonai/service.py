@@ -7,6 +7,7 @@ import inspect
 import logging
 import os
 import re
+from dataclasses import replace
 from functools import partial
 
 from lastgood.aio.loops import present_bridge
@@ -62,7 +63,7 @@ class CheckpointService:
     True
     """
 
-    def __init__(
+    def __init__(  # noqa: PLR0913 - the original's words, and the guide's
         self,
         workspace_dir: str,
         storage_dir: str | None = None,
@@ -74,8 +75,9 @@ class CheckpointService:
         max_file_size: int = DEFAULT_FILE_SIZE,
         *,
         exclude_patterns: Sequence[str] | None = None,
+        config: CheckpointConfig | None = None,
     ) -> None:
-        self.config = CheckpointConfig(
+        own = CheckpointConfig(
             workspace_dir=workspace_dir,
             storage_dir=storage_dir,
             enabled=enabled,
@@ -85,8 +87,10 @@ class CheckpointService:
             user_email=user_email,
             max_file_size=max_file_size,
         )
-        if exclude_patterns is not None:
-            self.config.exclude_patterns = list(exclude_patterns)
+        if config is not None:  # as the guide has it: the rest is said there
+            own = replace(config, workspace_dir=workspace_dir, storage_dir=storage_dir or config.storage_dir)
+        patterns: Any = own.exclude_patterns if exclude_patterns is None else exclude_patterns
+        self.config = replace(own, exclude_patterns=patterns)
         self.timeline = Timeline(self.config)
         self._initialized = False
         self._listeners: dict[CheckpointEvent, list[Callable[[Any], object]]] = {
@@ -230,7 +234,11 @@ class CheckpointService:
 
     async def delete(self, checkpoint_id: Reference) -> bool:
         """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
-        return await self._looked(partial(self.timeline.delete, _named(checkpoint_id)), False)
+        deleted = await self._looked(partial(self.timeline.delete, _named(checkpoint_id)), None)
+        if deleted is None:
+            return False
+        await self._tell((CheckpointEvent.DELETED, deleted))
+        return True
 
     async def cleanup(self) -> None:
         """Let go of the store; `initialize` begins again."""
@@ -320,7 +328,7 @@ def _news(saved: Saved) -> list[Told]:
 
 def _fault(message: object, step: object) -> str | None:
     """Return what is wrong with the words of a save."""
-    if step is not None and (not isinstance(step, int) or step < 0):
+    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
         return "step must be a non-negative integer"
     return None if isinstance(message, str) else "message must be a string"
 

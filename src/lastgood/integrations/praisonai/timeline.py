@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import wraps
@@ -171,7 +172,7 @@ class Timeline:
         """Go some checkpoints back from where the workspace stands."""
         with self._at_work() as (workspace, line):
             back = line.back()
-            passed = list(islice(back, steps))
+            passed = list(islice(back, min(steps, sys.maxsize)))
             target = next(back, None)
             if target is None:
                 raise Unmet(f"Cannot rewind {steps} step(s): only {len(passed)} checkpoint(s) available")
@@ -228,16 +229,17 @@ class Timeline:
             match = line.of_step(step)
             return None if match is None else self._shown(workspace, line, match)
 
-    def delete(self, ref: str) -> bool:
-        """Remove a checkpoint; its bytes stay for a day, so that ``lastgood undo`` can bring it back."""
+    def delete(self, ref: str) -> Checkpoint | None:
+        """Remove a checkpoint, and return it; for a day ``lastgood undo`` can bring it back."""
         with self._at_work() as (workspace, line):
             matches = line.matching(ref)
             if len(matches) != 1:
-                return False
+                return None
+            gone = self._shown(workspace, line, matches[0])
             if matches[0].metadata.get(ROLE) == INITIAL:
                 workspace.unpin(matches[0].id)
             workspace.delete(matches[0].id)
-            return True
+            return gone
 
     def delete_all(self) -> None:
         """Delete the store of this workspace, with every checkpoint in it."""

@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import UTC, datetime
 from enum import Enum
 from hashlib import sha256
 from typing import Any, SupportsIndex
 
+from lastgood.errors import Usage
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
     from typing import Self
 
 SHORT = 8
@@ -40,18 +42,23 @@ class CheckpointEvent(str, Enum):  # noqa: UP042 - users print these, and a StrE
     CHECKPOINT_RESTORED = "checkpoint_restored"
     CHECKPOINTS_PRUNED = "checkpoints_pruned"
     ERROR = "error"
+    # Of these the guide tells: two other names, and one more event.
+    CREATED = CHECKPOINT_CREATED
+    RESTORED = CHECKPOINT_RESTORED
+    DELETED = "checkpoint_deleted"
 
 
 @dataclass
 class CheckpointConfig:
     """Where a service works and what it leaves out.
 
+    One that is handed to a service as ``config`` needs no workspace: the service names it.
     ``max_file_size`` is in bytes; 0 is no limit, and its default means lastgood's own. ``exclude_patterns``
     are gitignore patterns. ``user_name`` and ``user_email`` are kept for those who read them: no
     checkpoint needs a git identity.
     """
 
-    workspace_dir: str
+    workspace_dir: str = "."
     storage_dir: str | None = None
     enabled: bool = True
     auto_checkpoint: bool = True
@@ -62,6 +69,8 @@ class CheckpointConfig:
     exclude_patterns: list[str] = field(default_factory=lambda: list(DEFAULT_EXCLUDES))
 
     def __post_init__(self) -> None:
+        _refuse_no_patterns(self.exclude_patterns)
+        self.exclude_patterns = list(self.exclude_patterns)
         self.workspace_dir = os.path.expanduser(os.fspath(self.workspace_dir))
         given = os.fspath(self.storage_dir) if self.storage_dir else ""
         self.storage_dir = os.path.expanduser(given) if given else os.path.join(_home(), "checkpoints")
@@ -141,9 +150,9 @@ class Checkpoint:
     """
 
     id: str
-    short_id: str
-    message: str
-    timestamp: datetime
+    short_id: str = ""
+    message: str = ""
+    timestamp: datetime = field(default_factory=lambda: datetime.now(tz=UTC))
     files_changed: ChangedFiles = field(default_factory=ChangedFiles)
     insertions: int = 0
     deletions: int = 0
@@ -151,6 +160,7 @@ class Checkpoint:
     metadata: dict[str, Any] = field(default_factory=dict, kw_only=True)
 
     def __post_init__(self) -> None:
+        self.short_id = self.short_id or self.id[:SHORT]
         given: object = self.files_changed
         if isinstance(given, list):  # a plain number, as the original has it, stays one
             self.files_changed = ChangedFiles(given)
@@ -294,6 +304,16 @@ class CheckpointResult:
 def _texts(other: object) -> list[str]:
     assert isinstance(other, list)
     return other
+
+
+def _refuse_no_patterns(patterns: object) -> None:
+    """Refuse one text in place of several: each letter would be a pattern, and ``*`` leaves all out."""
+    if isinstance(patterns, (str, bytes)) or not isinstance(patterns, Iterable):
+        raise Usage("exclude_patterns is no list", hint='give a list of texts: exclude_patterns=["*.log"]')
+    if any(not isinstance(one, str) for one in patterns):
+        raise Usage(
+            "a pattern of exclude_patterns is no text", hint='for example: exclude_patterns=["*.log"]'
+        )
 
 
 def _absolute(path: str) -> str:
