@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 import re
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -313,3 +314,34 @@ def test_records_that_are_garbage_hide_no_others(
         workspace.save("garbage", metadata={"checkpoint-manager": note}, allow_empty=True)
     assert asyncio.run(manager.list_checkpoints()) == [made]
     assert asyncio.run(manager.rollback_to_latest()).checkpoint == made
+
+
+def test_a_pipe_in_place_of_the_feature_list_is_not_waited_for(
+    manager: CheckpointManager, project: Path
+) -> None:
+    os.mkfifo(project / "feature_list.json")
+    made = asyncio.run(asyncio.wait_for(manager.create_checkpoint("beside a pipe"), 20))
+    assert made.feature_state == {"current": None, "completed": [], "snapshot_path": None}
+
+
+def test_odd_words_about_a_checkpoint_are_refused_before_one_is_made(manager: CheckpointManager) -> None:
+    deep: list[object] = []
+    for _ in range(5_000):
+        deep = [deep]
+    odd: list[dict[str, Any]] = [
+        {"name": 5},
+        {"description": b"x"},
+        {"type": ["manual"]},
+        {"context": "abc"},
+        {"context": {"deep": deep}},
+    ]
+
+    async def main() -> None:
+        for words in odd:
+            with pytest.raises(lastgood.Usage):
+                await manager.create_checkpoint(**words)
+        assert await manager.list_checkpoints() == []
+        made = await manager.create_checkpoint(name=None, description=None)  # type: ignore[arg-type]
+        assert (made.name, made.description) == ("", "")
+
+    asyncio.run(main())

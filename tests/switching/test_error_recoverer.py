@@ -21,6 +21,7 @@ from lastgood.integrations.checkpoint_manager import (
 from lastgood.integrations.checkpoint_manager.judging import ORDERS, category_of
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator, Iterator
     from pathlib import Path
 
 
@@ -327,3 +328,58 @@ def test_there_is_a_function_and_a_decorator_of_their_own(project: Path, store: 
         raise ValueError
 
     assert skipped() is None
+
+
+def test_a_coroutine_that_nobody_awaits_is_no_recovery(recoverer: ErrorRecoverer) -> None:
+    async def again() -> str:
+        return "never done"
+
+    context = {"operation": again, "strategy": "retry"}
+    result = recoverer.recover_now(TimeoutError(), context)
+    assert (result.recovered, result.value) == (False, None)
+    assert "not awaited" in result.reason
+
+
+def test_a_generator_is_no_operation(recoverer: ErrorRecoverer) -> None:
+    def stream() -> Iterator[int]:
+        yield 1
+
+    async def streamed() -> AsyncIterator[int]:
+        yield 1
+
+    for function in (stream, streamed):
+        with pytest.raises(lastgood.Usage, match="generator"):
+            recoverer.with_recovery(function)
+
+
+@pytest.mark.parametrize("odd", ["boom", ValueError, KeyboardInterrupt(), None])
+def test_what_is_no_error_is_not_recovered_from(recoverer: ErrorRecoverer, odd: Any) -> None:
+    with pytest.raises(lastgood.Usage):
+        recoverer.recover_now(odd)
+
+
+class HostileError(Exception):
+    """An error that answers no question."""
+
+    def __eq__(self, other: object) -> bool:
+        raise RuntimeError
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def status_code(self) -> int:
+        raise RuntimeError
+
+
+def test_an_error_that_answers_no_question_goes_on_as_itself(
+    recoverer: ErrorRecoverer, project: Path
+) -> None:
+    @recoverer.with_recovery
+    def broken() -> None:
+        (project / "file").write_text("ruined")
+        raise HostileError from HostileError()
+
+    with pytest.raises(HostileError) as caught:
+        broken()
+    assert "rolled back" in caught.value.__notes__[0]
+    assert (project / "file").read_text() == "good"

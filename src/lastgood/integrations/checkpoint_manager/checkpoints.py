@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from functools import partial
+from typing import Any
 
 from lastgood.aio.loops import present_bridge
+from lastgood.errors import Usage
 from lastgood.integrations.checkpoint_manager.keeper import Keeper, Records, Rollback, Wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Mapping
-    from typing import Any, TypeVar
+    from collections.abc import Callable, Iterable
+    from typing import TypeVar
 
     from lastgood.integrations.checkpoint_manager.record import Checkpoint
     from lastgood.model.report import UndoReport
@@ -68,7 +71,11 @@ class CheckpointManager:
         ``messages`` the conversation so far.
         """
         wish = Wish(
-            name=name, description=description, type=type, context=dict(context or {}), messages=messages
+            name=_text(name, "the name"),
+            description=_text(description, "the description"),
+            type=type,
+            context=_facts(context),
+            messages=messages,
         )
         return await _awaited(partial(self.keeper.create, wish))
 
@@ -114,6 +121,19 @@ class CheckpointManager:
     async def delete_checkpoint(self, checkpoint_id: str) -> None:
         """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
         await _awaited(partial(self.keeper.delete, checkpoint_id))
+
+
+def _text(given: object, what: str) -> str:
+    """Return a text; None is none, as programs leave it out."""
+    if given is not None and not isinstance(given, str):
+        raise Usage(f"{what} is {type(given).__name__}, not str", hint=f"give {what} as a text")
+    return given or ""
+
+
+def _facts(context: object) -> dict[str, Any]:
+    if context is not None and not isinstance(context, Mapping):
+        raise Usage(f"the context is {type(context).__name__}, not dict", hint="give the context as a dict")
+    return dict(context or {})
 
 
 async def _awaited(work: Callable[[], Result]) -> Result:

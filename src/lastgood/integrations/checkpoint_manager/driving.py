@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from lastgood.aio.loops import present_bridge
+from lastgood.errors import Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -77,9 +78,17 @@ def driven(steps: Generator[Step, Any, Result]) -> Result:
             if isinstance(step, Pause):
                 time.sleep(step.seconds)
             else:
-                said = step.work()
+                said = _plain(step.work())
         except BaseException as error:  # noqa: BLE001 - the steps decide which they catch
             failure = error
+
+
+def _plain(said: object) -> object:
+    """Refuse what would have to be awaited: it has not been done, whatever it looks like."""
+    if not inspect.iscoroutine(said):
+        return said
+    said.close()
+    raise Usage("a coroutine function is not awaited here", hint="make the operation one too, or await it")
 
 
 async def _sleep(seconds: float) -> None:

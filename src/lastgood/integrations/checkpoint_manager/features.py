@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,14 +40,19 @@ def feature_state(root: str, lists: Sequence[str], known: Features) -> dict[str,
 def _read(path: str) -> list[Mapping[str, object]] | None:
     """Return the features of a list; None if there is none, or it is no such list."""
     try:
-        with open(path, "rb") as file:
-            given = json.loads(file.read(_LARGEST))
+        given = json.loads(_content(path))
     except (OSError, ValueError, RecursionError):
         return None
     found = given.get("features") if isinstance(given, dict) else given
     if isinstance(found, dict):
         found = [{"id": key, **(one if isinstance(one, dict) else {})} for key, one in found.items()]
     return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else None
+
+
+def _content(path: str) -> bytes:
+    """Return what a list holds; none is waited for, as the end of a pipe would be."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(_LARGEST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
 
 
 def _standing(features: Sequence[Mapping[str, object]]) -> dict[str, object]:

@@ -68,7 +68,7 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
     """Yield an error and its causes; a chain may be a ring."""
     seen: list[BaseException] = []
     reached: BaseException | None = error
-    while reached is not None and reached not in seen:
+    while reached is not None and all(reached is not one for one in seen):
         seen.append(reached)
         yield reached
         reached = reached.__cause__
@@ -91,11 +91,18 @@ def _judged(error: BaseException) -> ErrorCategory | None:
 def _is_passing(error: BaseException) -> bool:
     if isinstance(error, (TimeoutError, ConnectionError, InterruptedError, Busy)):
         return True
-    code = getattr(error, "status_code", getattr(error, "status", getattr(error, "code", None)))
+    code = _code(error)
     if _number(error) in _PASSING_NUMBERS or (isinstance(code, int) and code in _PASSING_CODES):
         return True
     name = type(error).__name__.lower()
     return any(word in name for word in _PASSING_WORDS)
+
+
+def _code(error: BaseException) -> object:
+    try:
+        return getattr(error, "status_code", getattr(error, "status", getattr(error, "code", None)))
+    except Exception:  # noqa: BLE001 - whatever a foreign exception does when it is asked
+        return None
 
 
 def _number(error: BaseException) -> int | None:

@@ -74,8 +74,8 @@ class Checkpoint:
 
 def type_of(given: str) -> str:
     """Return a type of checkpoint; `Usage` for what is none."""
-    chosen = _OTHER_SPELLINGS.get(given, given)
-    if chosen not in TYPES:
+    chosen = _OTHER_SPELLINGS.get(given, given) if isinstance(given, str) else None
+    if chosen is None or chosen not in TYPES:
         raise Usage(f"{given!r} is no type of checkpoint", hint="types: " + ", ".join(TYPES))
     return chosen
 
@@ -84,7 +84,7 @@ def noted(record: Mapping[str, object]) -> dict[str, str]:
     """Return the metadata that keep a record."""
     try:
         return {NOTE: json.dumps(record, allow_nan=False, sort_keys=True)}
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, RecursionError) as error:
         raise Usage(
             f"the context cannot be kept as JSON: {error}", hint="give texts, numbers, lists, dicts"
         ) from error

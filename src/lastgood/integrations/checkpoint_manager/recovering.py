@@ -131,6 +131,11 @@ class ErrorRecoverer:
         if function is None:
             return partial(self.with_recovery, strategy=strategy, fix=fix)
         order = () if strategy is None else _order(strategy)
+        if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
+            raise Usage(
+                f"{function.__name__} is a generator, which has hardly begun when it returns",
+                hint="decorate the operation that goes through it",
+            )
         if inspect.iscoroutinefunction(function):
 
             @wraps(function)
@@ -167,6 +172,11 @@ class ErrorRecoverer:
 
     def _recover(self, error: Exception, context: dict[str, Any]) -> Generator[Step, Any, RecoveryResult]:
         """Try one strategy after the other until one helps."""
+        if not isinstance(error, Exception):
+            raise Usage(
+                f"{type(error).__name__} is no error to recover from",
+                hint="give the exception that was caught; an interruption goes on",
+            )
         category = category_of(error)
         wanted = context.get("strategy")
         order = self._orders[category] if wanted is None else _order(wanted)
