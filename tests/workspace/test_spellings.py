@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -345,3 +345,14 @@ def test_a_restore_aside_never_writes_into_the_store(
 
     with pytest.raises(Unsafe):
         workspace.restore(saved.id, to=store / "workspaces" / "aside")
+
+
+def test_what_is_no_list_and_no_observer_is_refused_in_words(workspace: Workspace) -> None:
+    odd: Any = 5
+    with pytest.raises(Usage, match="messages are no list"):
+        workspace.save("odd", messages=odd)
+    before = workspace.save("sound").checkpoint
+    with pytest.raises(Usage, match="given as a list"):
+        workspace.restore(before.id, paths=odd)
+    with pytest.raises(Usage, match="not a call"):
+        workspace.subscribe(odd)

@@ -18,7 +18,7 @@ _EMPTY = "name a new or empty folder"
 
 def scope(paths: Iterable[PathLike], root: bytes) -> tuple[bytes, ...]:
     """Return paths relative to the workspace; `Usage` for one path where several are meant."""
-    if isinstance(paths, (str, bytes, os.PathLike)):
+    if isinstance(paths, (str, bytes, os.PathLike)) or not hasattr(paths, "__iter__"):
         raise Usage("paths are given as a list", hint="put the path into a list: paths=[path]")
     return tuple(inside(path, root) for path in paths)
 

@@ -28,7 +28,7 @@ def speech_of(messages: Iterable[Mapping[str, object]] | None, transcript: PathL
 def _lines(messages: Iterable[Mapping[str, object]]) -> bytes:
     import json
 
-    if isinstance(messages, (str, bytes, dict)):
+    if isinstance(messages, (str, bytes, dict)) or not hasattr(messages, "__iter__"):
         raise Usage("the messages are no list", hint="give a list of dicts")
     lines = []
     for place, message in enumerate(messages):

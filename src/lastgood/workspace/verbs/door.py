@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from _thread import _count
 
-from lastgood.errors import LastgoodError
+from lastgood.errors import LastgoodError, Usage
 from lastgood.model.event import Event
 from lastgood.view import View
 from lastgood.workspace.paths import scope
@@ -92,6 +92,8 @@ class Door:
 
         An exception of an observer never harms the operation.
         """
+        if not callable(observer):
+            raise Usage(f"the observer is {type(observer).__name__}, not a call", hint="hand over a function")
         self._observers.append(observer)
         return lambda: self._observers.remove(observer) if observer in self._observers else None
 
