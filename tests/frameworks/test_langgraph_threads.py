@@ -12,6 +12,7 @@ import threading
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pytest
+from langgraph.checkpoint.base import empty_checkpoint
 from langgraph.graph import END, START, StateGraph
 from langgraph.types import Command, interrupt
 
@@ -349,6 +350,11 @@ def test_a_configuration_that_names_nothing_is_refused(workspace: Workspace) -> 
         saver.put_writes(config_of("1"), [("a", 1)], "task")
     with pytest.raises(Invalid, match="NUL"):
         saver.get_tuple(config_of("a\0b"))
+    odd = empty_checkpoint()
+    odd["id"] = "a\0b"
+    with pytest.raises(Invalid, match="NUL"):
+        saver.put(config_of("1"), odd, {}, {})
+    assert list(saver.list(None)) == []
 
 
 def test_the_asynchronous_face_of_a_workspace_is_not_taken(project: Path, store: Path) -> None:

@@ -225,3 +225,27 @@ def test_each_face_takes_its_own_kind_of_function(workspace: Workspace, project:
                 AsyncAutomatic(opened).turn(plain)  # type: ignore[arg-type]
 
     Loop("asyncio").run(main)
+
+
+def test_a_turn_stays_done_though_what_was_said_in_it_cannot_be_told(
+    workspace: Workspace, project: Path
+) -> None:
+    automatic = Automatic(workspace, messages=lambda: [{}][1:2][0])
+
+    @automatic.turn
+    def turn(fault: str) -> str:
+        if fault:
+            raise KeyError(fault)
+        return "done"
+
+    with pytest.warns(RuntimeWarning, match=r"messages\(\) failed: IndexError"):
+        assert turn("") == "done"
+    with pytest.raises(KeyError, match="its own") as caught:
+        turn("its own")
+    assert "messages() failed" in caught.value.__notes__[0]
+    with (
+        pytest.raises(Usage, match=r"tokens\(\) failed"),
+        Automatic(workspace, tokens=lambda: 1 // 0).risky(),
+    ):
+        (project / "a.txt").write_text("begun")
+    assert not (project / "a.txt").exists()

@@ -81,11 +81,12 @@ class _Habit(Value):
         return self.what if error is None else _reason(error), self._said(kind)
 
     def _said(self, kind: Literal["risky", "turn", "error"]) -> _Said:
+        messages = self.messages
         return {
             "kind": kind,
             "actor": self.actor,
-            "tokens": None if self.tokens is None else self.tokens(),
-            "messages": None if self.messages is None else self.messages(),
+            "tokens": None if self.tokens is None else _asked(self.tokens, "tokens"),
+            "messages": None if messages is None else _asked(lambda: list(messages()), "messages"),
         }
 
 
@@ -277,6 +278,16 @@ class AsyncMoment(_Moment["AsyncWorkspace"]):
         if order is not None:
             report = await self._workspace.save(order[0], **order[1])
             self.checkpoint = report.checkpoint
+
+
+def _asked(call: Callable[[], Result], what: str) -> Result:
+    """Ask the program for what a checkpoint should hold beside the files."""
+    try:
+        return call()
+    except Exception as error:
+        raise Usage(
+            f"{what}() failed: {_reason(error)}", hint=f"hand over a call that returns {what}"
+        ) from error
 
 
 def _name_of(function: Callable[..., object]) -> str:

@@ -9,6 +9,11 @@
 Needs the package ``claude-agent-sdk`` (``lastgood[claude-agent-sdk]``).
 """
 
-from lastgood.integrations.claude_agent_sdk.store import LastgoodSessionStore
+from lastgood.integrations.missing import missing
+
+try:
+    from lastgood.integrations.claude_agent_sdk.store import LastgoodSessionStore
+except ModuleNotFoundError as error:
+    raise missing(error, extra="claude-agent-sdk") from error
 
 __all__ = ["LastgoodSessionStore"]

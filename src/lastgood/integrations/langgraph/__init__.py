@@ -11,6 +11,11 @@
 Needs the package ``langgraph-checkpoint`` (``lastgood[langgraph]``).
 """
 
-from lastgood.integrations.langgraph.saver import LastgoodSaver
+from lastgood.integrations.missing import missing
+
+try:
+    from lastgood.integrations.langgraph.saver import LastgoodSaver
+except ModuleNotFoundError as error:
+    raise missing(error, extra="langgraph") from error
 
 __all__ = ["LastgoodSaver"]

@@ -62,7 +62,7 @@ def checkpoints(space: str | None) -> str:
 
 def checkpoint(space: str, id: str) -> str:
     """Return the key of a checkpoint."""
-    return f"{_CHECKPOINT}{space}\0{id}"
+    return f"{_CHECKPOINT}{space}\0{_sound(id)}"
 
 
 def writes(space: str, id: str) -> str:

@@ -1,0 +1,15 @@
+"""What is said where a door's own package is not installed."""
+
+from __future__ import annotations
+
+from lastgood.errors import Unsupported
+
+
+class Missing(Unsupported, ImportError):
+    """A package that a door needs is not installed; an `ImportError` too, for those who expect one."""
+
+
+def missing(error: ModuleNotFoundError, *, extra: str) -> Missing:
+    """Return what is said of a module that was not found."""
+    command = f"pip install 'lastgood[{extra}]'"
+    return Missing(f"{error.name} is not installed: {command}", hint=command)
