@@ -73,3 +73,31 @@ def test_where_only_files_are_taken_back_the_tasks_stay_done(
     assert workspace.run(plan).state == "done"
     assert not (project / "made").exists()
     assert (outside / "effects").read_text() == "a\n"
+
+
+def test_a_restore_to_before_the_run_takes_back_what_it_has_done(
+    workspace: Workspace, plan_file: Plan, project: Path, outside: Path
+) -> None:
+    """T11: whatever made the checkpoint, the files of the run's tasks are gone."""
+    before = workspace.save().checkpoint.id
+    plan = plan_of(plan_file, outside)
+    stopped(workspace, plan)
+    workspace.restore(before)
+    (outside / "ready").touch()
+    assert workspace.run(plan).state == "done"
+    assert (project / "made").read_text() == "a\n"
+
+
+def test_a_restore_to_after_the_run_leaves_its_tasks_done(
+    workspace: Workspace, plan_file: Plan, project: Path, outside: Path
+) -> None:
+    """T11: what is put back holds what the run has done."""
+    plan = plan_of(plan_file, outside)
+    stopped(workspace, plan)
+    (project / "more").write_text("")
+    after = workspace.save().checkpoint.id
+    (project / "more").unlink()
+    workspace.restore(after)
+    (outside / "ready").touch()
+    assert workspace.run(plan).state == "done"
+    assert (outside / "effects").read_text() == "a\n"

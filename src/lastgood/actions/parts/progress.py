@@ -21,31 +21,42 @@ _CHANGED = "the progress went on since"
 
 def plan(context: Context, target: Checkpoint) -> Part | None:
     """Return the change from the progress in force to that of a checkpoint; None if they are the same."""
-    key = _whose(context, target)
+    present = standing(context)
+    if present.session is not None:
+        return _change(context, present.key, target.manifest.progress)
+    made_by = target.manifest.session
+    if made_by is not None and _waits(context, made_by):
+        return _change(context, made_by, target.manifest.progress)
+    return _change(context, present.key, target.manifest.progress) or _from_before(context, target)
+
+
+def _change(context: Context, key: str, wanted: Progress) -> Part | None:
     present = context.work.progress(key)
-    if _same(present, target.manifest.progress):
+    if _same(present, wanted):
         return None
-    return Part(
-        scope="progress",
-        before=_side(key, present),
-        after=_side(key, target.manifest.progress),
+    return Part(scope="progress", before=_side(key, present), after=_side(key, wanted))
+
+
+def _waits(context: Context, session: str) -> bool:
+    """Tell whether a session waits to go on: it must not take for done whose files were taken back."""
+    found = context.work.session(session)
+    return (
+        found is not None and found.workspace_key == context.key and state_of(context, found) == "incomplete"
     )
 
 
-def _whose(context: Context, target: Checkpoint) -> str:
-    """Return under which key the progress stands that a checkpoint is about.
+def _from_before(context: Context, target: Checkpoint) -> Part | None:
+    """Return the change of a session that waits to go on, to its start, if that came after a checkpoint."""
+    from lastgood.actions.session import unfinished
+    from lastgood.ports.catalogue import Query
 
-    Outside any session it is that of the one that made the checkpoint, if that waits to go on: what goes on
-    must not take for done whose files were taken back.
-    """
-    present = standing(context)
-    made_by = target.manifest.session
-    if present.session is not None or made_by is None:
-        return present.key
-    waiting = context.work.session(made_by)
-    if waiting is None or waiting.workspace_key != context.key or state_of(context, waiting) != "incomplete":
-        return present.key
-    return waiting.id
+    waiting = next((one.id for one in unfinished(context) if one.session.exclusive), None)
+    if waiting is None:
+        return None
+    started = context.catalogue.find(Query(workspace_key=context.key, session=waiting, kind="session-start"))
+    if not started or started[-1].sequence < target.sequence:
+        return None
+    return _change(context, waiting, started[-1].manifest.progress)
 
 
 def refuse(context: Context, part: Part) -> None:
