@@ -192,3 +192,13 @@ records = st.builds(
 def test_progress_survives_being_written(progress: Progress) -> None:
     """P2: artifacts of any bytes, state of any JSON."""
     assert decode_progress(encode_progress(progress)) == progress
+
+
+def test_what_a_reader_does_to_progress_harms_no_other_reader() -> None:
+    """A text that was read a moment ago is not read again, and still belongs to nobody."""
+    for progress in (Progress(goal="G"), Progress(goal="G", state={"a": {"b": 1}})):
+        text = encode_progress(progress)
+        state = decode_progress(text).state
+        assert isinstance(state, dict)
+        state["mine"] = 1
+        assert decode_progress(text) == progress

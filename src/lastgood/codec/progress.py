@@ -92,9 +92,20 @@ def encode_progress(progress: Progress) -> str:
     return _text(progress_record(progress))
 
 
+# What was read last: a run of thousands of tasks reads the same record many times for each of them.
+_read: tuple[str | bytes, Progress] = ("", Progress())
+
+
 def decode_progress(text: str | bytes) -> Progress:
     """Return the progress that a text holds; `Damaged` if it is none."""
-    return progress_of(_fields(text, what="a progress record"))
+    global _read  # noqa: PLW0603 - one slot, replaced as a whole: threads cannot see half of it
+    known, found = _read
+    if known != text or not text:
+        found = progress_of(_fields(text, what="a progress record"))
+        if found.state:
+            return found
+        _read = (text, found)
+    return found.replace(state={})  # whoever gets a dict may change it
 
 
 def encode_session(session: Session) -> str:
