@@ -126,6 +126,26 @@ def test_a_run_stopped_at_any_call_comes_to_what_it_was_to_come_to(
     sweep(injector, stage, "run", {"plan": plan(stage)}, blow=blow, check=check, points=points)
 
 
+def test_what_could_not_be_taken_back_is_before_the_run_goes_on(injector: Injector, stage: Stage) -> None:
+    """Though a restore is recorded that took something else back."""
+    stage.prepare(build)
+    carried_out(stage)
+    expected = stage.tree()
+    stage.reset()
+    order = {"workspace": str(stage.workspace), "store": str(stage.store), "plan": plan(stage)}
+    clean = injector.run("run", order, roots=stage.roots, blow=Blow(), traced=True)
+    calls = [line.split(" ", 2) for line in clean.trace.splitlines()]
+    writes = [int(number) for number, _, path in calls if "/workspace/.lastgood-op" in path]
+    assert writes
+    for at in writes:
+        stage.reset()
+        trial = injector.run(
+            "run", order, roots=stage.roots, blow=Blow(at=at, mode=Mode.FAIL, error=errno.EIO)
+        )
+        carried_out(stage)
+        assert_come_to(stage, expected, f"{at}: {trial.hit}")
+
+
 def the_session(workspace: Workspace, where: str) -> SessionReport:
     """Return the one session in which anything was done."""
     found = [one for one in workspace.sessions() if one.session.ended_by != "failed"]

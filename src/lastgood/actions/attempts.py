@@ -105,15 +105,21 @@ def left_by(context: Context, attempt: Effect) -> Checkpoint | None:
     return rules.leftover(context.catalogue.find(query), attempt)
 
 
-def is_taken_back(context: Context, attempt: Effect) -> bool:
-    """Tell whether files were taken back to where an attempt began since it was made, by whomever."""
+def taken_back(context: Context, attempt: Effect) -> frozenset[bytes] | None:
+    """Return which paths were taken back to where an attempt began since it was made, by whomever.
+
+    None if that was never tried: there may have been nothing that could be, or need be.
+    """
+    tried = False
+    paths: set[bytes] = set()
     for one in context.catalogue.operations(context.key):
         if one.type != "restore" or one.target != attempt.checkpoint:
             continue
         guard = None if one.guard is None else context.catalogue.get(one.guard)
         if guard.sequence > attempt.after if guard is not None else one.at > attempt.started_at:
-            return True
-    return False
+            tried = True
+            paths.update(step.path for step in one.steps)
+    return frozenset(paths) if tried else None
 
 
 def starts(context: Context, key: str) -> dict[str, str]:

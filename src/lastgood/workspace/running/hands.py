@@ -265,9 +265,9 @@ class Hands(Works, Looks, Restores, Recovers):
         """Return the checkpoint of what an attempt left."""
         return attempts.left_by(self._context, attempt)
 
-    def is_taken_back(self, attempt: Effect) -> bool:
-        """Tell whether an attempt's files were taken back already."""
-        return attempts.is_taken_back(self._context, attempt)
+    def taken_back(self, attempt: Effect) -> frozenset[bytes] | None:
+        """Return which of an attempt's files were taken back already; None if that was never tried."""
+        return attempts.taken_back(self._context, attempt)
 
     def kept_start(self, attempt: Effect) -> Checkpoint:
         """Return the checkpoint that an attempt began from."""

@@ -80,13 +80,14 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
                 "what it left is not taken back: it cannot be told from later work", task=task.id
             )
             return None
+        before = None if left is None else hands.taken_back(attempt)
         if left is None:
             left = keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
             assert left is not None
-        elif hands.is_taken_back(attempt):
-            return None
         start = hands.kept_start(attempt)
         limit = _beside_the_plan(stage, start, left) if attempt.state == "unknown" else ()
+        if before is not None:
+            limit = _missed(stage, start, left, before=before, limit=limit)
         if limit is None:
             return None
         report = _merged(stage, start, left, limit)
@@ -116,11 +117,35 @@ def _beside_the_plan(stage: Stage, start: Checkpoint, left: Checkpoint) -> Seque
     if source is None or not within(source, stage.hands.root):
         return ()
     plan = source.removeprefix(stage.hands.root + b"/")
-    files = stage.hands.diff(start.id, left.id, patch=False).files
-    changed = {path for one in files for path in (one.path, one.old_path) if path is not None}
+    changed = _changed(stage, start, left)
     if plan not in changed:
         return ()
     return sorted(changed - {plan}) or None
+
+
+def _missed(
+    stage: Stage,
+    start: Checkpoint,
+    left: Checkpoint,
+    *,
+    before: frozenset[bytes],
+    limit: Sequence[bytes] | None,
+) -> Sequence[bytes] | None:
+    """Return what could not be taken back when that was tried: it is still as the attempt left it."""
+    if limit is None:
+        return None
+    missed = _changed(stage, start, left) - before
+    if limit:
+        missed &= set(limit)
+    if missed:
+        missed -= _changed(stage, left)
+    return sorted(missed) or None
+
+
+def _changed(stage: Stage, one: Checkpoint, other: Checkpoint | None = None) -> set[bytes]:
+    """Return the paths of files that differ between two checkpoints, or one and the workspace."""
+    files = stage.hands.diff(one.id, None if other is None else other.id, patch=False).files
+    return {path for file in files for path in (file.path, file.old_path) if path is not None}
 
 
 def _merged(stage: Stage, start: Checkpoint, left: Checkpoint, paths: Sequence[bytes]) -> RestoreReport:
