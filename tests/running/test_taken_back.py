@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runs import states
+from runs import Runner, Told, states, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -101,3 +101,16 @@ def test_a_restore_to_after_the_run_leaves_its_tasks_done(
     (outside / "ready").touch()
     assert workspace.run(plan).state == "done"
     assert (outside / "effects").read_text() == "a\n"
+
+
+def test_that_nothing_had_to_be_taken_back_is_told_once(
+    workspace: Workspace, runner: Callable[..., Runner], plan_file: Plan, outside: Path, told: Told
+) -> None:
+    """P7: of an attempt that was cut short before it wrote anything."""
+    command = f"test -e {outside}/again || {{ touch {outside}/again; sleep 60; }}"
+    plan = plan_file({"id": "A", "run": command, "on_failure": "rollback"})
+    one = runner(plan)
+    wait_for(outside / "again")
+    one.kill()
+    assert workspace.run(plan, observer=told).state == "done"
+    assert [event.paths for event in told.of("rolled-back")] == [()]

@@ -43,6 +43,7 @@ class Conductor:
         self._reason: str | None = None
         self._at: PlannedTask | None = None
         self._closed: set[str] = set()
+        self._taken_back: set[str] = set()
 
     def carry_out(self) -> RunReport:
         """Carry out what is left of the plan, and leave the session ended, or to be continued."""
@@ -211,11 +212,15 @@ class Conductor:
         self._unknown = [one for one in self._unknown if one.task != task.id or not one.irreversible]
 
     def _back(self, task: PlannedTask, attempt: Effect) -> bool:
+        if attempt.id in self._taken_back:
+            return True
         fault = take_back(self._stage, task, attempt)
         if fault is not None:
             self._reason = fault
             self._stage.telling.notice(fault, task=task.id)
-        return fault is None
+            return False
+        self._taken_back.add(attempt.id)
+        return True
 
     # Sprints
 
