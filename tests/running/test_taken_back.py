@@ -114,3 +114,23 @@ def test_that_nothing_had_to_be_taken_back_is_told_once(
     one.kill()
     assert workspace.run(plan, observer=told).state == "done"
     assert [event.paths for event in told.of("rolled-back")] == [()]
+
+
+def test_a_task_that_took_its_own_work_back_is_taken_back_as_any_other(
+    workspace: Workspace, plan_file: Plan, project: Path
+) -> None:
+    """T17: what it did after that is not taken for what was taken back before."""
+    seen: list[str] = []
+
+    def rewound(part: bytes) -> None:
+        seen.append(part.decode())
+        start = next(one.id for one in workspace.list() if one.kind == "session-start")
+        workspace.restore(start, only=["files"])
+        (project / "rewound").touch()
+
+    command = "echo 1 > made; echo now; until test -e rewound; do sleep 0.05; done; echo 2 > made; exit 1"
+    report = workspace.run(plan_file({"id": "A", "run": command, "on_failure": "rollback"}), output=rewound)
+    assert states(report) == {"A": "failed"}
+    assert seen == ["now\n"]
+    assert not (project / "made").exists()
+    assert not (project / "rewound").exists()

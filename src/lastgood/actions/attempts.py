@@ -105,8 +105,8 @@ def left_by(context: Context, attempt: Effect) -> Checkpoint | None:
     return rules.leftover(context.catalogue.find(query), attempt)
 
 
-def taken_back(context: Context, attempt: Effect) -> frozenset[bytes] | None:
-    """Return which paths were taken back to where an attempt began since it was made, by whomever.
+def taken_back(context: Context, attempt: Effect, left: Checkpoint) -> frozenset[bytes] | None:
+    """Return which paths were taken back to where an attempt began since it ``left`` them, by whomever.
 
     None if that was never tried: there may have been nothing that could be, or need be.
     """
@@ -116,7 +116,7 @@ def taken_back(context: Context, attempt: Effect) -> frozenset[bytes] | None:
         if one.type != "restore" or one.target != attempt.checkpoint:
             continue
         guard = None if one.guard is None else context.catalogue.get(one.guard)
-        if guard.sequence > attempt.after if guard is not None else one.at > attempt.started_at:
+        if guard.sequence >= left.sequence if guard is not None else one.at > left.manifest.created_at:
             tried = True
             paths.update(step.path for step in one.steps)
     return frozenset(paths) if tried else None

@@ -265,9 +265,9 @@ class Hands(Works, Looks, Restores, Recovers):
         """Return the checkpoint of what an attempt left."""
         return attempts.left_by(self._context, attempt)
 
-    def taken_back(self, attempt: Effect) -> frozenset[bytes] | None:
-        """Return which of an attempt's files were taken back already; None if that was never tried."""
-        return attempts.taken_back(self._context, attempt)
+    def taken_back(self, attempt: Effect, left: Checkpoint) -> frozenset[bytes] | None:
+        """Return which files that an attempt left were taken back already; None if that was never tried."""
+        return attempts.taken_back(self._context, attempt, left)
 
     def kept_start(self, attempt: Effect) -> Checkpoint:
         """Return the checkpoint that an attempt began from."""

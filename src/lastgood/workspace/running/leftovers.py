@@ -80,7 +80,7 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
                 "what it left is not taken back: it cannot be told from later work", task=task.id
             )
             return None
-        before = None if left is None else hands.taken_back(attempt)
+        before = None if left is None else hands.taken_back(attempt, left)
         if left is None:
             left = keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
             assert left is not None
