@@ -36,7 +36,9 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Actor, Checkpoint
     from lastgood.model.event import Event
     from lastgood.model.plan import RestorePlan
+    from lastgood.model.running import RunEvent, RunReport
     from lastgood.model.settings import Settings
+    from lastgood.model.workplan import PlannedTask, WorkPlan
     from lastgood.workspace import Workspace
     from lastgood.workspace import open_workspace as open  # noqa: A004 - the word of the interface
 
@@ -60,12 +62,16 @@ __all__ = [
     "Invalid",
     "LastgoodError",
     "NotFound",
+    "PlannedTask",
     "RestorePlan",
+    "RunEvent",
+    "RunReport",
     "Settings",
     "Storage",
     "Unsafe",
     "Unsupported",
     "Usage",
+    "WorkPlan",
     "Workspace",
     "__version__",
     "open",
@@ -83,8 +89,12 @@ _PLACES = {
     "CheckpointManager": "lastgood.integrations.checkpoint_manager",
     "CheckpointService": "lastgood.integrations.praisonai",
     "Event": "lastgood.model.event",
+    "PlannedTask": "lastgood.model.workplan",
     "RestorePlan": "lastgood.model.plan",
+    "RunEvent": "lastgood.model.running",
+    "RunReport": "lastgood.model.running",
     "Settings": "lastgood.model.settings",
+    "WorkPlan": "lastgood.model.workplan",
     "Workspace": "lastgood.workspace",
     "open": "lastgood.workspace",
     "open_async": "lastgood.aio",
