@@ -310,3 +310,21 @@ def test_while_a_restore_waits_to_be_finished_the_lines_are_kept_all_the_same(
     with pytest.raises((Busy, Damaged)):
         asyncio.run(sessions.append(key_of(workspace), [prompt(1, "hello")]))
     assert len(asyncio.run(sessions.load(key_of(workspace))) or []) == 1
+
+
+def test_a_message_that_says_it_is_a_copy_of_itself_has_no_files(workspace: Workspace) -> None:
+    """What a transcript says of where it comes from may be a ring."""
+    sessions = LastgoodSessionStore(workspace)
+    odd: Any = {**prompt(1, "ring"), "forkedFrom": {"sessionId": SESSION, "messageUuid": uuid_of(1)}}
+
+    async def talk() -> str | None:
+        await sessions.append(key_of(workspace), [odd])
+        return await sessions.files_of(SESSION, message=uuid_of(1))
+
+    assert asyncio.run(talk()) is None
+
+
+def test_a_hook_that_is_told_no_prompt_stops_nobody(workspace: Workspace) -> None:
+    odd: Any = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION}
+    told = LastgoodSessionStore(workspace).before_prompt(odd, None, {"signal": None})
+    assert asyncio.run(told) == {}

@@ -115,7 +115,7 @@ class LastgoodSessionStore(SessionStore):
 
         A failure never stops the agent: it is told to the user.
         """
-        if said["hook_event_name"] != "UserPromptSubmit":
+        if said["hook_event_name"] != "UserPromptSubmit" or not isinstance(said.get("prompt"), str):
             return {}
         try:
             key = self._key(said["session_id"], _project_of(said.get("transcript_path")))
@@ -189,10 +189,14 @@ class LastgoodSessionStore(SessionStore):
 
 
 def _files_of(book: LedgerReader, key: SessionKey, message: str | None) -> str | None:
+    seen: set[tuple[str, str]] = set()
     while True:
         found = lines.moments(book, key)
         if message is None:
             return newest(found)
+        if (key["session_id"], message) in seen:  # a transcript can say anything of where it comes from
+            return None
+        seen.add((key["session_id"], message))
         place = lines.place_of(book, key, message)
         if place is None:
             raise NotFound(
