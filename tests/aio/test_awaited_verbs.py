@@ -229,6 +229,10 @@ def test_an_observer_that_would_have_to_be_awaited_is_refused(loop: Loop, openin
                     workspace.subscribe(one)  # type: ignore[arg-type]
                 with pytest.raises(Usage, match="not awaited"):
                     await workspace.run(["true"], observer=one)  # type: ignore[arg-type]
+            with pytest.raises(Usage, match="not a call"):
+                workspace.subscribe(5)  # type: ignore[arg-type]
+            with pytest.raises(Usage, match="not a call"):
+                await workspace.run(["true"], observer=5)  # type: ignore[arg-type]
 
     loop.run(main)
 

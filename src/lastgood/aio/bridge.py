@@ -48,8 +48,9 @@ class Termination(Protocol):
 
 def plain(observer: Callable[[Said], object]) -> Callable[[Said], object]:
     """Return an observer that is a plain call; `Usage` for one that would have to be awaited."""
-    called = type(observer).__call__ if callable(observer) else None
-    if iscoroutinefunction(observer) or iscoroutinefunction(called):
+    if not callable(observer):
+        raise Usage(f"the observer is {type(observer).__name__}, not a call", hint="hand over a function")
+    if iscoroutinefunction(observer) or iscoroutinefunction(type(observer).__call__):
         raise Usage("an observer is not awaited", hint="hand it a plain call, such as queue.put_nowait")
     return observer
 
