@@ -134,3 +134,17 @@ def test_a_task_that_took_its_own_work_back_is_taken_back_as_any_other(
     assert seen == ["now\n"]
     assert not (project / "made").exists()
     assert not (project / "rewound").exists()
+
+
+def test_what_was_taken_back_is_not_again_though_its_checkpoint_was_deleted(
+    workspace: Workspace, plan_file: Plan, project: Path, outside: Path
+) -> None:
+    """T17: what a person wrote since stays."""
+    command = f"echo bad > bad; test -e {outside}/ready"
+    plan = plan_file({"id": "A", "run": command, "on_failure": "rollback"})
+    assert workspace.run(plan).state == "failed"
+    (project / "mine").write_text("precious\n")
+    workspace.delete(next(one.id for one in workspace.list() if one.kind == "error"))
+    (outside / "ready").touch()
+    assert workspace.run(plan).state == "done"
+    assert (project / "mine").read_text() == "precious\n"

@@ -105,18 +105,22 @@ def left_by(context: Context, attempt: Effect) -> Checkpoint | None:
     return rules.leftover(context.catalogue.find(query), attempt)
 
 
-def taken_back(context: Context, attempt: Effect, left: Checkpoint) -> frozenset[bytes] | None:
+def taken_back(context: Context, attempt: Effect, left: Checkpoint | None) -> frozenset[bytes] | None:
     """Return which paths were taken back to where an attempt began since it ``left`` them, by whomever.
 
-    None if that was never tried: there may have been nothing that could be, or need be.
+    None if that was never tried: there may have been nothing that could be, or need be. Without the
+    checkpoint of what it left, which may have been deleted, it is the time of its end that tells.
     """
+    ended = attempt.ended_at if left is None else left.manifest.created_at
+    if ended is None:
+        return None
     tried = False
     paths: set[bytes] = set()
     for one in context.catalogue.operations(context.key):
         if one.type != "restore" or one.target != attempt.checkpoint:
             continue
-        guard = None if one.guard is None else context.catalogue.get(one.guard)
-        if guard.sequence >= left.sequence if guard is not None else one.at > left.manifest.created_at:
+        guard = None if one.guard is None or left is None else context.catalogue.get(one.guard)
+        if one.at > ended if guard is None or left is None else guard.sequence >= left.sequence:
             tried = True
             paths.update(step.path for step in one.steps)
     return frozenset(paths) if tried else None

@@ -265,7 +265,7 @@ class Hands(Works, Looks, Restores, Recovers):
         """Return the checkpoint of what an attempt left."""
         return attempts.left_by(self._context, attempt)
 
-    def taken_back(self, attempt: Effect, left: Checkpoint) -> frozenset[bytes] | None:
+    def taken_back(self, attempt: Effect, left: Checkpoint | None) -> frozenset[bytes] | None:
         """Return which files that an attempt left were taken back already; None if that was never tried."""
         return attempts.taken_back(self._context, attempt, left)
 

@@ -75,12 +75,14 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
     hands = stage.hands
     try:
         left = hands.left_by(attempt)
+        before = hands.taken_back(attempt, left)
+        if left is None and before is not None:
+            return None  # somebody deleted the checkpoint of what it left since
         if left is None and not hands.is_newest(attempt):
             stage.telling.notice(
                 "what it left is not taken back: it cannot be told from later work", task=task.id
             )
             return None
-        before = None if left is None else hands.taken_back(attempt, left)
         if left is None:
             left = keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
             assert left is not None
