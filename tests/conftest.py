@@ -6,6 +6,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
+import hypothesis
 import pytest
 
 import lastgood
@@ -25,6 +26,13 @@ GIT_ENVIRONMENT = {
     "GIT_COMMITTER_NAME": "A. Tester",
     "GIT_COMMITTER_EMAIL": "tester@example.org",
 }
+
+
+# A machine that is busy with other things is no fault of what is tested: nothing here asserts a duration.
+hypothesis.settings.register_profile(
+    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+)
+hypothesis.settings.load_profile("patient")
 
 
 @pytest.fixture(autouse=True)

@@ -16,6 +16,7 @@ from lastgood.errors import Damaged
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
     lambda below: st.lists(below) | st.dictionaries(st.text(), below),
+    max_leaves=20,
 )
 
 
