@@ -30,3 +30,27 @@ def test_a_rollback_leaves_the_commits_of_a_failed_attempt_and_says_so(
     heads = git(project, "log", "--format=%h", "--abbrev=12", "-2").split()
     said = "the project's HEAD is not taken back: it stands at {}, 1 commit on"
     assert told.notices.split("\n") == [said.format(head) for head in reversed(heads)]
+
+
+def test_repositories_that_a_failed_attempt_moved_or_took_away_are_named(
+    workspace: Workspace, project: Path, git: Callable[..., str], told: Told
+) -> None:
+    """T9: no checkpoint holds a repository."""
+    for place in (project, project / "gone", project / "moved"):
+        place.mkdir(exist_ok=True)
+        (place / "file").write_text("good\n")
+        git(place, "init", "-q", "-b", "main")
+        git(place, "add", "file")
+        git(place, "commit", "-q", "-m", "The first")
+    commit = "(cd moved && git commit -q --allow-empty -m second)"
+    tasks = [
+        {"id": "A", "run": f"{commit}; rm -rf gone; false", "on_failure": "rollback"},
+        {"id": "B", "run": "rm -rf .git; false", "on_failure": "rollback"},
+    ]
+    workspace.run({"tasks": tasks}, observer=told)
+    assert (project / "gone" / "file").read_text() == "good\n"
+    assert [(event.task, event.reason, event.paths) for event in told.of("noticed")] == [
+        ("A", "a nested repository is gone, and no checkpoint holds it", (b"gone",)),
+        ("A", "the HEAD of a nested repository is not taken back", (b"moved",)),
+        ("B", "the project's HEAD is not taken back: it stands at no commit", ()),
+    ]

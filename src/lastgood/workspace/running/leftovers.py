@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
 from lastgood.names import to_bytes, within
@@ -96,6 +98,7 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
     except LastgoodError as error:
         return f"the files of task {task.id} could not be taken back: {said(error)}"
     _name_gaps(stage, task, start, left)
+    _name_repositories(stage, task, start, left)
     return _told(stage, task, report, left=left)
 
 
@@ -107,6 +110,23 @@ def _name_gaps(stage: Stage, task: PlannedTask, start: Checkpoint, left: Checkpo
         reasons = ", ".join(sorted({(before | after)[path] for path in changed}))
         stage.telling.notice(
             f"not taken back, as no checkpoint holds it: {reasons}", task=task.id, paths=tuple(changed)
+        )
+
+
+def _name_repositories(stage: Stage, task: PlannedTask, start: Checkpoint, left: Checkpoint) -> None:
+    """Name the nested repositories that an attempt took away, and those whose HEAD it moved (rule T9)."""
+    before, after = ((one.manifest.git and one.manifest.git.nested) or () for one in (start, left))
+    heads = {one.path: one.head for one in after}
+    there = {one.path for one in before if os.path.lexists(b"/".join((stage.hands.root, one.path, b".git")))}
+    gone = tuple(sorted(one.path for one in before if one.path not in there))
+    if gone:
+        stage.telling.notice(
+            "a nested repository is gone, and no checkpoint holds it", task=task.id, paths=gone
+        )
+    moved = tuple(one.path for one in before if one.path in there and heads.get(one.path) != one.head)
+    if moved:
+        stage.telling.notice(
+            "the HEAD of a nested repository is not taken back", task=task.id, paths=tuple(sorted(moved))
         )
 
 
