@@ -356,3 +356,33 @@ def test_what_is_no_list_and_no_observer_is_refused_in_words(workspace: Workspac
         workspace.restore(before.id, paths=odd)
     with pytest.raises(Usage, match="not a call"):
         workspace.subscribe(odd)
+
+
+ODD: tuple[Any, ...] = (5, b"\xff", object(), ["\0"], {"a": 1}, "\ud800", "\0")
+
+
+@pytest.mark.parametrize("odd", ODD, ids=repr)
+def test_odd_words_are_refused_by_errors_of_ours(workspace: Workspace, odd: Any) -> None:
+    before = workspace.save("sound").checkpoint.id
+    step = workspace.step_start("step")
+    calls: list[Callable[[], object]] = [
+        lambda: workspace.check(before, odd),
+        lambda: workspace.save("odd", check=odd),
+        lambda: workspace.save("odd", pin=odd),
+        lambda: workspace.plan_restore(before, only=odd),
+        lambda: workspace.get_session(odd),
+        lambda: workspace.session_end(odd),
+        lambda: workspace.session_heartbeat(odd),
+        lambda: workspace.step_end(odd),
+        lambda: workspace.step_end(step, state=odd),
+    ]
+    if odd != b"\xff":  # which is a path
+        calls += [
+            lambda: workspace.read(before, odd),
+            lambda: workspace.restore(before, to=odd),
+            lambda: workspace.save("odd", transcript=odd),
+            lambda: workspace.session_start(transcript=odd),
+        ]
+    for call in calls:
+        with pytest.raises(LastgoodError):
+            call()

@@ -6,7 +6,7 @@ from lastgood.actions.effects import forsake
 from lastgood.actions.moments import mark
 from lastgood.actions.standing import current_session, report_on, state_of, uptime
 from lastgood.codec.moment import iso
-from lastgood.errors import Ambiguous, Busy, Conflict, NotFound
+from lastgood.errors import Ambiguous, Busy, Conflict, NotFound, Usage
 from lastgood.ids import session_id
 from lastgood.model.session import Session
 from lastgood.model.working import SessionEnded, SessionStarted
@@ -198,6 +198,8 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
 
 def named(context: Context, name: str) -> Session:
     """Return the session of an id, or of at least 4 of its hex digits; `NotFound`, `Ambiguous`."""
+    if not isinstance(name, str):
+        raise Usage(f"a session is named by a text, not by {type(name).__name__}", hint="give its id")
     digits = name.removeprefix(_PREFIX)
     found = []
     if len(digits) >= _LEAST_DIGITS:

@@ -59,6 +59,7 @@ def check_draft(draft: Draft) -> None:
     expect(draft.actor.name, str, type(None), what="the actor's name")
     expect(draft.actor.call, str, type(None), what="the actor's call")
     expect(draft.task, str, type(None), what="the task")
+    expect(draft.pinned, bool, what="pin")
     if draft.tokens is not None:
         check_count(draft.tokens, least=0, what="the number of tokens")
     if draft.actor.type not in _ACTORS:

@@ -45,6 +45,8 @@ def plain(path: PathLike) -> bytes:
         given = os.fsencode(path)
     except TypeError:
         raise Usage(f"{path!r} is no path", hint="give a text, bytes, or a path object") from None
+    except UnicodeEncodeError:
+        raise Invalid(f"{path!r} is no path", hint="a name's odd bytes are read by os.fsdecode") from None
     if not given or b"\0" in given:
         raise Invalid(f"'{printable(to_text(given))}' is no path", hint="a path has a name, and no NUL in it")
     return given

@@ -71,8 +71,9 @@ def wish_of(
 def scopes_of(extent: Extent, *, paths: bool) -> tuple[Scope, ...]:
     """Return what is to come back, in order: by default files, conversation and progress together."""
     only = extent.only
-    if isinstance(only, str) or (only is not None and not (only and set(only) <= set(SCOPES))):
-        shown = only if isinstance(only, str) else ", ".join(str(one) for one in only or ())
+    listed = isinstance(only, (list, tuple, set, frozenset))
+    if only is not None and not (listed and only and all(one in SCOPES for one in only)):
+        shown = ", ".join(str(one) for one in only) if listed else str(only)
         raise Usage(
             f"'{printable(shown)}' is not what a restore can be limited to",
             hint="give some of: " + ", ".join(SCOPES),

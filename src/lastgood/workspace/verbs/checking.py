@@ -74,4 +74,8 @@ def _read(command: str | Sequence[str]) -> tuple[tuple[str, ...], str]:
         raise Usage("the check command is empty", hint="name a command, for example: pytest -q")
     if any("\0" in word for word in words):
         raise Usage("the check command holds a NUL", hint="no argument of a program can")
+    try:
+        os.fsencode(shown)
+    except UnicodeEncodeError:
+        raise Usage("the check command is no Unicode text", hint="write it as UTF-8") from None
     return words, shown

@@ -6,6 +6,7 @@ import os
 
 from lastgood.errors import Usage
 from lastgood.workspace.arguments import check_count, expect
+from lastgood.workspace.paths import plain
 from lastgood.workspace.verbs.saving import Saves
 
 TYPE_CHECKING = False
@@ -89,7 +90,7 @@ class Works(Saves):
                 owner=self._context.processes.owner(owner_pid),
                 goal=goal,
                 sprint=sprint,
-                transcript=None if transcript is None else os.path.abspath(os.fsdecode(transcript)),
+                transcript=None if transcript is None else os.path.abspath(os.fsdecode(plain(transcript))),
                 exclusive=exclusive,
                 force=force,
             )
@@ -293,7 +294,11 @@ class Works(Saves):
     def step_end(self, effect: Effect, *, state: EffectState = "done") -> Effect:
         """Record what became of a step: done, failed, or unknown."""
         from lastgood.actions import effects
+        from lastgood.model.effect import Effect
 
+        expect(effect, Effect, what="the step")
+        if state not in ("done", "failed", "unknown"):  # which may be anything
+            raise Usage(f"{state!r} is no end of a step", hint="ends: done, failed, unknown")
         return effects.finish(self._context, effect, state=state)
 
     def _changed(self, work: Callable[[], ProgressReport]) -> ProgressReport:
