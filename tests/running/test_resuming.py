@@ -458,7 +458,7 @@ def test_a_live_run_is_left_alone(
     wait_for(outside / "waiting")
     with pytest.raises(Conflict, match=f"process {one.process.pid}"):
         workspace.run(plan)
-    with pytest.raises(NotFound):
+    with pytest.raises(NotFound, match="is under way"):
         workspace.run(plan, choice="review")
     one.end()
 

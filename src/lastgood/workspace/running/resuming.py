@@ -184,7 +184,7 @@ def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:
     """Return where the run of a plan stood that did not finish; `NotFound` if there is none."""
     dead = _dead(hands, plan)
     if not dead:
-        raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")
+        raise _nothing_waits(hands, plan)
     report, run = dead[0]
     steps = hands.steps(report.id)
     more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
@@ -196,6 +196,14 @@ def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:
         live_processes=tuple(hands.marked(report.id)),
         checkpoint=hands.newest_of(report.id),
     )
+
+
+def _nothing_waits(hands: Hands, plan: WorkPlan) -> NotFound:
+    for one in hands.living():
+        run = hands.run_of(one.id)
+        if run is not None and _is_same(run, plan):
+            return NotFound(f"the run {one.id} of this plan is under way", hint="see it: lastgood status")
+    return NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")
 
 
 def _told(
