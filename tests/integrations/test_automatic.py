@@ -249,3 +249,24 @@ def test_a_turn_stays_done_though_what_was_said_in_it_cannot_be_told(
     ):
         (project / "a.txt").write_text("begun")
     assert not (project / "a.txt").exists()
+
+
+def test_an_object_that_is_awaited_when_it_is_called_is_known_as_one(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    class Agent:
+        async def __call__(self, text: str) -> str:
+            (project / "a.txt").write_text(text)
+            return text
+
+    with pytest.raises(Usage, match="is awaited"):
+        Automatic(workspace).turn(Agent())
+    with workspace.session("once") as session, pytest.raises(Usage, match="coroutine function"):
+        session.once("agent")(Agent())
+
+    async def main() -> bytes:
+        async with lastgood.open_async(project, store=store, maintenance="off") as awaited:
+            assert await AsyncAutomatic(awaited).turn(Agent())("done") == "done"
+            return await awaited.read("@", "a.txt")
+
+    assert Loop("asyncio").run(main) == b"done"

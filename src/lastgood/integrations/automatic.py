@@ -174,7 +174,7 @@ class Moment(_Moment["Workspace"]):
     def __call__(self, function: Callable[Words, Result]) -> Callable[Words, Result]:
         """Return a function that does the same, with a checkpoint at each call."""
         habit = self._named(function)
-        if iscoroutinefunction(function):
+        if _is_awaited(function):
             raise Usage(
                 f"{habit.what} is awaited, and its workspace is not",
                 hint="open it by lastgood.open_async, and use AsyncAutomatic",
@@ -249,7 +249,7 @@ class AsyncMoment(_Moment["AsyncWorkspace"]):
     ) -> Callable[Words, Coroutine[Any, Any, Result]]:
         """Return a coroutine function that does the same, with a checkpoint at each call."""
         habit = self._named(function)
-        if not iscoroutinefunction(function):
+        if not _is_awaited(function):
             raise Usage(
                 f"{habit.what} is not awaited, and its workspace is",
                 hint="make it a coroutine function, or use Automatic with lastgood.open",
@@ -278,6 +278,11 @@ class AsyncMoment(_Moment["AsyncWorkspace"]):
         if order is not None:
             report = await self._workspace.save(order[0], **order[1])
             self.checkpoint = report.checkpoint
+
+
+def _is_awaited(function: Callable[..., object]) -> bool:
+    """Tell whether what a function, or an object that is called like one, returns has to be awaited."""
+    return iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__)
 
 
 def _asked(call: Callable[[], Result], what: str) -> Result:

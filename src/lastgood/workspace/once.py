@@ -57,7 +57,7 @@ class Once:
 
     def __call__(self, function: Callable[Words, Result]) -> Callable[Words, Result]:
         """Return a function as a step that is done once."""
-        if iscoroutinefunction(function):
+        if iscoroutinefunction(function) or iscoroutinefunction(type(function).__call__):
             raise Usage(
                 "a coroutine function cannot be a step of a synchronous session",
                 hint="open the workspace by lastgood.open_async",
