@@ -172,6 +172,7 @@ class _Running:
         while self._word in self._open and time.monotonic() < self._enough:
             self._take(output)
             if time.monotonic() - ticked >= _TICK:
+                self._attendant.send_signal(signal.SIGCONT)  # a command may have stopped it
                 tick()
                 signals = asked()
                 for number in signals[heard:]:

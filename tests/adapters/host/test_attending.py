@@ -531,3 +531,9 @@ def test_signals_cannot_be_caught_outside_the_main_thread() -> None:
     thread.start()
     thread.join()
     assert came == [()]
+
+
+def test_a_command_that_stops_what_watches_over_it_hangs_nobody(tmp_path: Path) -> None:
+    """Without a limit of time too: what is stopped is woken."""
+    ran = attend(tmp_path, "kill -STOP $PPID; echo on", timeout=None)
+    assert (ran.ending, ran.code, ran.tail) == ("exited", 0, b"on\n")
