@@ -361,7 +361,7 @@ def test_what_is_no_list_and_no_observer_is_refused_in_words(workspace: Workspac
 ODD: tuple[Any, ...] = (5, b"\xff", object(), ["\0"], {"a": 1}, "\ud800", "\0")
 
 
-@pytest.mark.parametrize("odd", ODD, ids=repr)
+@pytest.mark.parametrize("odd", ODD, ids=lambda odd: ascii(odd) if type(odd) is not object else "object")
 def test_odd_words_are_refused_by_errors_of_ours(workspace: Workspace, odd: Any) -> None:
     before = workspace.save("sound").checkpoint.id
     step = workspace.step_start("step")
