@@ -14,6 +14,7 @@ import pytest
 
 import lastgood
 from faults.cli import PROGRAM, SOURCES, as_nobody, git
+from faults.clocks import AlikeClock
 from faults.stage import tree_of
 from lastgood.errors import Ambiguous, LastgoodError, NotFound
 
@@ -85,19 +86,16 @@ def test_an_id_that_looks_like_an_option_is_never_one(bench: Bench) -> None:
     assert bench("restore", "--", "--quiet").code == 2
 
 
-def test_an_ambiguous_prefix_lists_the_candidates(workspace: Workspace, bench: Bench) -> None:
-    seen: dict[str, str] = {}
-    (bench.workspace / "file").write_text("x")
-    for _ in range(2000):
-        id = workspace.save(kind="manual", allow_empty=True).checkpoint.id
-        digits = id.removeprefix("ckpt_")[:4]
-        if digits in seen:
-            with pytest.raises(Ambiguous) as caught:
-                workspace.get(digits)
-            assert {seen[digits], id} <= set(caught.value.details["candidates"])  # type: ignore[call-overload]
-            return
-        seen[digits] = id
-    pytest.fail("no two ids out of 2,000 begin alike")
+def test_an_ambiguous_prefix_lists_the_candidates(bench: Bench) -> None:
+    clock = AlikeClock()
+    with lastgood.open(bench.workspace, store=bench.store, maintenance="off", clock=clock) as workspace:
+        ids = {workspace.save("one", allow_empty=True).checkpoint.id for _ in range(3)}
+        alike = f"{AlikeClock.HEAD:04x}"
+        assert len(ids) == 3
+        assert all(id.removeprefix("ckpt_").startswith(alike) for id in ids)
+        with pytest.raises(Ambiguous) as caught:
+            workspace.get(alike)
+        assert ids == set(caught.value.details["candidates"])  # type: ignore[call-overload]
 
 
 def test_left_over_lock_files_block_nothing(workspace: Workspace, bench: Bench) -> None:
