@@ -451,7 +451,10 @@ def test_words_of_the_wrong_kind_are_failures_and_no_exceptions(service: Checkpo
         assert (await service.rewind(text)).error == "steps must be >= 1"
         assert await service.get_checkpoint(none) is None
         assert (await service.diff(odd)).error
-        assert await service.delete(odd) is False
+        for digit in range(16):
+            assert await service.get(f"{digit:x}") is None
+            assert await service.delete(f"{digit:x}") is False
+            assert await service.delete(digit) is False  # type: ignore[arg-type]
         assert len(await service.list_checkpoints(none)) == 1
         assert await service.list_checkpoints(0) == await service.list_checkpoints(-1) == []
 

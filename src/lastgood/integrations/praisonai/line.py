@@ -66,9 +66,11 @@ class Line:
             reached = self.before(reached)
 
     def matching(self, text: str) -> list[Checkpoint]:
-        """Return the checkpoints whose id begins with some digits."""
+        """Return the checkpoints whose id begins with some digits; fewer than four name nothing."""
         digits = text.removeprefix(PREFIX)
-        return [one for one in self.kept if digits and one.id.removeprefix(PREFIX).startswith(digits)]
+        if len(digits) < _LEAST_DIGITS:
+            return []
+        return [one for one in self.kept if one.id.removeprefix(PREFIX).startswith(digits)]
 
     def of_step(self, step: int) -> Checkpoint | None:
         """Return the newest checkpoint of a step."""
@@ -102,7 +104,7 @@ def line_of(workspace: Workspace, moved: Moved | None = None) -> Line:
 
 def found(line: Line, workspace: Workspace, text: str) -> Checkpoint:
     """Return the one checkpoint meant; raises `NotFound`, `Ambiguous`, or what a REF can raise."""
-    matches = line.matching(text) if len(text.removeprefix(PREFIX)) >= _LEAST_DIGITS else []
+    matches = line.matching(text)
     if len(matches) > 1:
         raise Ambiguous(
             f"'{printable(text)}' fits {len(matches)} checkpoints",

@@ -11,7 +11,7 @@ from dataclasses import replace
 from functools import partial
 
 from lastgood.aio.loops import present_bridge
-from lastgood.errors import LastgoodError
+from lastgood.errors import LastgoodError, Usage
 from lastgood.integrations.praisonai.line import Unmet
 from lastgood.integrations.praisonai.place import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
 from lastgood.integrations.praisonai.place import store_of
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Sequence
     from typing import Any, TypeVar
 
-    from lastgood.integrations.praisonai.timeline import Messages
+    from lastgood.integrations.praisonai.timeline import Messages, Rescued
 
     Result = TypeVar("Result")
     Checkpoints = list[Checkpoint]
@@ -186,8 +186,12 @@ class CheckpointService:
             return CheckpointResult.fail("Provide either checkpoint_id or step, not both")
         if checkpoint_id is None and step is None:
             return CheckpointResult.fail("No checkpoint id or step provided")
-        ref = None if checkpoint_id is None else _named(checkpoint_id)
-        return await self._back(partial(self.timeline.restore, ref, step=step))
+
+        def work(rescued: Rescued) -> Restored:
+            ref = None if checkpoint_id is None else _named(checkpoint_id)
+            return self.timeline.restore(ref, step=step, rescued=rescued)
+
+        return await self._back(work)
 
     async def rewind(self, steps: int = 1) -> CheckpointResult:
         """Go some checkpoints back from where the workspace stands."""
@@ -195,15 +199,19 @@ class CheckpointService:
             return CheckpointResult.fail(_NOT_BEGUN)
         if not isinstance(steps, int) or steps < 1:
             return CheckpointResult.fail("steps must be >= 1")
-        return await self._back(partial(self.timeline.rewind, steps))
+        return await self._back(lambda rescued: self.timeline.rewind(steps, rescued=rescued))
 
     async def diff(self, from_id: Reference | None = None, to_id: Reference | None = None) -> CheckpointDiff:
         """Compare a checkpoint (by default the one before the last) with another, or the workspace."""
         if not self._initialized:
             return CheckpointDiff("", "", error=_NOT_BEGUN)
-        ends = [None if one is None or one == "" else _named(one) for one in (from_id, to_id)]
+
+        def work() -> CheckpointDiff:
+            ends = [None if one is None or one == "" else _named(one) for one in (from_id, to_id)]
+            return self.timeline.diff(*ends)
+
         try:
-            return await _awaited(partial(self.timeline.diff, *ends))
+            return await _awaited(work)
         except LastgoodError as error:
             logger.error("failed to compare: %s", _words(error))  # noqa: TRY400 - one line is enough
             return CheckpointDiff("", "", error=_words(error))
@@ -218,7 +226,7 @@ class CheckpointService:
 
     async def get_checkpoint(self, checkpoint_id: Reference) -> Checkpoint | None:
         """Return the one checkpoint whose id begins so; None if there is none, or several."""
-        return await self._looked(partial(self.timeline.get, _named(checkpoint_id)), None)
+        return await self._looked(lambda: self.timeline.get(_named(checkpoint_id)), None)
 
     async def get(self, checkpoint_id: Reference) -> Checkpoint | None:
         """Return a checkpoint."""
@@ -230,11 +238,11 @@ class CheckpointService:
 
     async def conversation(self, checkpoint_id: Reference) -> Conversation:
         """Return the messages that were given to a checkpoint, so that they go back with the files."""
-        return await self._looked(partial(self.timeline.conversation, _named(checkpoint_id)), [])
+        return await self._looked(lambda: self.timeline.conversation(_named(checkpoint_id)), [])
 
     async def delete(self, checkpoint_id: Reference) -> bool:
         """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
-        deleted = await self._looked(partial(self.timeline.delete, _named(checkpoint_id)), None)
+        deleted = await self._looked(lambda: self.timeline.delete(_named(checkpoint_id)), None)
         if deleted is None:
             return False
         await self._tell((CheckpointEvent.DELETED, deleted))
@@ -275,10 +283,10 @@ class CheckpointService:
         if any(self._listeners[event] for event, _ in news):
             _run(self._tell(*news))
 
-    async def _back(self, work: Callable[..., Restored]) -> CheckpointResult:
-        rescued: list[Saved] = []
+    async def _back(self, work: Callable[[Rescued], Restored]) -> CheckpointResult:
+        rescued: Rescued = []
         try:
-            restored = await _awaited(partial(work, rescued=rescued))
+            restored = await _awaited(partial(work, rescued))
         except Unmet as error:
             return CheckpointResult.fail(error.message)
         except LastgoodError as error:
@@ -340,7 +348,13 @@ def _untagged(message: str) -> str:
 
 
 def _named(reference: Reference) -> str:
-    return reference if isinstance(reference, str) else str(getattr(reference, "id", reference))
+    named = reference if isinstance(reference, str) else getattr(reference, "id", None)
+    if not isinstance(named, str):
+        raise Usage(
+            f"a checkpoint is named by its id, not by {type(reference).__name__}",
+            hint="give its id, a string",
+        )
+    return named
 
 
 def _words(error: LastgoodError) -> str:
