@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood as package
+from alike import AlikeClock
 from command import told, told_as_document
 from faults.cli import as_nobody
-from lastgood.adapters.clock import SystemClock
 from lastgood.errors import LastgoodError
 from wreckage import picture
 
@@ -79,7 +79,9 @@ def _facts(store: Path) -> dict[bytes, tuple[str, int, str]]:
 
 
 def test_an_ambiguous_ref_lists_the_candidates_and_changes_nothing(lastgood: Command) -> None:
-    with package.open(lastgood.project, store=lastgood.store, maintenance="off", clock=_Alike()) as workspace:
+    with package.open(
+        lastgood.project, store=lastgood.store, maintenance="off", clock=AlikeClock()
+    ) as workspace:
         ids = [workspace.save(allow_empty=True).checkpoint.id for _ in range(2)]
     listed = lastgood("list", "--json").json
     for ref in ("abcd", "ckpt_abcdab"):
@@ -89,13 +91,6 @@ def test_an_ambiguous_ref_lists_the_candidates_and_changes_nothing(lastgood: Com
             assert all(one in done.err for one in ids)
         told_as_document(lastgood("show", ref, "--json", expect=None), 11)
     assert lastgood("list", "--json").json == listed
-
-
-class _Alike(SystemClock):
-    """Draws ids that begin alike."""
-
-    def random(self) -> bytes:
-        return bytes.fromhex("abcdabcd") + super().random()[4:]
 
 
 @pytest.mark.parametrize(

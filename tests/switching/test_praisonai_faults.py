@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
+from alike import AlikeClock
 from lastgood.integrations.praisonai import CheckpointService
 from listening import Heard
 from wreckage import picture
@@ -299,12 +300,13 @@ def test_an_empty_id_names_nothing(service: CheckpointService) -> None:
 
 def test_an_id_that_fits_several_names_none(service: CheckpointService, project: Path) -> None:
     begun(service)
-    ids: list[str] = []
-    while len({id[0] for id in ids}) == len(ids):
-        (project / "file").write_text(str(len(ids)))
-        ids.append(run(service.save("one more")).id)
-    twice = next(id[0] for id in ids if sum(id[0] == other[0] for other in ids) > 1)
-    assert asyncio.run(service.get_checkpoint(twice)) is None
+    with lastgood.open(project, store=service.store, maintenance="off", clock=AlikeClock()) as workspace:
+        ids = [workspace.save(allow_empty=True).checkpoint.id for _ in range(2)]
+    for few in ("abcd", "ckpt_abcdab"):
+        assert asyncio.run(service.get_checkpoint(few)) is None
+        assert asyncio.run(service.delete(few)) is False
+        assert "fits 2 checkpoints" in str(asyncio.run(service.restore(few)).error)
+    assert [asyncio.run(service.get_checkpoint(id)) is None for id in ids] == [False, False]
 
 
 @pytest.mark.parametrize("id", ["ffffffffffff", "--quiet", "HEAD", "../../etc", "a\0b", "@{u}", "x" * 5000])
