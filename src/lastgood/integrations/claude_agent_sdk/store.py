@@ -10,17 +10,13 @@ from typing import Any
 
 from claude_agent_sdk import HookMatcher, SessionStore, project_key_for_directory
 
-from lastgood import Workspace
-from lastgood.aio.calls import Calls
-from lastgood.errors import LastgoodError, NotFound, Usage
+from lastgood.errors import LastgoodError, NotFound
 from lastgood.integrations.claude_agent_sdk import lines
 from lastgood.integrations.claude_agent_sdk.moments import files_at, newest, origin_of
+from lastgood.integrations.records import Records
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
     from claude_agent_sdk import (
         ClaudeAgentOptions,
         HookContext,
@@ -33,11 +29,10 @@ if TYPE_CHECKING:
         SessionSummaryEntry,
     )
 
+    from lastgood import Workspace
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
     from lastgood.ports.ledger import LedgerReader
-
-    Result = TypeVar("Result")
 
 _SPACE = "claude-agent-sdk"
 
@@ -52,21 +47,13 @@ class LastgoodSessionStore(SessionStore):
     """
 
     def __init__(self, workspace: Workspace, *, files: bool = True, kind: Kind = "turn") -> None:
-        if not isinstance(workspace, Workspace):
-            raise Usage(
-                f"the workspace is {type(workspace).__name__}, not Workspace",
-                hint="open it by lastgood.open(path), also in a program with an event loop",
-            )
-        self._workspace = workspace
-        self._calls = Calls()
-        self._ledger = workspace.ledger(_SPACE)
+        self._records = Records(workspace, space=_SPACE, kind=kind)
         self._files = files
-        self._kind: Kind = kind
 
     @property
     def workspace(self) -> Workspace:
         """The workspace whose files belong to the sessions."""
-        return self._workspace
+        return self._records.workspace
 
     def attached(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
         """Return options with this store, and a hook that keeps the files before each prompt."""
@@ -83,27 +70,29 @@ class LastgoodSessionStore(SessionStore):
         tells whoever reads its messages when it gives up.
         """
         if entries:
-            await self._calls.whole(partial(self._append, key, entries))
+            await self._records.whole(partial(self._append, key, entries))
 
     async def load(self, key: SessionKey) -> list[SessionStoreEntry] | None:
         """Return the lines of a session, or of a transcript beside it; None if there are none."""
-        return await self._look(partial(lines.load, key=key))
+        return await self._records.looked(partial(lines.load, key=key))
 
     async def list_sessions(self, project_key: str) -> list[SessionStoreListEntry]:
         """Return the sessions of a project, with the time of their last change in milliseconds."""
-        return await self._look(partial(lines.sessions, project=project_key))
+        return await self._records.looked(partial(lines.sessions, project=project_key))
 
     async def list_session_summaries(self, project_key: str) -> list[SessionSummaryEntry]:
         """Return what the SDK shows of the sessions of a project."""
-        return await self._look(partial(lines.summaries, project=project_key))
+        return await self._records.looked(partial(lines.summaries, project=project_key))
 
     async def delete(self, key: SessionKey) -> None:
         """Remove a session with all its transcripts, or one beside the main one; files stay."""
-        await self._calls.whole(partial(self._ledger.change, partial(lines.delete, key=key)))
+        await self._records.changed(partial(lines.delete, key=key))
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the transcripts beside a session's main one."""
-        return await self._look(partial(lines.subkeys, project=key["project_key"], session=key["session_id"]))
+        return await self._records.looked(
+            partial(lines.subkeys, project=key["project_key"], session=key["session_id"])
+        )
 
     async def before_prompt(
         self,
@@ -119,7 +108,7 @@ class LastgoodSessionStore(SessionStore):
             return {}
         try:
             key = self._key(said["session_id"], _project_of(said.get("transcript_path")))
-            await self._calls.whole(partial(self._expect, key, said["prompt"]))
+            await self._records.whole(partial(self._expect, key, said["prompt"]))
         except LastgoodError as error:
             return {"systemMessage": f"lastgood could not keep the files: {error.message} ({error.hint})"}
         return {}
@@ -133,7 +122,7 @@ class LastgoodSessionStore(SessionStore):
         for others the end of their turn. Without one it is the newest moment.
         """
         key = self._key(session_id, project_key)
-        return await self._look(partial(_files_of, key=key, message=message))
+        return await self._records.looked(partial(_files_of, key=key, message=message))
 
     async def restore_files(
         self,
@@ -154,11 +143,11 @@ class LastgoodSessionStore(SessionStore):
                 f"no files were kept with {message or 'the session'}",
                 hint="have them kept: LastgoodSessionStore(workspace, files=True).attached(options)",
             )
-        return await self._calls.whole(partial(self._workspace.restore, files, only=("files",), **options))
+        return await self._records.whole(partial(self._records.restore_files, files, options))
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         at = time.time_ns() // 1_000_000
-        moment = self._ledger.change(lambda book: lines.append(book, key, entries, at=at, files=self._files))
+        moment = self._records.change(lambda book: lines.append(book, key, entries, at=at, files=self._files))
         if moment is None:
             return
         files: str | None = None
@@ -169,23 +158,18 @@ class LastgoodSessionStore(SessionStore):
             failure = error.message
             raise
         finally:
-            self._ledger.change(lambda book: lines.settle(book, key, moment, files=files, failure=failure))
+            self._records.change(lambda book: lines.settle(book, key, moment, files=files, failure=failure))
 
     def _expect(self, key: SessionKey, prompt: str) -> None:
         files = self._keep(key["session_id"])
-        self._ledger.change(lambda book: lines.expect_prompt(book, key, prompt, files))
+        self._records.change(lambda book: lines.expect_prompt(book, key, prompt, files))
 
     def _keep(self, session: str) -> str:
-        said = {"claude_session": session}
-        report = self._workspace.save(f"Claude session {session}", kind=self._kind, metadata=said)
-        return report.checkpoint.id
+        return self._records.keep_files(f"Claude session {session}", {"claude_session": session})
 
     def _key(self, session: str, project: str | None) -> SessionKey:
-        chosen = project_key_for_directory(self._workspace.path) if project is None else project
+        chosen = project_key_for_directory(self.workspace.path) if project is None else project
         return {"project_key": chosen, "session_id": session}
-
-    async def _look(self, work: Callable[[LedgerReader], Result]) -> Result:
-        return await self._calls.whole(partial(self._ledger.look, work))
 
 
 def _files_of(book: LedgerReader, key: SessionKey, message: str | None) -> str | None:

@@ -8,8 +8,6 @@ from typing import Any
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_id, get_checkpoint_metadata
 
-from lastgood import Workspace
-from lastgood.aio.calls import Calls
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.integrations.langgraph import keys
 from lastgood.integrations.langgraph.pages import (
@@ -24,12 +22,12 @@ from lastgood.integrations.langgraph.pages import (
     superseded,
 )
 from lastgood.integrations.langgraph.values import Values
+from lastgood.integrations.records import Records
 from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Callable, Collection, Iterable, Iterator, Mapping, Sequence
-    from typing import TypeVar
+    from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
@@ -41,12 +39,11 @@ if TYPE_CHECKING:
     )
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
+    from lastgood import Workspace
     from lastgood.integrations.langgraph.keys import Spot
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
     from lastgood.ports.ledger import LedgerReader, LedgerWriter
-
-    Result = TypeVar("Result")
 
 _SPACE = "langgraph"
 # Where a run tells its saver how it waits for it (langgraph's CONFIG_KEY_DURABILITY), if it was asked to.
@@ -79,21 +76,13 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> None:
         self._values = Values(allow=allow, serde=serde)
         super().__init__(serde=self._values.serde)
-        if not isinstance(workspace, Workspace):
-            raise Usage(
-                f"the workspace is {type(workspace).__name__}, not Workspace",
-                hint="open it by lastgood.open(path), also in a program with an event loop",
-            )
-        self._workspace = workspace
-        self._calls = Calls()
-        self._ledger = workspace.ledger(_SPACE)
+        self._records = Records(workspace, space=_SPACE, kind=kind)
         self._files = files
-        self._kind: Kind = kind
 
     @property
     def workspace(self) -> Workspace:
         """The workspace whose files belong to the threads."""
-        return self._workspace
+        return self._records.workspace
 
     def get_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that a configuration names, or the newest of its thread."""
@@ -135,7 +124,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             files=self._kept_files(spot, checkpoint["id"], said.get("step")) if self._files else None,
             values=self._values,
         )
-        self._change(work)
+        self._records.change(work)
         return keys.config_of(spot, checkpoint["id"])
 
     def put_writes(
@@ -145,13 +134,13 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         spot = keys.spot_of(config)
         if spot.id is None:
             raise Usage("writes belong to a checkpoint", hint="give its checkpoint_id in the configuration")
-        self._change(
+        self._records.change(
             partial(put_writes, spot=spot, writes=writes, task=task_id, path=task_path, values=self._values)
         )
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread, at once and for good; the workspace's checkpoints stay."""
-        self._change(lambda book: book.drop_book(keys.thread_name(thread_id)))
+        self._records.change(lambda book: book.drop_book(keys.thread_name(thread_id)))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that some runs made, in whatever thread."""
@@ -164,7 +153,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 for thread, pages in by_thread.items():
                     drop_checkpoints(book, thread, pages)
 
-        self._change(work)
+        self._records.change(work)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
@@ -179,7 +168,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 )
             book.copy_book(source, to=target)
 
-        self._change(work)
+        self._records.change(work)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
@@ -194,7 +183,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 pages = Thread(book, thread, self._values).pages(None)
                 drop_checkpoints(book, thread, superseded(pages, self._values))
 
-        self._change(work)
+        self._records.change(work)
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ANN401, ARG002 - as inherited
         """Return a channel's next version: a number, or a text where another saver began with texts."""
@@ -207,7 +196,9 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return what was written to channels since they were last stored."""
         spot = keys.spot_of(config)
-        return self._look(lambda book: Thread(book, spot.thread, self._values).history(spot, channels))
+        return self._records.look(
+            lambda book: Thread(book, spot.thread, self._values).history(spot, channels)
+        )
 
     def with_allowlist(self, extra_allowlist: Collection[tuple[str, ...]]) -> LastgoodSaver:
         """Return a saver of the same threads that allows more types."""
@@ -233,10 +224,12 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 f"no files were kept with the checkpoint {page.id}",
                 hint="have them kept: LastgoodSaver(workspace, files=True)",
             )
-        return self._workspace.restore(page.files, only=("files",), **options)
+        return self._records.restore_files(page.files, options)
 
     def _page(self, spot: Spot) -> Page:
-        page = self._look(lambda book: Thread(book, spot.thread, self._values).page(spot.namespace, spot.id))
+        page = self._records.look(
+            lambda book: Thread(book, spot.thread, self._values).page(spot.namespace, spot.id)
+        )
         if page is None:
             raise NotFound(
                 f"the thread {spot.thread!r} has no such checkpoint",
@@ -250,7 +243,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             page = thread.page(spot.namespace, spot.id)
             return None if page is None else thread.tuple_of(page, spot)
 
-        return self._look(work)
+        return self._records.look(work)
 
     def _found(
         self,
@@ -266,24 +259,17 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             filter=filter or {},
             limit=limit,
         )
-        return self._look(lambda book: answers(book, question, self._values))
+        return self._records.look(lambda book: answers(book, question, self._values))
 
     def _kept_files(self, spot: Spot, id: str, step: object) -> str:
         """Keep the workspace's files, and return the checkpoint that holds them."""
         where = f", step {step}" if isinstance(step, int) else ""
         said = {"langgraph_thread": spot.thread, "langgraph_checkpoint": id}
-        report = self._workspace.save(f"thread {spot.thread}{where}"[:200], kind=self._kind, metadata=said)
-        return report.checkpoint.id
-
-    def _look(self, work: Callable[[LedgerReader], Result]) -> Result:
-        return self._ledger.look(work)
-
-    def _change(self, work: Callable[[LedgerWriter], Result]) -> Result:
-        return self._ledger.change(work)
+        return self._records.keep_files(f"thread {spot.thread}{where}"[:200], said)
 
     async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
         """Return the checkpoint that a configuration names, or the newest of its thread."""
-        return await self._calls.whole(partial(self.get_tuple, config))
+        return await self._records.whole(partial(self.get_tuple, config))
 
     async def alist(
         self,
@@ -294,11 +280,11 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         limit: int | None = None,
     ) -> AsyncIterator[CheckpointTuple]:
         """Yield checkpoints, newest first: of one thread, or thread after thread."""
-        spots = await self._calls.whole(
+        spots = await self._records.whole(
             partial(self._found, config, filter=filter, before=before, limit=limit)
         )
         for spot in spots:
-            found = await self._calls.whole(partial(self._tuple, spot))
+            found = await self._records.whole(partial(self._tuple, spot))
             if found is not None:
                 yield found
 
@@ -310,45 +296,45 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         new_versions: ChannelVersions,
     ) -> RunnableConfig:
         """Keep a checkpoint, after the workspace's files where these belong to it; durable on return."""
-        return await self._calls.whole(partial(self.put, config, checkpoint, metadata, new_versions))
+        return await self._records.whole(partial(self.put, config, checkpoint, metadata, new_versions))
 
     async def aput_writes(
         self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
     ) -> None:
         """Keep what a task wrote after a checkpoint; durable on return."""
-        await self._calls.whole(partial(self.put_writes, config, writes, task_id, task_path))
+        await self._records.whole(partial(self.put_writes, config, writes, task_id, task_path))
 
     async def adelete_thread(self, thread_id: str) -> None:
         """Remove a thread, at once and for good; the workspace's checkpoints stay."""
-        await self._calls.whole(partial(self.delete_thread, thread_id))
+        await self._records.whole(partial(self.delete_thread, thread_id))
 
     async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that some runs made, in whatever thread."""
-        await self._calls.whole(partial(self.delete_for_runs, run_ids))
+        await self._records.whole(partial(self.delete_for_runs, run_ids))
 
     async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
-        await self._calls.whole(partial(self.copy_thread, source_thread_id, target_thread_id))
+        await self._records.whole(partial(self.copy_thread, source_thread_id, target_thread_id))
 
     async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
-        await self._calls.whole(partial(self.prune, thread_ids, strategy=strategy))
+        await self._records.whole(partial(self.prune, thread_ids, strategy=strategy))
 
     async def aget_delta_channel_history(
         self, *, config: RunnableConfig, channels: Sequence[str]
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return what was written to channels since they were last stored."""
-        return await self._calls.whole(
+        return await self._records.whole(
             partial(self.get_delta_channel_history, config=config, channels=channels)
         )
 
     async def afiles_of(self, config: RunnableConfig) -> str | None:
         """Return the id of the workspace's checkpoint of the same moment, None if none was made."""
-        return await self._calls.whole(partial(self.files_of, config))
+        return await self._records.whole(partial(self.files_of, config))
 
     async def arestore_files(self, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - as above
         """Bring the files of a thread's checkpoint back; the options are those of `Workspace.restore`."""
-        return await self._calls.whole(partial(self.restore_files, config, **options))
+        return await self._records.whole(partial(self.restore_files, config, **options))
 
 
 def _refuse_racing(config: RunnableConfig, metadata: CheckpointMetadata) -> None:

@@ -1,0 +1,66 @@
+"""What a framework keeps by us: records in a ledger of a workspace, and its files of the same moments."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any, TypeVar
+
+from lastgood import Workspace
+from lastgood.aio.calls import Calls
+from lastgood.errors import Usage
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lastgood.model.checkpoint import Kind
+    from lastgood.model.report import RestoreReport
+    from lastgood.ports.ledger import LedgerReader, LedgerWriter
+
+Result = TypeVar("Result")
+
+
+class Records:
+    """One space of a workspace's ledger, with the means to keep the files beside it, and to await both.
+
+    ``kind`` is that of the checkpoints in which the files are kept. `Usage` for what is no workspace.
+    """
+
+    def __init__(self, workspace: Workspace, *, space: str, kind: Kind) -> None:
+        if not isinstance(workspace, Workspace):
+            raise Usage(
+                f"the workspace is {type(workspace).__name__}, not Workspace",
+                hint="open it by lastgood.open(path), also in a program with an event loop",
+            )
+        self.workspace = workspace
+        self._kind: Kind = kind
+        self._ledger = workspace.ledger(space)
+        self._calls = Calls()
+
+    def look(self, work: Callable[[LedgerReader], Result]) -> Result:
+        """Ask something of one moment."""
+        return self._ledger.look(work)
+
+    def change(self, work: Callable[[LedgerWriter], Result]) -> Result:
+        """Change something in one transaction, durable on return; nothing is changed if it raises."""
+        return self._ledger.change(work)
+
+    async def whole(self, work: Callable[[], Result]) -> Result:
+        """Await work that goes to its end once it has started."""
+        return await self._calls.whole(work)
+
+    async def looked(self, work: Callable[[LedgerReader], Result]) -> Result:
+        """Await a question."""
+        return await self.whole(partial(self.look, work))
+
+    async def changed(self, work: Callable[[LedgerWriter], Result]) -> Result:
+        """Await a change."""
+        return await self.whole(partial(self.change, work))
+
+    def keep_files(self, message: str, notes: Mapping[str, str]) -> str:
+        """Keep the workspace's files, and return the checkpoint that holds them."""
+        return self.workspace.save(message, kind=self._kind, metadata=notes).checkpoint.id
+
+    def restore_files(self, files: str, options: Mapping[str, Any]) -> RestoreReport:
+        """Bring the files of a checkpoint back; ``options`` are those of `Workspace.restore`."""
+        return self.workspace.restore(files, only=("files",), **options)
