@@ -226,6 +226,10 @@ class ScannedFiles:
         """Return the captured entries of one directory."""
         return self._scan.directory(path) or ()
 
+    def at(self, path: bytes) -> Sequence[Entry] | None:
+        """Return the captured entries of a directory, None if none of this path was captured."""
+        return self._scan.directory(path)
+
     def entry(self, path: bytes) -> Entry | None:
         """Return what was captured under a path, None if nothing."""
         above, _, name = path.rpartition(b"/")

@@ -108,6 +108,49 @@ def test_a_diff_can_be_short(kept: Command) -> None:
     )
 
 
+def test_a_diff_names_a_path_that_neither_side_has(kept: Command) -> None:
+    for words in (("diff",), ("diff", "one"), ("diff", "one", "two", "--stat")):
+        done = kept(*words, "--", "nope", "src/c.py")
+        assert done.out in {"", "no changes\n"}
+        assert "neither side has nope\n" in done.err
+        assert "neither side has src/c.py; did you mean src/b.py?" in done.err
+
+
+def test_a_diff_says_nothing_of_paths_that_are_alike(kept: Command) -> None:
+    assert kept("diff", "--", "a.txt", "src", ".").err == ""
+
+
+def test_a_diff_tells_a_path_that_is_left_out_from_one_that_is_not_there(kept: Command) -> None:
+    (kept.project / ".gitignore").write_text("*.log\nbuilt/\n", encoding="utf-8")
+    (kept.project / "a.log").write_text("", encoding="utf-8")
+    (kept.project / "built" / "deep").mkdir(parents=True)
+    done = kept("diff", "--json", "--", "a.log", "built/deep/x", "a.txtt")
+    assert done.json["unmatched"] == [
+        {"path": "a.log", "left_out": True, "near": None},
+        {"path": "built/deep/x", "left_out": True, "near": None},
+        {"path": "a.txtt", "left_out": False, "near": "a.txt"},
+    ]
+    assert "a.log is left out of checkpoints" in kept("diff", "--", "a.log").err
+
+
+def test_a_restore_of_a_path_that_nothing_has_names_the_nearest(kept: Command) -> None:
+    for words in (("restore", "one", "--yes"), ("restore", "one", "--dry-run"), ("rewind", "--yes")):
+        done = kept(*words, "--", "srx/b.py", expect=10)
+        assert "has srx/b.py\n  did you mean src/b.py?" in done.err
+    assert "lastgood show" in kept("restore", "@", "--yes", "--", "nope", expect=10).err
+
+
+def test_the_whole_folder_can_be_given_as_a_path(kept: Command) -> None:
+    (kept.project / "a.txt").write_text("third\n", encoding="utf-8")
+    whole = kept("diff").out
+    assert kept("diff", "--", ".").out == whole != ""
+    assert kept("diff", "--", str(kept.project)).out == whole
+    assert "--- a/src" not in kept("diff", "--", ".", cwd=kept.project / "src").out
+    assert "would restore" in kept("restore", "@", "--dry-run", "--", ".").out
+    kept("restore", "@", "--yes", "--", ".")
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
 def test_a_diff_against_nothing_before_is_told(kept: Command) -> None:
     assert "is the first checkpoint" in kept("diff", "--previous", "one", expect=10).err
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from lastgood.actions.survey import Survey
 from lastgood.errors import NotFound
-from lastgood.model.report import DiffReport, FileDiff
+from lastgood.model.report import DiffReport, FileDiff, Unmatched
 from lastgood.model.tree import DIRECTORY, FILE, LINK
-from lastgood.names import printable, to_text, within
+from lastgood.names import ancestors, parent, printable, to_text, within
 from lastgood.rules.compare import compare
+from lastgood.rules.nearest import nearest_path
 from lastgood.rules.patch import Side, file_patch
 from lastgood.transaction.saving import Saving
 
@@ -16,10 +17,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.tree import Change, Entry
+    from lastgood.model.tree import Change, Entry, Gap
     from lastgood.ports.context import Context
     from lastgood.rules.patch import FilePatch
-    from lastgood.view import Files, View
+    from lastgood.view import Files, ScannedFiles, View
 
     Read = Callable[[bytes, Entry], bytes]
 
@@ -40,7 +41,9 @@ def between(
     old, new = view.tree(before), view.tree(after)
     with context.locks.share_store(wait=context.wait):
         changes = _within(compare(old, new, gaps=after.gaps), paths)
-        return _report(before, after, changes, old=_stored(old), new=_stored(new), patch=patch)
+        report = _report(before, after, changes, old=_stored(old), new=_stored(new), patch=patch)
+        unmatched = _unmatched(paths, old, new, left_out=_gaps(before.gaps, after.gaps))
+        return report.replace(unmatched=unmatched)
 
 
 def with_workspace(
@@ -49,14 +52,53 @@ def with_workspace(
     """Compare a checkpoint with the workspace; nothing is stored."""
     old = view.tree(before)
     with Saving(context), Survey(context) as survey:
-        changes = _within(compare(old, survey.files, gaps=survey.scan.result.gaps), paths)
-        return _report(before, None, changes, old=_stored(old), new=_present(context), patch=patch)
+        gaps = survey.scan.result.gaps
+        changes = _within(compare(old, survey.files, gaps=gaps), paths)
+        report = _report(before, None, changes, old=_stored(old), new=_present(context), patch=patch)
+        known = _gaps(before.gaps, gaps)
+
+        def left_out(path: bytes) -> bool:
+            return known(path) or _scanned_without(survey, path)
+
+        return report.replace(unmatched=_unmatched(paths, old, survey.files, left_out=left_out))
 
 
 def _within(changes: Iterable[Change], paths: tuple[bytes, ...]) -> list[Change]:
     if not paths:
         return list(changes)
     return [change for change in changes if any(within(change.path, scope) for scope in paths)]
+
+
+def _unmatched(
+    paths: Iterable[bytes],
+    old: Files,
+    new: Files | ScannedFiles,
+    *,
+    left_out: Callable[[bytes], bool],
+) -> tuple[Unmatched, ...]:
+    """Return the paths that neither side holds: of a slip of the pen no empty answer may be made."""
+
+    def names(directory: bytes) -> list[bytes]:
+        return [entry.name for side in (old, new) for entry in side.at(directory) or ()]
+
+    found = []
+    for path in paths:
+        if path and old.entry(path) is None and new.entry(path) is None:
+            outside = left_out(path)
+            near = None if outside else nearest_path(path, names)
+            found.append(Unmatched(path=path, left_out=outside, near=near))
+    return tuple(found)
+
+
+def _gaps(*sides: Iterable[Gap]) -> Callable[[bytes], bool]:
+    gaps = [gap.path for side in sides for gap in side]
+    return lambda path: any(within(path, gap) or within(gap, path) for gap in gaps)
+
+
+def _scanned_without(survey: Survey, path: bytes) -> bool:
+    """Tell whether a path is in the workspace, or below something that is, and was not captured."""
+    along = (*ancestors(path), path)
+    return any(one.rpartition(b"/")[2] in survey.scan.left_out(parent(one)) for one in along)
 
 
 def _stored(tree: Files) -> Read:

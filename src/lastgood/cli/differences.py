@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.cli.console import Console
-    from lastgood.model.report import DiffStatus, FileDiff
+    from lastgood.model.report import DiffStatus, FileDiff, Unmatched
 
 LETTERS: dict[DiffStatus, str] = {
     "added": "A",
@@ -67,3 +67,12 @@ def print_patch(patch: bytes, console: Console) -> None:
         text = "\t".join(printable(part) for part in to_text(line).split("\t"))
         style = next((code for start, code in _COLOURS if line.startswith(start)), None)
         console.line(f"\x1b[{style}m{text}\x1b[0m" if style and console.colour else text)
+
+
+def unmatched_line(one: Unmatched) -> str:
+    """Return what to say of a path that was asked for and that neither side holds."""
+    shown = printable(to_text(one.path))
+    if one.left_out:
+        return f"lastgood: {shown} is left out of checkpoints: ignored, or a gap"
+    near = "" if one.near is None else f"; did you mean {printable(to_text(one.near))}?"
+    return f"lastgood: neither side has {shown}{near}"

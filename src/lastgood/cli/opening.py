@@ -97,7 +97,7 @@ def _relative(path: str, *, start: str, root: str) -> str:
             f"'{printable(path)}' is outside the workspace {printable(root)}",
             hint="give a path inside it, or -C DIR for another workspace",
         )
-    return "" if full == root else full[len(root.rstrip("/")) + 1 :]
+    return "." if full == root else full[len(root.rstrip("/")) + 1 :]
 
 
 def _inside(path: str, root: str) -> bool:

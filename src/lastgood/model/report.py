@@ -89,16 +89,29 @@ class FileDiff(Value):
     binary: bool = False
 
 
+class Unmatched(Value):
+    """A path that was asked for and that neither side of a comparison holds.
+
+    ``left_out`` tells that it is there, ignored or a gap; ``near`` is the path that may have been meant.
+    """
+
+    path: bytes
+    left_out: bool = False
+    near: bytes | None = None
+
+
 class DiffReport(Value):
     """What differs between a checkpoint and another, or the workspace (``to`` is None).
 
     ``patch`` is a patch that ``git apply`` takes, in bytes; None unless it was asked for.
+    ``unmatched`` are those of the paths asked for that neither side holds.
     """
 
     from_: str
     to: str | None
     files: tuple[FileDiff, ...]
     patch: bytes | None = None
+    unmatched: tuple[Unmatched, ...] = ()
 
 
 class HeadMoved(Value):

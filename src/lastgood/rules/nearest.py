@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from lastgood.names import join, to_bytes, to_text
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
 
 def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> tuple[str, ...]:
@@ -12,13 +14,34 @@ def nearest(word: str, known: Iterable[str], *, limit: int = 3) -> tuple[str, ..
     allowed = 1 if len(word) <= 3 else 2 if len(word) <= 7 else 3
     scored: list[tuple[int, str]] = []
     for candidate in known:
+        begun = len(word) >= 3 and candidate.startswith(word)
+        if abs(len(word) - len(candidate)) > allowed and not begun:
+            continue
         distance = _distance(word.lower(), candidate.lower())
-        if len(word) >= 3 and candidate.startswith(word):
+        if begun:
             distance = min(distance, 1)
         if distance <= allowed and distance < len(candidate):
             scored.append((distance, candidate))
     least = min(scored, default=(0, ""))[0]
     return tuple(sorted(candidate for distance, candidate in scored if distance == least)[:limit])
+
+
+def nearest_path(path: bytes, names: Callable[[bytes], Iterable[bytes]]) -> bytes | None:
+    """Return the path that may have been meant by one that is not there, None if none is near.
+
+    ``names`` returns what a directory holds; nothing for a directory that is none.
+    """
+    reached = b""
+    for name in path.split(b"/"):
+        known = list(names(reached))
+        if name in known:
+            reached = join(reached, name)
+            continue
+        close = nearest(to_text(name), map(to_text, known), limit=1)
+        if not close:
+            return None
+        reached = join(reached, to_bytes(close[0]))
+    return reached
 
 
 def _distance(left: str, right: str) -> int:

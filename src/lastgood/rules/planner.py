@@ -8,6 +8,7 @@ from lastgood.model.tree import DIRECTORY, FILE
 from lastgood.names import ancestors, join, parent, printable, to_text
 from lastgood.rules.evidence import PERMISSION_BITS, Judge, alike
 from lastgood.rules.hostile import Inspection
+from lastgood.rules.nearest import nearest_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -91,12 +92,26 @@ class Planner:
         reason = self._judge.gap_then(path)
         if reason is None:
             shown = printable(to_text(path))
+            near = nearest_path(path, self._names)
             raise NotFound(
                 f"neither the checkpoint nor the workspace has {shown}",
-                hint="lastgood show ID --files lists what a checkpoint holds",
-                details={"path": to_text(path)},
+                hint="lastgood show ID --files lists what a checkpoint holds"
+                if near is None
+                else f"did you mean {printable(to_text(near))}?",
+                details={"path": to_text(path)} | ({} if near is None else {"near": to_text(near)}),
             )
         return reason
+
+    def _names(self, directory: bytes) -> list[bytes]:
+        """Return the names that target and workspace hold in a directory."""
+        tree: TreeId | None = self._target.root
+        above = b""
+        for name in directory.split(b"/") if directory else ():
+            entry = None if tree is None else _named(self._target.directory(above, tree), name)
+            tree = entry.tree_id if entry is not None and entry.kind == DIRECTORY else None
+            above = join(above, name)
+        wanted = () if tree is None else self._target.directory(directory, tree)
+        return [entry.name for entry in (*wanted, *(self._present.directory(directory) or ()))]
 
     def _wanted_along(self, path: bytes) -> list[Entry | None]:
         """Return what the target holds at every directory above a path and at the path itself."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.differences import name_status_lines, print_patch, stat_lines
+from lastgood.cli.differences import name_status_lines, print_patch, stat_lines, unmatched_line
 from lastgood.cli.opening import looked_up, open_for, paths_of
 from lastgood.cli.progress import Progress
 from lastgood.errors import NotFound, Usage
@@ -29,6 +29,8 @@ def carry_out(call: Call, console: Console) -> int:
         console.document(diff_document(report.replace(patch=None) if summary else report))
     else:
         _print(report, call, console)
+    for one in report.unmatched:
+        console.warn(unmatched_line(one))
     return 0
 
 

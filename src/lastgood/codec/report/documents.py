@@ -102,6 +102,14 @@ def diff_document(report: DiffReport) -> Document:
     }
     if report.patch is not None:
         fields["patch"] = path_value(report.patch)
+    fields["unmatched"] = [
+        {
+            "path": path_value(one.path),
+            "left_out": one.left_out,
+            "near": None if one.near is None else path_value(one.near),
+        }
+        for one in report.unmatched
+    ]
     return document("diff", fields)
 
 
