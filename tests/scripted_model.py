@@ -6,14 +6,14 @@ A script may have it use one of the agent's tools first.
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
+
+from loopback import EVENTS, JSON, Loopback
 
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from types import TracebackType
-    from typing import Self
+
+    from loopback import Answer
 
     # From what was last said to the model: the shell command that it has the agent run, or the tool that
     # it uses and how; None for the usual answer.
@@ -23,63 +23,25 @@ if TYPE_CHECKING:
 ANSWER = "understood, said the scripted model"
 
 
-class ScriptedModel:
+class ScriptedModel(Loopback):
     """Speaks as much of two vendors' protocols as their programs need for a turn of plain text."""
 
+    listing = json.dumps({"data": [], "models": []})
+
     def __init__(self, script: Script = lambda _: None) -> None:
+        super().__init__()
         self.asked: list[str] = []
-        asked = self.asked
+        self._script = script
 
-        class Answering(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers.get("content-length", 0)))
-                asked.append(body.decode("utf-8", "replace"))
-                asks_for_stream = b'"stream":true' in body.replace(b" ", b"")
-                if "count_tokens" in self.path:
-                    self.reply(json.dumps({"input_tokens": 10}), "application/json")
-                elif "responses" in self.path:
-                    self.reply(_events(_response(script(_last_said(body, "input")))), "text/event-stream")
-                elif asks_for_stream:
-                    used = script(_last_said(body, "messages"))
-                    self.reply(_events(_message_events(used)), "text/event-stream")
-                else:
-                    self.reply(json.dumps(_message(ANSWER, "end_turn")), "application/json")
-
-            def do_GET(self) -> None:
-                self.reply(json.dumps({"data": [], "models": []}), "application/json")
-
-            def do_HEAD(self) -> None:
-                self.reply("", "application/json")
-
-            def reply(self, text: str, kind: str) -> None:
-                content = text.encode()
-                self.send_response(200)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Stay silent."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
-
-    @property
-    def url(self) -> str:
-        """Where it answers."""
-        return f"http://127.0.0.1:{self._server.server_port}"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+    def answer(self, path: str, body: bytes) -> Answer:
+        self.asked.append(body.decode("utf-8", "replace"))
+        if "count_tokens" in path:
+            return json.dumps({"input_tokens": 10}), JSON
+        if "responses" in path:
+            return _events(_response(self._script(_last_said(body, "input")))), EVENTS
+        if b'"stream":true' in body.replace(b" ", b""):
+            return _events(_message_events(self._script(_last_said(body, "messages")))), EVENTS
+        return json.dumps(_message(ANSWER, "end_turn")), JSON
 
 
 def _events(events: list[dict[str, Any]]) -> str:

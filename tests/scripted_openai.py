@@ -3,69 +3,42 @@
 from __future__ import annotations
 
 import json
-import threading
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import TYPE_CHECKING, Any
 
+from loopback import EVENTS, JSON, Loopback
+
 if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
+    from loopback import Answer
 
 Turn = str | tuple[str, dict[str, Any]]
 
 
-class ScriptedCompletions:
+class ScriptedCompletions(Loopback):
     """Answers each request with the next turn of its script: a text, or a tool with its arguments.
 
     When the script is over, the last turn comes again.
     """
 
+    listing = json.dumps({"object": "list", "data": []})
+
     def __init__(self, *script: Turn) -> None:
+        super().__init__()
         self.asked: list[dict[str, Any]] = []
-        asked, turns = self.asked, list(script)
+        self._turns = list(script)
 
-        class Answering(BaseHTTPRequestHandler):
-            def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers.get("content-length", 0))))
-                asked.append(body)
-                message = _message(turns.pop(0) if len(turns) > 1 else turns[0], len(asked))
-                if body.get("stream"):
-                    self.reply(_chunks(message), "text/event-stream")
-                else:
-                    self.reply(json.dumps(_completion(message)), "application/json")
-
-            def do_GET(self) -> None:
-                self.reply(json.dumps({"object": "list", "data": []}), "application/json")
-
-            def reply(self, text: str, kind: str) -> None:
-                content = text.encode()
-                self.send_response(200)
-                self.send_header("content-type", kind)
-                self.send_header("content-length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
-
-            def log_message(self, format: str, *arguments: object) -> None:
-                """Stay silent."""
-
-        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Answering)
-        self._thread = threading.Thread(target=self._server.serve_forever, daemon=True)
+    def answer(self, path: str, body: bytes) -> Answer:  # noqa: ARG002 - one path is as good as another
+        asked = json.loads(body)
+        self.asked.append(asked)
+        turn = self._turns.pop(0) if len(self._turns) > 1 else self._turns[0]
+        message = _message(turn, len(self.asked))
+        if asked.get("stream"):
+            return _chunks(message), EVENTS
+        return json.dumps(_completion(message)), JSON
 
     @property
     def url(self) -> str:
         """Where it answers."""
-        return f"http://127.0.0.1:{self._server.server_port}/v1"
-
-    def __enter__(self) -> Self:
-        self._thread.start()
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._server.shutdown()
-        self._thread.join()
-        self._server.server_close()
+        return f"{super().url}/v1"
 
 
 def _message(turn: Turn, number: int) -> dict[str, Any]:
