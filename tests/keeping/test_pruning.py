@@ -235,6 +235,7 @@ def test_the_guard_of_a_restore_that_can_be_undone_is_needed(
         opened.prune(keep=1)
         assert guard in ids(opened)
         clock.advance(2 * DAY)
+        save(opened, "later")
         opened.prune(keep=1)
         assert guard not in ids(opened)
 

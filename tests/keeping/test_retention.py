@@ -207,13 +207,37 @@ def test_a_wish_spares_only_what_is_permanent_or_needed() -> None:
     ]
 
     def stay(keep: int | None, older_than: int | None) -> set[int]:
-        needed = {history[4].id: "needed"}
-        found = asked(history, keep=keep, older_than=older_than, now=NOW, needed=needed)
+        conditions = Conditions(now=NOW, limit=500, needed={history[4].id: "needed"})
+        found = asked(history, keep=keep, older_than=older_than, conditions=conditions)
         return {int(one.id[5:], 16) for one in found if one.keep}
 
-    assert stay(1, None) == {6, 4, 2, 1}
+    assert stay(1, None) == {6, 5, 4, 2, 1}
     assert stay(None, 2 * DAY) == {6, 5, 4, 2, 1}
+    assert stay(None, 1 * DAY) == {6, 4, 2, 1}
     assert stay(1, 3 * DAY) == {6, 5, 4, 2, 1}
+
+
+def test_a_guard_takes_no_place_among_those_asked_for_and_goes_by_its_own_row() -> None:
+    """K1: nobody asked for a guard, so it pushes nothing out; a number says nothing about it."""
+    history = [
+        checkpoint(5, kind="guard", age=1 * DAY),
+        checkpoint(4, kind="turn", age=1 * DAY),
+        checkpoint(3, kind="guard", age=8 * DAY),
+        checkpoint(2, kind="manual", age=9 * DAY),
+        checkpoint(1, kind="manual", age=9 * DAY),
+    ]
+
+    def said(**given: Any) -> dict[int, str]:
+        conditions = Conditions(now=NOW, limit=500, retention=given.pop("retention", {}))
+        found = asked(history, **({"keep": None, "older_than": None} | given), conditions=conditions)
+        return {int(one.id[5:], 16): one.reason for one in found if one.keep}
+
+    among = "among the 2 newest"
+    assert said(keep=2) == {5: "of the last 7 days, of kind guard", 4: among, 2: among}
+    assert set(said(keep=2, retention={"guard": Rungs(last=2)})) == {5, 4, 3, 2}
+    assert set(said(keep=2, retention={"guard": Rungs(last=0, daily=1)})) == {5, 4, 2}
+    assert set(said(older_than=1 * HOUR)) == set()
+    assert set(said(keep=1, older_than=8 * DAY)) == {5, 4, 3}
 
 
 @pytest.mark.parametrize(

@@ -168,11 +168,12 @@ def needed(context: Context, key: str) -> dict[str, str]:
 def _plan(context: Context, wish: Wish, checkpoints: Sequence[Checkpoint]) -> PrunePlan:
     now = context.clock.now()
     spared = needed(context, context.key)
+    conditions = _conditions(context, needed=spared)
     if wish.keep is None and wish.older_than is None:
-        decisions = decide(checkpoints, _conditions(context, needed=spared))
+        decisions = decide(checkpoints, conditions)
         decisions = _within_size(context, {context.key: (checkpoints, decisions)})[context.key]
     else:
-        decisions = asked(checkpoints, keep=wish.keep, older_than=wish.older_than, now=now, needed=spared)
+        decisions = asked(checkpoints, keep=wish.keep, older_than=wish.older_than, conditions=conditions)
     removed = tuple(one.id for one in decisions if not one.keep)
     lost = _deleted(context) if wish.now else ()
     return PrunePlan(

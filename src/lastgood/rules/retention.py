@@ -92,35 +92,49 @@ def asked(
     *,
     keep: int | None,
     older_than: int | None,
-    now: int,
-    needed: Mapping[str, str],
+    conditions: Conditions,
 ) -> tuple[Decision, ...]:
     """Return what an explicit wish makes of one workspace's checkpoints, which are newest first.
 
     With both ``keep`` and ``older_than`` (nanoseconds) only what both let go goes. Spares what is
-    permanent or needed, which does not count among those kept.
+    permanent or needed, which does not count among those kept. Nor does a guard: nobody asked for it,
+    so it pushes nothing out, and a number of checkpoints says nothing about it: its kind's row does.
     """
-    ages = ages_of(checkpoints, now=now)
+    ages = ages_of(checkpoints, now=conditions.now)
+    numbered = {} if keep is None else _numbered(checkpoints, keep, ages=ages, conditions=conditions)
     decisions = []
-    place = 0
     for one, age in zip(checkpoints, ages, strict=True):
-        reason = permanent(one) or needed.get(one.id)
+        reason = permanent(one) or conditions.needed.get(one.id)
         if reason is not None:
             decisions.append(Decision(id=one.id, keep=True, reason=reason, firm=True))
             continue
-        place += 1
-        stays: list[str] = []
-        goes: list[str] = []
-        if keep is not None:
-            (stays if place <= keep else goes).append(
-                f"{'among' if place <= keep else 'not among'} the {keep} newest"
-            )
+        said = [numbered[one.id]] if keep is not None else []
         if older_than is not None:
-            old = age > older_than
-            (goes if old else stays).append(f"{'' if old else 'not '}older than {_span(older_than)}")
-        reason = ", ".join(stays or goes)
-        decisions.append(Decision(id=one.id, keep=bool(stays), reason=reason))
+            young = age <= older_than
+            said.append((young, f"{'not ' if young else ''}older than {_span(older_than)}"))
+        stays = any(fits for fits, _ in said)
+        reason = ", ".join(words for fits, words in said if fits is stays)
+        decisions.append(Decision(id=one.id, keep=stays, reason=reason))
     return tuple(decisions)
+
+
+def _numbered(
+    checkpoints: Sequence[Checkpoint], keep: int, *, ages: Sequence[int], conditions: Conditions
+) -> dict[str, tuple[bool, str]]:
+    """Return of each checkpoint that can go whether a wish to keep so many keeps it, and the words for it."""
+    guards: dict[str, str] = {}
+    _by_kind("guard", checkpoints, ages=ages, retention=conditions.retention, kept=guards)
+    found: dict[str, tuple[bool, str]] = {}
+    place = 0
+    for one in checkpoints:
+        if permanent(one) is not None or one.id in conditions.needed:
+            continue
+        if one.kind == "guard":
+            found[one.id] = one.id in guards, guards.get(one.id) or _beyond("guard", conditions.retention)
+            continue
+        place += 1
+        found[one.id] = place <= keep, f"{'among' if place <= keep else 'not among'} the {keep} newest"
+    return found
 
 
 def eviction(checkpoints: Sequence[Checkpoint], decisions: Sequence[Decision]) -> tuple[str, ...]:
