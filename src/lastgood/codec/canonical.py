@@ -41,8 +41,15 @@ except ImportError:  # an interpreter without CPython's accelerator
     _scan = cast("Any", JSONDecoder()).scan_once
 
 
+class Canonical:
+    """A value that was written before: its text stands for it."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+
+
 def dumps(value: object) -> bytes:
-    """Return a value (dict, list, tuple, str, int, float, bool, None) as canonical JSON."""
+    """Return a value (dict, list, tuple, str, int, float, bool, None, Canonical) as canonical JSON."""
     parts: list[str] = []
     _write(value, parts)
     return "".join(parts).encode("ascii")
@@ -63,6 +70,8 @@ def _write(value: object, parts: list[str]) -> None:
         _write_object(value, parts)
     elif isinstance(value, list | tuple):
         _write_array(value, parts)
+    elif isinstance(value, Canonical):
+        parts.append(value.text)
     else:
         raise Internal(f"a {type(value).__name__} cannot be written as JSON")
 
@@ -262,7 +271,12 @@ class Fields:
 
 def versioned(text: str | bytes, *, what: str, version: int) -> Fields:
     """Return the fields of a record; `Unsupported` if it is not of the one version that is read."""
-    fields = Fields(loads(text, what=what), what=what)
+    return checked(loads(text, what=what), what=what, version=version)
+
+
+def checked(record: dict[str, object], *, what: str, version: int) -> Fields:
+    """Return the fields of a record that was read; `Unsupported` if it is not of the one version."""
+    fields = Fields(record, what=what)
     found = fields.number("version")
     if found != version:
         raise Unsupported(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.codec.canonical import Fields, base64_text, dumps, loads, path_value
 from lastgood.codec.moment import iso
-from lastgood.codec.progress import progress_of, progress_record
+from lastgood.codec.progress import progress_of, written_progress
 from lastgood.errors import Damaged, Unsupported
 from lastgood.ids import is_checkpoint_id
 from lastgood.model.checkpoint import (
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import ActorType, Kind, Moment, Operation
     from lastgood.model.conversation import ConversationForm
+    from lastgood.model.progress import Task
     from lastgood.model.tree import GapReason
 
 VERSION = 1
@@ -83,7 +84,7 @@ def _work_record(manifest: Manifest) -> dict[str, object]:
         "session": manifest.session,
         "task": manifest.task,
         "moment": manifest.moment,
-        "progress": None if manifest.progress.empty else progress_record(manifest.progress),
+        "progress": None if manifest.progress.empty else written_progress(manifest.progress),
         "conversation": None if conversation is None else _conversation_record(conversation),
         "state": dict(manifest.state) or None,
         "copy_of": manifest.copy_of,
@@ -147,7 +148,8 @@ def decode(text: bytes | str) -> Manifest:
 
     Raises `Damaged` if it is none, `Unsupported` if a newer lastgood wrote it.
     """
-    fields = Fields(loads(text, what="a manifest"), what="a manifest")
+    record, tasks = _read(text)
+    fields = Fields(record, what="a manifest")
     version = fields.text("schema").removeprefix(_SCHEMA)
     if version != str(VERSION):
         raise Unsupported(
@@ -183,12 +185,20 @@ def decode(text: bytes | str) -> Manifest:
         session=fields.text_or_none("session"),
         task=fields.text_or_none("task"),
         moment=cast("Moment | None", fields.text_or_none("moment")),
-        progress=progress_of(fields.sub_or_none("progress")),
+        progress=progress_of(fields.sub_or_none("progress"), known=tasks),
         conversation=_conversation(fields.sub_or_none("conversation")),
         state={} if fields.is_null("state") else fields.texts_by_name("state"),
         copy_of=fields.text_or_none("copy_of"),
         withheld=() if fields.is_null("withheld") else fields.texts("withheld"),
     )
+
+
+def _read(text: bytes | str) -> tuple[dict[str, object], tuple[Task, ...]]:
+    if isinstance(text, bytes) or '"progress":' not in text:
+        return loads(text, what="a manifest"), ()
+    from lastgood.codec.tasks import read  # lazily: most checkpoints know of no tasks
+
+    return read(text, what="a manifest", within="progress")
 
 
 def _changes(fields: Fields) -> Counts:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.codec.canonical import Fields, dumps, path_value, versioned
+from lastgood.codec.canonical import Fields, checked, dumps, path_value, versioned
 from lastgood.codec.moment import iso
 from lastgood.model.effect import EFFECT_STATES, Effect
 from lastgood.model.progress import TASK_STATES, Features, Position, Progress, Task
@@ -20,10 +20,22 @@ VERSION = 1
 
 def progress_record(progress: Progress) -> dict[str, object]:
     """Return progress with its position, in the form that `progress_of` reads back exactly."""
+    return {**_record(progress), "tasks": [task.as_dict() for task in progress.tasks]}
+
+
+def written_progress(progress: Progress) -> dict[str, object]:
+    """Return the same for `dumps` alone: of many tasks those that did not change are not written anew."""
+    if not progress.tasks:
+        return {**_record(progress), "tasks": []}
+    from lastgood.codec.tasks import tasks_text  # lazily: most saves know of no tasks
+
+    return {**_record(progress), "tasks": tasks_text(progress.tasks)}
+
+
+def _record(progress: Progress) -> dict[str, object]:
     return {
         "goal": progress.goal,
         "position": position_record(progress.position),
-        "tasks": [task.as_dict() for task in progress.tasks],
         "features": {
             "current": progress.features.current,
             "completed": list(progress.features.completed),
@@ -39,7 +51,7 @@ def position_record(position: Position) -> dict[str, object]:
 
 def shown_progress(progress: Progress) -> dict[str, object]:
     """Return progress as the interface's JSON has it: moments as ISO 8601, the position apart."""
-    record = progress_record(progress)
+    record = _record(progress)
     del record["position"]
     record["tasks"] = [
         {
@@ -52,15 +64,18 @@ def shown_progress(progress: Progress) -> dict[str, object]:
     return record
 
 
-def progress_of(fields: Fields | None) -> Progress:
-    """Return the progress that a record holds; the empty one of none."""
+def progress_of(fields: Fields | None, *, known: tuple[Task, ...] = ()) -> Progress:
+    """Return the progress that a record holds; the empty one of none.
+
+    ``known`` are its tasks, where they need not be read.
+    """
     if fields is None:
         return Progress()
     features = fields.sub("features")
     return Progress(
         goal=fields.text_or_none("goal"),
         position=_position(fields.sub("position")),
-        tasks=tuple(_task(item) for item in fields.subs("tasks")),
+        tasks=known or tuple([_task(item) for item in fields.subs("tasks")]),
         features=Features(current=features.text_or_none("current"), completed=features.texts("completed")),
         state=fields.object_or_empty("state"),
     )
@@ -89,23 +104,21 @@ def _task(fields: Fields) -> Task:
 
 def encode_progress(progress: Progress) -> str:
     """Return progress as JSON text; equal progress gives equal texts."""
-    return _text(progress_record(progress))
-
-
-# What was read last: a run of thousands of tasks reads the same record many times for each of them.
-_read: tuple[str | bytes, Progress] = ("", Progress())
+    return _text(written_progress(progress))
 
 
 def decode_progress(text: str | bytes) -> Progress:
     """Return the progress that a text holds; `Damaged` if it is none."""
-    global _read  # noqa: PLW0603 - one slot, replaced as a whole: threads cannot see half of it
-    known, found = _read
-    if known != text or not text:
-        found = progress_of(_fields(text, what="a progress record"))
-        if found.state:
-            return found
-        _read = (text, found)
-    return found.replace(state={})  # whoever gets a dict may change it
+    what = "a progress record"
+    if isinstance(text, bytes) or '"tasks":[]' in text:
+        return progress_of(_fields(text, what=what))
+    from lastgood.codec.tasks import read, tasks_text  # lazily: as above
+
+    record, known = read(text, what=what)
+    found = progress_of(checked(record, what=what, version=VERSION), known=known)
+    if found.tasks and not known:
+        tasks_text(found.tasks)  # a run of thousands of tasks reads its record many times for each
+    return found
 
 
 def encode_session(session: Session) -> str:

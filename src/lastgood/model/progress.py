@@ -70,4 +70,4 @@ class Progress(Value):
 
     def count(self, *states: TaskState) -> int:
         """Return how many tasks are in some states."""
-        return sum(task.state in states for task in self.tasks)
+        return len([None for task in self.tasks if task.state in states])

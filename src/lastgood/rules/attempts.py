@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from lastgood.model.progress import Task
 from lastgood.names import printable
+from lastgood.rules.progress import task as task_of
+from lastgood.rules.progress import with_task
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -117,7 +119,7 @@ def begin(progress: Progress, id: str, *, steps: Sequence[Effect], at: int) -> P
     before = _task(progress, id)
     number = max(before.attempts, tried) + 1
     begun = before.replace(state="running", attempts=number, started_at=at, ended_at=None)
-    return _with(progress, begun)
+    return with_task(progress, begun)
 
 
 def end(progress: Progress, id: str, *, state: Literal["done", "failed"], at: int) -> Progress:
@@ -125,7 +127,7 @@ def end(progress: Progress, id: str, *, state: Literal["done", "failed"], at: in
     before = _task(progress, id)
     if before.state == state:
         return progress
-    return _with(progress, before.replace(state=state, ended_at=at))
+    return with_task(progress, before.replace(state=state, ended_at=at))
 
 
 def registered(progress: Progress, ids: Sequence[str], *, without: Iterable[str] = ()) -> Progress:
@@ -139,9 +141,4 @@ def registered(progress: Progress, ids: Sequence[str], *, without: Iterable[str]
 
 
 def _task(progress: Progress, id: str) -> Task:
-    return next((one for one in progress.tasks if one.id == id), None) or Task(id=id)
-
-
-def _with(progress: Progress, changed: Task) -> Progress:
-    tasks = tuple(changed if one.id == changed.id else one for one in progress.tasks)
-    return progress.replace(tasks=tasks if changed in tasks else (*tasks, changed))
+    return task_of(progress, id) or Task(id=id)

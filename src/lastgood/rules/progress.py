@@ -44,14 +44,17 @@ def check_text(text: str, *, what: str) -> str:
 
 def task(progress: Progress, id: str) -> Task | None:
     """Return a task by its id, None if nobody named it yet."""
-    return next((one for one in progress.tasks if one.id == id), None)
+    for one in progress.tasks:
+        if one.id == id:
+            return one
+    return None
 
 
 def start_task(progress: Progress, id: str, *, at: int) -> Progress:
     """Start a task, whatever it was before: one more attempt."""
     check_id(id, what="a task")
     before = task(progress, id) or Task(id=id)
-    return _with(
+    return with_task(
         progress, before.replace(state="running", attempts=before.attempts + 1, started_at=at, ended_at=None)
     )
 
@@ -71,7 +74,7 @@ def end_task(progress: Progress, id: str, *, state: TaskState, at: int) -> Progr
             hint=f"start it first: lastgood task start {id}",
             details={"task": id, "state": None if before is None else before.state},
         )
-    return _with(progress, before.replace(state=state, ended_at=at))
+    return with_task(progress, before.replace(state=state, ended_at=at))
 
 
 def skip_task(progress: Progress, id: str, *, at: int) -> Progress:
@@ -86,7 +89,7 @@ def skip_task(progress: Progress, id: str, *, at: int) -> Progress:
             hint=f"to do it once more: lastgood task start {id}",
             details={"task": id, "state": "done"},
         )
-    return _with(progress, before.replace(state="skipped", ended_at=at))
+    return with_task(progress, before.replace(state="skipped", ended_at=at))
 
 
 def start_feature(progress: Progress, id: str) -> Progress:
@@ -166,18 +169,21 @@ def move(
     return progress.replace(position=position)
 
 
-def _with(progress: Progress, changed: Task) -> Progress:
-    known = [one.id for one in progress.tasks]
-    if changed.id in known:
-        tasks = tuple(changed if one.id == changed.id else one for one in progress.tasks)
-    elif len(known) >= TASKS_LIMIT:
+def with_task(progress: Progress, changed: Task) -> Progress:
+    """Return progress with a task in the place of the one of its id, else after all others.
+
+    The other tasks stay the very same: what is known of them need not be found out anew.
+    """
+    tasks, ids = progress.tasks, [one.id for one in progress.tasks]
+    if changed.id in ids:
+        at = ids.index(changed.id)
+        return progress.replace(tasks=(*tasks[:at], changed, *tasks[at + 1 :]))
+    if len(tasks) >= TASKS_LIMIT:
         raise Invalid(
             f"there are {TASKS_LIMIT} tasks already: no more can be recorded",
             hint="give work of its own a session of its own: lastgood session start",
         )
-    else:
-        tasks = (*progress.tasks, changed)
-    return progress.replace(tasks=tasks)
+    return progress.replace(tasks=(*tasks, changed))
 
 
 def _why(before: Task | None) -> str:

@@ -32,6 +32,8 @@ class Telling:
         self._observer = observer
         self._output = output
         self.last: str | None = None
+        self._recorded: tuple[Task, ...] | None = None
+        self._tasks: tuple[Task, ...] = ()
 
     def tell(self, type: RunEventType, **fields: object) -> None:
         """Tell of one thing."""
@@ -85,5 +87,9 @@ class Telling:
         """Return how every task of the plan stands."""
         from lastgood.model.progress import Task
 
-        known = {task.id: task for task in self._hands.stands().tasks}
-        return tuple(known.get(task.id, Task(id=task.id)) for task in self._plan.tasks)
+        recorded = self._hands.stands().tasks
+        if recorded is not self._recorded:
+            known = {task.id: task for task in recorded}
+            self._recorded = recorded
+            self._tasks = tuple([known.get(task.id) or Task(id=task.id) for task in self._plan.tasks])
+        return self._tasks
