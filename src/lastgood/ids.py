@@ -9,6 +9,8 @@ ID_DIGITS = 16
 SHORT_DIGITS = 8
 LEAST_DIGITS = 4
 NAME_LIMIT = 100
+# The variable by which a process is told the session that it works in.
+SESSION_VARIABLE = "LASTGOOD_SESSION"
 
 
 def checkpoint_id(random: bytes) -> str:
@@ -61,6 +63,11 @@ def id_prefix(text: str) -> str | None:
     return None
 
 
+def is_bare_id(text: str) -> bool:
+    """Tell whether a text is all the digits of a checkpoint's id; earlier versions took it for a name."""
+    return len(text) == ID_DIGITS and _HEX.issuperset(text)
+
+
 def name_fault(name: str) -> str | None:
     """Return why a text cannot be a checkpoint's name, or None when it can."""
     rules = (
@@ -76,4 +83,4 @@ def name_fault(name: str) -> str | None:
 
 
 def _like_an_id(name: str) -> bool:
-    return name.startswith(CHECKPOINT_PREFIX) and id_prefix(name) is not None
+    return is_bare_id(name) or (name.startswith(CHECKPOINT_PREFIX) and id_prefix(name) is not None)

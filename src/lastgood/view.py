@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Ambiguous, Invalid, NotFound, Usage
-from lastgood.ids import short
+from lastgood.ids import CHECKPOINT_PREFIX, is_bare_id, short
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join, printable
 from lastgood.ports.catalogue import Query
@@ -139,6 +139,10 @@ class View:
         return None if found is None or found.deleted_at is not None else found
 
     def _by_name(self, wish: Reference) -> Checkpoint | None:
+        if is_bare_id(wish.text):  # all of an id is an id, also where a checkpoint bears it as its name
+            whole = self._by_id(CHECKPOINT_PREFIX + wish.text)
+            if whole is not None and whole.manifest.workspace_key == self._key:
+                return whole
         named = self._first(Query(workspace_key=self._key, called=wish.text, limit=1))
         if named is not None or wish.digits is None:
             return named

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import os
 import re
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from typing import TYPE_CHECKING
 
 import pytest
@@ -106,6 +108,28 @@ def test_a_diff_can_be_short(kept: Command) -> None:
     assert kept("diff", "one", "two", "--stat").out == (
         " a.txt   | 2 +-\n new.txt | 1 +\n 2 files, 2 lines added, 1 removed\n"
     )
+
+
+def test_no_name_hides_an_id(kept: Command) -> None:
+    """All digits of an id mean that checkpoint; beginnings of an id come after names."""
+    one, two = (kept("show", name, "--json").json["checkpoint"]["id"] for name in ("one", "two"))
+    digits = one.removeprefix("ckpt_")
+    for words in (("name", "two", digits), ("save", "--name", digits), ("name", "two", "f" * 16)):
+        assert "a name must not look like an id" in kept(*words, expect=12).err
+
+    _name_as_once(kept, two, digits)
+    assert kept("show", digits, "--json").json["checkpoint"]["id"] == one
+    _name_as_once(kept, two, "e" * 16)
+    assert kept("show", "e" * 16, "--json").json["checkpoint"]["id"] == two
+    parcel = str(kept.store.parent / "parcel.tar")
+    kept("export", parcel, "e" * 16)
+    kept("--store", str(kept.store.parent / "other"), "import", parcel)
+
+
+def _name_as_once(kept: Command, id: str, name: str) -> None:
+    """Give a name that earlier versions took."""
+    with closing(sqlite3.connect(kept.store / "catalogue.sqlite3")) as catalogue, catalogue:
+        catalogue.execute("update checkpoint set name = ? where id = ?", (name, id))
 
 
 def test_a_diff_names_a_path_that_neither_side_has(kept: Command) -> None:

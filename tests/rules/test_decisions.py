@@ -117,13 +117,42 @@ def test_a_moment_as_it_is_shown_reaches_to_the_end_of_what_is_shown(
 
 
 @pytest.mark.parametrize(
-    "name", ["", "-x", ".x", "a:b", "a@b", "a..b", "a\tb", "latest", "ckpt_0123", "x" * 101, "\u202ex"]
+    "name",
+    [
+        "",
+        "-x",
+        ".x",
+        "a:b",
+        "a@b",
+        "a..b",
+        "a\tb",
+        "latest",
+        "ckpt_0123",
+        "x" * 101,
+        "\u202ex",
+        "0123456789abcdef",
+    ],
 )
 def test_names_that_could_be_mistaken_are_refused(name: str) -> None:
     assert name_fault(name) is not None
 
 
-@pytest.mark.parametrize("name", ["a", "v1.2", "before refactor", "Ünïcode", "0", "x" * 100])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "a",
+        "v1.2",
+        "before refactor",
+        "Ünïcode",
+        "0",
+        "x" * 100,
+        "cafe",
+        "20261121",
+        "a" * 15,
+        "a" * 17,
+        "A" * 16,
+    ],
+)
 def test_ordinary_names_are_fine(name: str) -> None:
     assert name_fault(name) is None
 

@@ -14,7 +14,7 @@ from lastgood.codec.progress import (
 )
 from lastgood.codec.verdict import check_of
 from lastgood.errors import Damaged, Unsupported
-from lastgood.ids import is_checkpoint_id, name_fault
+from lastgood.ids import is_bare_id, is_checkpoint_id, name_fault
 from lastgood.model.exchange import Bounds, Facts, Header, KeptProgress, Member, Origin, Parcelled
 
 TYPE_CHECKING = False
@@ -135,7 +135,7 @@ def _checkpoint(fields: Fields) -> Parcelled:
         raise fields.wrong("id", "the id of a checkpoint")
     if len(commit) != 40 or not _HEX.issuperset(commit):
         raise fields.wrong("commit", "a commit in hex")
-    if name is not None and name_fault(name) is not None:
+    if name is not None and not is_bare_id(name) and name_fault(name) is not None:
         raise fields.wrong("name", "a name")
     check = fields.sub_or_none("check")
     return Parcelled(
