@@ -63,6 +63,7 @@ class Run:
         self._remarks: dict[int, tuple[Result, str]] = {}
         # Permissions that directories get in the end, when nothing has to be written into them any more.
         self._modes: dict[bytes, tuple[int, int]] = {}
+        # Directories that changed since they were last carried through to the disk.
         self._changed: set[bytes] = set()
         # Directories that had to make room for a file, and could not.
         self._standing: set[bytes] = set()
@@ -146,9 +147,7 @@ class Run:
                 chunk.drop(number)
                 if step.have is not None and step.have.kind == DIRECTORY:
                     self._standing.add(step.path)
-        above = {parent(step.path) for _, step in renamed}
-        self._sync(above)
-        self._changed |= above
+        self._sync({parent(step.path) for _, step in renamed})
 
     def _has_links(self, step: Step) -> bool:
         """Tell whether a file's other names, outside perhaps, would share new permissions."""
@@ -169,6 +168,7 @@ class Run:
             self._modes[step.path] = (number, mode)
         else:
             change_mode(name, directory, lambda _mode: mode)
+            self._changed.add(parent(step.path))
 
     def _delete(self, number: int, step: Step) -> None:
         if self._stands(number, step):
@@ -213,7 +213,10 @@ class Run:
 
     def _discard_aside(self, number: int, step: Step) -> None:
         where = self._site.moved.pop(step.path, None)
-        if where is not None and not aside.discard(self._directories, where):
+        if where is None:
+            return
+        self._changed.add(parent(step.path))
+        if not aside.discard(self._directories, where):
             shown = printable(to_text(where))
             self._remarks[number] = ("failed", f"what was in its way changed, and is left in {shown}")
 
