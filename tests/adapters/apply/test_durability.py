@@ -60,14 +60,20 @@ BEFORE: Names = {
     **{b"d%d" % number: folder({b"x": (0o644, b"old")}) for number in range(12)},
     b"mode": folder({b"x": (0o644, b"same"), b"y": folder({}, mode=0o755)}),
     b"gone": folder({b"x": (0o644, b"x"), b"y": folder({b"z": (0o644, b"z")})}),
-    b"was-a-folder": folder({b"in": folder({b"x": (0o644, b"x")})}),
+    b"kind": folder({b"x": folder({b"in": folder({b"x": (0o644, b"x")})})}),
+    b"mkdir": folder({}),
+    b"rmdir": folder({b"x": folder({})}),
+    b"delete": folder({b"x": (0o644, b"x")}),
     b"kinds": folder({b"was-a-file": (0o644, b"x"), b"was-a-link": "x"}),
 }
 AFTER: Names = {
     **{b"d%d" % number: folder({b"x": (0o644, b"new"), b"l": "x"}) for number in range(12)},
     b"mode": folder({b"x": (0o755, b"same"), b"y": folder({}, mode=0o700)}),
     b"made": folder({b"inner": folder({b"x": (0o644, b"x")}, mode=0o755)}),
-    b"was-a-folder": (0o644, b"now a file"),
+    b"kind": folder({b"x": (0o644, b"now a file")}),
+    b"mkdir": folder({b"x": folder({})}),
+    b"rmdir": folder({}),
+    b"delete": folder({}),
     b"kinds": folder({b"was-a-file": folder({b"x": (0o644, b"x")}), b"was-a-link": (0o644, b"x")}),
 }
 
@@ -90,6 +96,15 @@ def test_every_directory_is_synced_after_its_last_change(field: Field, deeds: li
         else:
             waiting |= places
     assert waiting & left == set()
+
+
+def test_the_directory_of_a_file_with_new_permissions_is_synced(field: Field, deeds: list[Deed]) -> None:
+    """Where a file system logs changes, those of files go through with those of directories."""
+    field.lay({b"d": folder({b"x": (0o644, b"x")})})
+    steps = field.plan({b"d": folder({b"x": (0o755, b"x")})})
+    deeds.clear()
+    field.apply(steps)
+    assert ("fsync", frozenset({os.stat(field.at(b"d")).st_ino})) in deeds
 
 
 def test_nothing_is_deleted_before_what_was_written_is_on_the_disk(field: Field, deeds: list[Deed]) -> None:
