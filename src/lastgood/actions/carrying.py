@@ -14,10 +14,10 @@ from lastgood.rules.restore import conflicts
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from lastgood.actions.survey import Survey
-    from lastgood.model.operation import OperationType
+    from lastgood.model.operation import Operation, OperationType
     from lastgood.model.plan import RestorePlan, Step
     from lastgood.model.tree import Entry
     from lastgood.ports.context import Context
@@ -71,8 +71,8 @@ def carry_out(
     guard: str,
     type: OperationType,
     of: str | None = None,
-) -> tuple[str, Changed]:
-    """Journal, apply and record a plan; return the operation's id and what became of paths and parts."""
+) -> tuple[Operation, Changed]:
+    """Journal, apply and record a plan; return the operation and what became of paths and parts."""
     context, session = restoring.context, survey.standing.session
     _available(context, plan)
     _held(context, plan)
@@ -86,10 +86,9 @@ def carry_out(
         plan=plan,
         session=None if session is None else session.id,
     )
-    changed = restoring.change(
+    return restoring.change(
         journal, scan=survey.scan, settle_parts=lambda: parts.settled(context, plan.parts)
     )
-    return journal.operation, changed
 
 
 def _available(context: Context, plan: RestorePlan) -> None:
@@ -115,7 +114,7 @@ def _held(context: Context, plan: RestorePlan) -> None:
     }
     if plan.discard:
         going -= context.engine.missing(going)
-    rotten = [reason for oid in sorted(going) if (reason := _rotten(context, oid)) is not None]
+    rotten = _rotten(context, sorted(going))
     if rotten:
         raise Damaged(
             f"the store cannot hold what is there now: {rotten[0]}",
@@ -124,14 +123,25 @@ def _held(context: Context, plan: RestorePlan) -> None:
         )
 
 
-def _rotten(context: Context, oid: bytes) -> str | None:
+def _rotten(context: Context, oids: Iterable[bytes]) -> list[str]:
+    """Read contents through to their ends, and return what is wrong with them."""
+    reasons = []
     nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for oid in oids:
+            reason = _fault(context, oid, nowhere)
+            if reason is not None:
+                reasons.append(reason)
+    finally:
+        os.close(nowhere)
+    return reasons
+
+
+def _fault(context: Context, oid: bytes, nowhere: int) -> str | None:
     try:
         context.engine.copy_blob(oid, nowhere)
     except Damaged as error:
         return error.message
-    finally:
-        os.close(nowhere)
     return None
 
 

@@ -223,7 +223,7 @@ def _guarded(restoring: Restoring, plan: RestorePlan, survey: Survey, *, target:
         guard = survey.guard(restoring, before=f"restoring {target.short_id}")
         operation, changed = carry_out(restoring, plan, survey, guard=guard, type="restore")
         report = report.replace(
-            guard=guard, operation=operation, outcomes=changed.outcomes, parts=changed.parts
+            guard=guard, operation=operation.id, outcomes=changed.outcomes, parts=changed.parts
         )
     return told(context, report, target)
 

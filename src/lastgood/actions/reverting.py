@@ -78,9 +78,8 @@ def revert(
             hold(survey, plan)
         what = "undoing" if type == "undo" else "redoing"
         guard = survey.guard(restoring, before=f"{what} the restore of {short(operation.target or '')}")
-        id, changed = carry_out(restoring, plan, survey, guard=guard, type=type, of=operation.id)
-    record = next(one for one in context.catalogue.operations(context.key) if one.id == id)
-    return UndoReport(operation=record, guard=guard, outcomes=changed.outcomes, parts=(*changed.parts, *left))
+        done, changed = carry_out(restoring, plan, survey, guard=guard, type=type, of=operation.id)
+    return UndoReport(operation=done, guard=guard, outcomes=changed.outcomes, parts=(*changed.parts, *left))
 
 
 def _towards(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from contextlib import AbstractContextManager
 
-    from lastgood.model.operation import Journal, OperationType
-    from lastgood.model.part import PartOutcome
+    from lastgood.model.operation import Journal, Operation, OperationType
+    from lastgood.model.part import Part, PartOutcome
     from lastgood.model.plan import Outcome, Step
     from lastgood.ports.host import SharedHold
     from lastgood.ports.workspace import Scan
@@ -38,8 +38,8 @@ class Restoring(Saving):
 
     def change(
         self, journal: Journal, *, scan: Scan, settle_parts: Callable[[], tuple[PartOutcome, ...]]
-    ) -> Changed:
-        """Carry out a plan under its journal, prove the outcome and record it (invariant 3).
+    ) -> tuple[Operation, Changed]:
+        """Carry out a plan under its new journal, prove the outcome and record it (invariant 3).
 
         The parts come when the files are proven. If it stops half-way (disk full, killed) the
         journal stays, for `recover`.
@@ -55,8 +55,9 @@ class Restoring(Saving):
         done = (step if results[step.path] in EFFECTIVE else self.effect(step) for step in steps)
         effective = tuple(step for step in done if step is not None)
         parts = settle_parts()
-        self.settle(journal, effective, parts=parts)
-        return Changed(outcomes=outcomes, parts=parts)
+        operation = self._write_down(journal, effective, parts=parts)
+        self._end(journal, effective, parts=parts)
+        return operation, Changed(outcomes=outcomes, parts=parts)
 
     def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> tuple[Outcome, ...]:
         """Carry out steps of a journal that is open."""
@@ -74,23 +75,28 @@ class Restoring(Saving):
         In this order a crash between the two leaves a journal, and with it a way to go on; the
         operation is recorded once however often this is repeated.
         """
-        catalogue = self.context.catalogue
-        restored = {outcome.scope for outcome in parts if outcome.result == "restored"}
-        changed = tuple(part for part in journal.plan.parts if part.scope in restored)
         if not self._is_recorded(journal):
-            self.record(
-                journal.type,
-                id=journal.operation,
-                target=journal.plan.target,
-                guard=journal.guard,
-                steps=done,
-                of=journal.of,
-                parts=changed,
-                session=journal.session,
-            )
+            self._write_down(journal, done, parts=parts)
+        self._end(journal, done, parts=parts)
+
+    def _write_down(
+        self, journal: Journal, done: tuple[Step, ...], *, parts: tuple[PartOutcome, ...]
+    ) -> Operation:
+        return self.record(
+            journal.type,
+            id=journal.operation,
+            target=journal.plan.target,
+            guard=journal.guard,
+            steps=done,
+            of=journal.of,
+            parts=_restored(journal, parts),
+            session=journal.session,
+        )
+
+    def _end(self, journal: Journal, done: tuple[Step, ...], *, parts: tuple[PartOutcome, ...]) -> None:
         # An undo of which nothing succeeded can be tried again.
-        if journal.of is not None and (done or changed or _is_met(journal)):
-            catalogue.set_undone(journal.of, undone=journal.type == "undo")
+        if journal.of is not None and (done or _restored(journal, parts) or _is_met(journal)):
+            self.context.catalogue.set_undone(journal.of, undone=journal.type == "undo")
         self.context.journal.close()
 
     def withdraw(self, journal: Journal, standing: tuple[Step, ...]) -> None:
@@ -137,6 +143,12 @@ class Restoring(Saving):
         if alike(self.context.applier.present(step.path), step.want):
             return outcome
         return outcome.replace(result="failed", reason="changed while it was being restored")
+
+
+def _restored(journal: Journal, outcomes: tuple[PartOutcome, ...]) -> tuple[Part, ...]:
+    """Return the parts of a plan that took effect."""
+    restored = {outcome.scope for outcome in outcomes if outcome.result == "restored"}
+    return tuple(part for part in journal.plan.parts if part.scope in restored)
 
 
 def _is_met(journal: Journal) -> bool:
