@@ -34,10 +34,10 @@ class View:
         self,
         *,
         catalogue: CatalogueReader,
-        objects: ObjectReader,
+        objects: Callable[[], ObjectReader],
         key: str,
         clock: Clock,
-        work: WorkReader,
+        work: Callable[[], WorkReader],
         session: Callable[[], str | None],
     ) -> None:
         self._work = work
@@ -79,7 +79,7 @@ class View:
 
     def tree(self, checkpoint: Checkpoint) -> Files:
         """Return the files of a checkpoint."""
-        return Files(tree_of(checkpoint), self._objects)
+        return Files(tree_of(checkpoint), self._objects())
 
     def _follow(self, wish: Reference) -> Checkpoint | None:
         if wish.form == "id":
@@ -116,7 +116,7 @@ class View:
         """Return the newest checkpoint when a task was last started, whatever it was made for."""
         starts = [
             one
-            for one in self._work.effects(self._key, session=whole.session)
+            for one in self._work().effects(self._key, session=whole.session)
             if one.task == one.name == task
         ]
         if not starts:  # its steps were recorded in another store

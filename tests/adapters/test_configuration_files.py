@@ -6,9 +6,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.configuration import read_configuration, user_file
+from lastgood.adapters.configuration import read_configuration, read_settings, user_file
 from lastgood.errors import Invalid
-from lastgood.model.settings import Rungs
+from lastgood.model.settings import Rungs, Settings
+from lastgood.rules.configuration import KEYS
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -27,6 +28,28 @@ def environment(home: Path, **more: str) -> dict[str, str]:
 def test_no_files_and_no_variables_leave_the_defaults(project: Path, home: Path) -> None:
     found = read_configuration(str(project), environment=environment(home))
     assert found.settings.capture.exclude == ()
+
+
+def test_where_nobody_says_anything_the_rules_give_the_built_in_settings(project: Path, home: Path) -> None:
+    found = read_configuration(str(project), environment=environment(home)).settings
+    assert read_settings(str(project), environment=environment(home)) == found == Settings()
+
+
+@pytest.mark.parametrize("key", KEYS)
+def test_every_setting_is_heard_as_a_variable(project: Path, home: Path, key: str) -> None:
+    name = "LASTGOOD_" + key.upper().replace(".", "_").replace("-", "_")
+    text = {
+        "rungs": "last=3",
+        "choice": "fast",
+        "choices": "",
+        "flag": "0",
+        "text": "/f",
+        "duration": "7m",
+    }.get(KEYS[key].form)
+    given = environment(home, **{name: "7" if text is None else text})
+    found = read_configuration(str(project), environment=given)
+    assert next(one for one in found.origins if one.key == key).sources == ("environment",)
+    assert read_settings(str(project), environment=given) == found.settings
 
 
 def test_the_layers_add_up_in_their_order(project: Path, home: Path) -> None:

@@ -13,7 +13,7 @@ from command import ROOT
 from lastgood.cli.completion import script
 from lastgood.cli.help import EXIT_CODES
 from lastgood.cli.progress import bar
-from lastgood.cli.table import VERBS
+from lastgood.cli.table import all_verbs
 from lastgood.cli.version import VERSION
 
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from command import Command
 
-LISTED = [verb for verb in VERBS if not verb.hidden]
+LISTED = [verb for verb in all_verbs() if not verb.hidden]
 
 
 def test_the_overview_names_every_verb_but_the_hidden(lastgood: Command) -> None:
@@ -30,11 +30,11 @@ def test_the_overview_names_every_verb_but_the_hidden(lastgood: Command) -> None
     assert "maintain" not in shown
 
 
-@pytest.mark.parametrize("verb", [verb.name for verb in VERBS])
+@pytest.mark.parametrize("verb", [verb.name for verb in all_verbs()])
 def test_help_on_a_verb_shows_its_options_examples_and_exit_codes(lastgood: Command, verb: str) -> None:
     by_help = lastgood("help", verb)
     assert lastgood(verb, "--help").out == by_help.out
-    entry = next(one for one in VERBS if one.name == verb)
+    entry = next(one for one in all_verbs() if one.name == verb)
     assert [one.name for one in entry.options if f"--{one.name}" not in by_help.out] == []
     assert [command for command, _ in entry.examples if command not in by_help.out] == []
     assert [code for code in entry.codes if EXIT_CODES[code] not in by_help.out] == []

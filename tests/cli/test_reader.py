@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from lastgood.cli.reader import read
-from lastgood.cli.table import VERBS
+from lastgood.cli.table import all_verbs
 from lastgood.errors import Usage
 
 
@@ -151,7 +151,7 @@ def test_a_command_without_the_two_dashes_is_answered_with_them(words: tuple[str
 def test_every_example_of_the_help_can_be_read() -> None:
     import shlex
 
-    for verb in VERBS:
+    for verb in all_verbs():
         assert verb.examples, verb.name
         for command, _ in verb.examples:
             words = shlex.split(command.removeprefix('eval "$(').removesuffix(')"'))
@@ -161,8 +161,8 @@ def test_every_example_of_the_help_can_be_read() -> None:
 
 
 def test_no_two_verbs_or_options_share_a_spelling() -> None:
-    names = [word for verb in VERBS for word in (verb.name, *verb.spellings)]
+    names = [word for verb in all_verbs() for word in (verb.name, *verb.spellings)]
     assert len(names) == len(set(names))
-    for verb in VERBS:
+    for verb in all_verbs():
         letters = [option.short for option in verb.options if option.short] + ["C", "q", "h"]
         assert len(letters) == len(set(letters)), verb.name

@@ -14,7 +14,8 @@ import time
 from marshal import dumps
 
 from lastgood.adapters.attendant import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES
-from lastgood.adapters.processes import SESSION_VARIABLE, content_of, pids
+from lastgood.adapters.processes import content_of, pids
+from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.session import Living
 from lastgood.model.verdict import Ran
 

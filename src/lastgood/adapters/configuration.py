@@ -7,17 +7,20 @@ import stat
 import sys
 
 from lastgood.errors import Invalid
+from lastgood.model.settings import Settings
 from lastgood.names import printable
-from lastgood.rules.configuration import KEYS, Configuration, Layer, configured, flattened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
 
+    from lastgood.rules.configuration import Configuration, Layer
+
 PROJECT_FILE = ".lastgood.toml"
 _LIMIT = 1 << 20
 _SECTIONS = ("CAPTURE", "AUTO", "RETENTION", "SESSION")
+_LONE = frozenset({"LASTGOOD_DURABILITY"})
 _RESERVED = frozenset({"LASTGOOD_SESSION", "LASTGOOD_SESSION_ID"})
 
 
@@ -28,6 +31,23 @@ def read_configuration(workspace: str | None, *, environment: Mapping[str, str])
     unknown key (with the nearest one), a wrong type, and what a project's file may not say (rule
     K7); ``details["scope"]`` tells whose file it is.
     """
+    from lastgood.rules.configuration import configured
+
+    return configured(_layers(workspace, environment))
+
+
+def read_settings(workspace: str | None, *, environment: Mapping[str, str]) -> Settings:
+    """Return the settings that count; where nobody says anything, the rules of saying need no loading."""
+    layers = _layers(workspace, environment)
+    if not layers:
+        return Settings()
+    from lastgood.rules.configuration import configured
+
+    return configured(layers).settings
+
+
+def _layers(workspace: str | None, environment: Mapping[str, str]) -> list[Layer]:
+    """Return what each source says, the weakest first."""
     layers: list[Layer | None] = []
     home = user_file(environment)
     content = None if home is None else _content(home, scope="user")
@@ -36,7 +56,7 @@ def read_configuration(workspace: str | None, *, environment: Mapping[str, str])
     if workspace is not None:
         layers.append(_project(workspace))
     layers.append(_variables(environment))
-    return configured(layer for layer in layers if layer is not None)
+    return [layer for layer in layers if layer is not None]
 
 
 def user_file(environment: Mapping[str, str]) -> str | None:
@@ -73,6 +93,8 @@ def layer_of(
     scope: Literal["user", "project"], path: str, content: bytes, *, below: str = ""
 ) -> Layer | None:
     """Return what a file says, or the table of it that is ours; None if there is no such table."""
+    from lastgood.rules.configuration import Layer, flattened
+
     table: object = _parsed(content, path, scope=scope)
     for name in below.split(".")[:-1]:
         table = table.get(name) if isinstance(table, dict) else None
@@ -130,6 +152,10 @@ def _parsed(content: bytes, path: str, *, scope: str) -> dict[str, object]:
 
 def _variables(environment: Mapping[str, str]) -> Layer | None:
     """Return the settings among the environment: ``LASTGOOD_CAPTURE_MAX_FILE_SIZE`` and so on."""
+    if not any(_section(name) in _SECTIONS or name in _LONE for name in environment if name not in _RESERVED):
+        return None
+    from lastgood.rules.configuration import KEYS, Layer
+
     names = {f"LASTGOOD_{key.replace('.', '_').replace('-', '_').upper()}": key for key in KEYS}
     values: dict[str, object] = {}
     for name in environment:
@@ -137,9 +163,14 @@ def _variables(environment: Mapping[str, str]) -> Layer | None:
             continue
         if name in names:
             values[names[name]] = environment[name]
-        elif name.split("_")[1] in _SECTIONS:
+        elif _section(name) in _SECTIONS:
             raise Invalid(f"there is no setting for {printable(name)}", hint=_near(name, list(names)))
     return Layer(scope="environment", source="environment", values=values, texts=True) if values else None
+
+
+def _section(name: str) -> str:
+    """Return the second word of a variable of ours."""
+    return name.split("_")[1] if name.startswith("LASTGOOD_") else ""
 
 
 def _near(name: str, known: list[str]) -> str:

@@ -6,7 +6,6 @@ import os
 import zlib
 
 from lastgood.adapters.files import read_whole, replace_durably, sync_directory
-from lastgood.codec.records import decode_journal, encode_journal
 from lastgood.errors import Busy, Damaged, Storage
 from lastgood.names import printable, to_text
 
@@ -33,6 +32,8 @@ class FileJournal:
             raise self._failed("read", error) from error
         if content is None:
             return None
+        from lastgood.codec.records import decode_journal  # lazily: each save looks whether there is one
+
         try:
             return decode_journal(_payload(content))
         except (Damaged, ValueError) as error:
@@ -42,6 +43,8 @@ class FileJournal:
         """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
         if os.path.lexists(self._path):
             raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
+        from lastgood.codec.records import encode_journal
+
         payload = encode_journal(journal)
         head = b"%s %08x %d\n" % (_MARK, zlib.crc32(payload), len(payload))
         try:

@@ -8,7 +8,6 @@ import os
 import time
 
 from lastgood.adapters.files import PRIVATE_FILE, make_directories, write_whole
-from lastgood.adapters.owner import describe, record
 from lastgood.adapters.stopping import pause
 from lastgood.errors import Busy, Storage
 from lastgood.names import printable, to_text
@@ -127,6 +126,8 @@ class _Lock:
             os.close(descriptor)
 
     def _busy(self) -> Busy:
+        from lastgood.adapters.owner import describe  # lazily: who shares a lock never signs
+
         owner = describe(self._path + b".owner")
         return Busy(
             f"{self._what} is held by {owner or 'another lastgood command'}",
@@ -196,6 +197,8 @@ class ExclusiveLock(_Lock):
 
     def _sign(self) -> None:
         """Say who holds the lock; a store that is full or read-only does not need it."""
+        from lastgood.adapters.owner import record
+
         flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
         try:
             descriptor = os.open(self._path + b".owner", flags, PRIVATE_FILE)

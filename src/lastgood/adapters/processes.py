@@ -8,13 +8,13 @@ from __future__ import annotations
 import os
 
 from lastgood.errors import NotFound
+from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.session import Living, Owner, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-SESSION_VARIABLE = "LASTGOOD_SESSION"
 _COMMAND_LIMIT = 200
 # Fields of /proc/PID/stat after the name in parentheses, from 0: state, parent, …
 _STATE, _PARENT, _STARTED, _RESIDENT = 0, 1, 19, 21

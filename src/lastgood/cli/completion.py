@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.table import GLOBAL_OPTIONS, VERBS
+from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,7 +15,7 @@ def script(shell: str) -> str:
 
 
 def _listed() -> list[Verb]:
-    return [verb for verb in VERBS if not verb.hidden]
+    return [verb for verb in all_verbs() if not verb.hidden]
 
 
 def _words(verb: Verb) -> list[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import sys
 
-from lastgood.codec.canonical import dumps
 from lastgood.errors import Storage
 
 TYPE_CHECKING = False
@@ -51,6 +50,8 @@ class Console:
 
     def document(self, document: dict[str, object]) -> None:
         """Print the one JSON document."""
+        from lastgood.codec.canonical import dumps
+
         self.send(dumps(document) + b"\n")
 
     def note(self, text: str) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.columns import pairs
-from lastgood.cli.table import GLOBAL_OPTIONS, VERBS, spellings
+from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, spellings, verb_of
 from lastgood.codec.report.documents import document
 from lastgood.errors import Usage
 from lastgood.names import printable
@@ -88,7 +88,7 @@ def show_topic(topic: str | None, console: Console) -> int:
     """Explain a verb or a topic; without one, all verbs in short."""
     if topic is None:
         return show_overview(console)
-    verb = spellings().get(topic)
+    verb = verb_of(topic)
     if verb is not None:
         return show_verb(verb, console)
     if topic == "exit-codes":
@@ -116,7 +116,9 @@ def _unknown(topic: str) -> Usage:
 def show_overview(console: Console) -> int:
     """Print what lastgood is, and every verb in a line."""
     if console.json:
-        console.document(document("help", {"verbs": [_record(verb) for verb in VERBS if not verb.hidden]}))
+        console.document(
+            document("help", {"verbs": [_record(verb) for verb in all_verbs() if not verb.hidden]})
+        )
         return 0
     console.line("lastgood: checkpoints of a workspace, and safe ways back to them")
     console.line()

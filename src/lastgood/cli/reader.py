@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import Call
-from lastgood.cli.table import GLOBAL_OPTIONS, VERBS, spellings
+from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, spellings, verb_of
 from lastgood.errors import Usage
 from lastgood.names import printable
 
@@ -53,7 +53,6 @@ class _Reading:
         return "help" in self.options
 
     def verb(self) -> Verb | None:
-        known = spellings()
         prefixed = False
         while self._words:
             word = self._words.pop(0)
@@ -62,7 +61,7 @@ class _Reading:
             elif word == _PREFIX and not prefixed:
                 prefixed = True
             else:
-                self._verb = known.get(word)
+                self._verb = verb_of(word)
                 if self._verb is None:
                     raise _unknown_verb(word)
                 return self._verb
@@ -157,7 +156,7 @@ class _Reading:
         close = nearest(name, [option.name for option in self._known() if option.name != "directory"])
         verb = self._verb
         if verb is None:
-            after = [one.name for one in VERBS if any(option.name == name for option in one.options)]
+            after = [one.name for one in all_verbs() if any(option.name == name for option in one.options)]
             if after:
                 return Usage(
                     f"{shown} comes after the verb", hint=f"write for example: lastgood {after[0]} {shown}"

@@ -7,9 +7,6 @@ for the values used here (no floats beyond what `repr` gives).
 
 from __future__ import annotations
 
-from binascii import Error as Base64Error
-from binascii import a2b_base64, b2a_base64
-
 from lastgood.errors import Damaged, Internal, Unsupported
 from lastgood.value import cast
 
@@ -131,7 +128,7 @@ def path_value(path: bytes) -> object:
     try:
         return path.decode("utf-8")
     except UnicodeDecodeError:
-        return {"bytes": b2a_base64(path, newline=False).decode("ascii")}
+        return {"bytes": base64_text(path)}
 
 
 class Fields:
@@ -203,8 +200,8 @@ class Fields:
     def binary(self, name: str) -> bytes:
         """Return bytes written as base64."""
         try:
-            return a2b_base64(self.text(name).encode("ascii", "replace"))
-        except Base64Error as error:
+            return _from_base64(self.text(name))
+        except ValueError as error:
             raise self.wrong(name, "base64") from error
 
     def sub(self, name: str) -> Fields:
@@ -263,8 +260,8 @@ class Fields:
             return value.encode("utf-8", "surrogateescape")
         if isinstance(value, dict) and isinstance(value.get("bytes"), str):
             try:
-                return a2b_base64(value["bytes"].encode("ascii", "replace"))
-            except Base64Error as error:
+                return _from_base64(value["bytes"])
+            except ValueError as error:
                 raise self.wrong(name, "a path") from error
         raise self.wrong(name, "a path")
 
@@ -287,7 +284,19 @@ def checked(record: dict[str, object], *, what: str, version: int) -> Fields:
 
 def base64_text(content: bytes) -> str:
     """Return bytes as base64 text."""
+    if not content:
+        return ""
+    from binascii import b2a_base64  # lazily: most manifests have nothing of it
+
     return b2a_base64(content, newline=False).decode("ascii")
+
+
+def _from_base64(text: str) -> bytes:
+    if not text:
+        return b""
+    from binascii import a2b_base64
+
+    return a2b_base64(text.encode("ascii", "replace"))
 
 
 def _damaged(what: str, fault: str) -> Damaged:

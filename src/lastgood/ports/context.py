@@ -26,7 +26,8 @@ class Context(Value):
     the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
     is how long to wait for a lock, in seconds. ``session`` is the session that the caller says it
     belongs to, if any. ``applier_of`` makes an applier for a folder: this
-    one, or another (``restore --to``). ``merger`` finds what merges texts.
+    one, or another (``restore --to``). ``merger`` finds what merges texts. What not every verb needs
+    is opened when it is first asked for.
     """
 
     key: str
@@ -34,21 +35,41 @@ class Context(Value):
     root: bytes
     store: bytes
     settings: Settings
-    engine: Engine
+    engine_of: Callable[[], Engine]
     catalogue: Catalogue
     locks: Locks
     clock: Clock
     journal: JournalFile
     scanner: Scanner
     applier_of: Callable[[bytes], Applier]
-    project: ProjectGit
-    work: Work
-    processes: Processes
+    project_of: Callable[[], ProjectGit]
+    work_of: Callable[[], Work]
+    processes_of: Callable[[], Processes]
     merger: Callable[[], TextMerger]
     transcripts_of: Callable[[], Transcripts]
     ledgers: Ledgers
     session: str | None = None
     wait: float = 30.0
+
+    @property
+    def engine(self) -> Engine:
+        """What keeps the bytes."""
+        return self.engine_of()
+
+    @property
+    def project(self) -> ProjectGit:
+        """The project's own git."""
+        return self.project_of()
+
+    @property
+    def work(self) -> Work:
+        """The facts about the work."""
+        return self.work_of()
+
+    @property
+    def processes(self) -> Processes:
+        """The processes of this machine."""
+        return self.processes_of()
 
     @property
     def applier(self) -> Applier:

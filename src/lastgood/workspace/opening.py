@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 from lastgood.adapters.clock import SystemClock
-from lastgood.adapters.configuration import read_configuration
+from lastgood.adapters.configuration import read_settings
 from lastgood.adapters.identity import make_private
 from lastgood.adapters.journal import FileJournal
 from lastgood.adapters.locks import FlockLocks
-from lastgood.adapters.processes import SESSION_VARIABLE, ProcFiles
-from lastgood.adapters.project.git import SealedGit
 from lastgood.errors import Unsafe
+from lastgood.ids import SESSION_VARIABLE
 from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.context import Context
 from lastgood.workspace.api import Workspace
@@ -29,7 +28,7 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
     from lastgood.model.settings import Settings
-    from lastgood.ports.host import Clock
+    from lastgood.ports.host import Clock, Processes, ProjectGit
     from lastgood.ports.text import TextMerger
     from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.workspace import Applier, Scanner
@@ -64,7 +63,7 @@ def open_workspace(
         # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
         first = find_root(wanted, given, known=_nothing)
         admit(first, given, allow_root=allow_root)
-        chosen = chosen or read_configuration(first, environment=given).settings
+        chosen = chosen or read_settings(first, environment=given)
     shelf = Shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, repair=repair)
     catalogue = shelf.catalogue(durability="full" if chosen is None else chosen.durability)
     try:
@@ -73,17 +72,18 @@ def open_workspace(
         admit(root, given, allow_root=allow_root)
         _apart(root, shelf)
         if chosen is None:
-            chosen = read_configuration(root, environment=given).settings
+            chosen = read_settings(root, environment=given)
         composer = Composer(shelf, catalogue, settings=chosen, root=to_bytes(root), environment=given)
         return Workspace(
             composer.context(),
             upkeep=Upkeep(_mode(maintenance, given)),
             recompose=composer.context,
+            release=composer.release,
             rescued=shelf.rescued,
         )
     except BaseException:
         catalogue.close()
-        shelf.engine.close()
+        shelf.close()
         raise
 
 
@@ -107,6 +107,12 @@ class Composer:
         self._root = root
         self._ledgers = LedgersOfStore(shelf, witness=witness_path(environment))
 
+    def release(self) -> None:
+        """Let go of the store; harmless when repeated."""
+        self._ledgers.close()
+        self._catalogue.close()
+        self._shelf.close()
+
     def context(self) -> Context:
         """Return the ports of the folder's workspace, under the key that the catalogue knows it by."""
         shelf = self._shelf
@@ -119,7 +125,7 @@ class Composer:
             root=self._root,
             store=shelf.directory,
             settings=self._settings,
-            engine=shelf.engine,
+            engine_of=shelf.engine,
             catalogue=self._catalogue,
             locks=FlockLocks(shelf.directory),
             clock=shelf.clock,
@@ -127,9 +133,9 @@ class Composer:
             scanner=ScannerOfChoice(lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)),
             applier_of=_applier,
             merger=lambda: _merger(shelf, self._search_path),
-            project=SealedGit(shelf.repository, search_path=self._search_path, folder=cache),
-            work=self._catalogue.work,
-            processes=ProcFiles(),
+            project_of=lambda: _project(shelf, self._search_path, cache=cache),
+            work_of=lambda: self._catalogue.work,
+            processes_of=_processes,
             transcripts_of=lambda: _transcripts(cache),
             ledgers=self._ledgers,
             session=self._session,
@@ -140,7 +146,19 @@ class Composer:
 def _here(shelf: Shelf, cache: bytes) -> Scanner:
     from lastgood.adapters.scan.scanner import WorkspaceScanner
 
-    return WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine)
+    return WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine())
+
+
+def _project(shelf: Shelf, search_path: bytes, *, cache: bytes) -> ProjectGit:
+    from lastgood.adapters.project.git import SealedGit
+
+    return SealedGit(shelf.repository, search_path=search_path, folder=cache)
+
+
+def _processes() -> Processes:
+    from lastgood.adapters.processes import ProcFiles
+
+    return ProcFiles()
 
 
 def _transcripts(cache: bytes) -> Transcripts:
@@ -164,7 +182,7 @@ def _merger(shelf: Shelf, search_path: bytes) -> TextMerger:
 def _elsewhere(shelf: Shelf, cache: bytes) -> Scanner:
     from lastgood.adapters.scan.remote import RemoteScanner
 
-    return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine)
+    return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine())
 
 
 def _nothing(_folder: str) -> bool:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import os
+from _thread import allocate_lock
 
-from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.identity import machine_id, make_private, workspace_key
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.store_format import ensure_store, stored_machine
@@ -14,6 +14,7 @@ from lastgood.ports.catalogue import WorkspaceRow
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from lastgood.adapters.git.engine import GitEngine
     from lastgood.model.settings import Durability
     from lastgood.ports.host import Clock
 
@@ -36,11 +37,26 @@ class Shelf:
         if not repair:
             self._complete()
         make_private(self.temporary)
-        self.engine = GitEngine.create(self.repository, temporary=self.temporary)
+        self._lock = allocate_lock()
+        self._engine: GitEngine | None = None
+
+    def engine(self) -> GitEngine:
+        """Return the engine, opened when it is first asked for: a list of checkpoints has no use for it."""
+        from lastgood.adapters.git.engine import GitEngine
+
+        with self._lock:
+            if self._engine is None:
+                self._engine = GitEngine.create(self.repository, temporary=self.temporary)
+            return self._engine
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:
         """Open the catalogue, making it in a store that is new."""
         return SqliteCatalogue.open(to_text(self._catalogue), clock=self.clock, durability=durability)
+
+    def close(self) -> None:
+        """Let go of the engine's files; harmless when repeated."""
+        if self._engine is not None:
+            self._engine.close()
 
     def machine(self) -> str:
         """Return what tells this machine from others."""

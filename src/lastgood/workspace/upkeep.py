@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import sys
 
-from lastgood.adapters.processes import SESSION_VARIABLE
 from lastgood.errors import Busy, Storage
+from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.settings import PACKS_DUE
 
 TYPE_CHECKING = False

@@ -1,18 +1,18 @@
-"""The catalogue: every fact about checkpoints that queries need, and all that may change."""
+"""The catalogue: every fact about checkpoints that queries need, and all that may change.
+
+What lists and saves do not need is imported when it is called for: start-up time is part of both.
+"""
 
 from __future__ import annotations
 
 import os
 
 from lastgood.adapters.sqlite import pruning, rows
-from lastgood.adapters.sqlite.backup import back_up, integrity_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, ensure
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
-from lastgood.adapters.sqlite.mending import AWAITS_ADOPTION, adopt, mend
-from lastgood.adapters.sqlite.queries import COMPLETE_FACTS, NEWEST_FACTS, selection
+from lastgood.adapters.sqlite.queries import AWAITS_ADOPTION, COMPLETE_FACTS, NEWEST_FACTS, selection
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_seal, is_broken, reseal
-from lastgood.adapters.sqlite.work import SqliteWork
 from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import Checkpoint
@@ -25,6 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
     from lastgood.adapters.sqlite.schema import Schema
+    from lastgood.adapters.sqlite.work import SqliteWork
     from lastgood.model.checkpoint import Check, Manifest
     from lastgood.model.operation import Operation
     from lastgood.model.settings import Durability
@@ -74,6 +75,8 @@ class SqliteCatalogue:
     @property
     def work(self) -> SqliteWork:
         """The facts about the work, in the same file."""
+        from lastgood.adapters.sqlite.work import SqliteWork
+
         return SqliteWork(self._database)
 
     @property
@@ -168,6 +171,8 @@ class SqliteCatalogue:
 
     def fault(self) -> str | None:
         """Return what SQLite's own integrity check says, None if all is well."""
+        from lastgood.adapters.sqlite.backup import integrity_fault
+
         try:
             return self._database.read(integrity_fault)
         except Damaged as error:
@@ -220,6 +225,8 @@ class SqliteCatalogue:
         next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
         A row that was altered from outside is written anew, and keeps its mutable facts.
         """
+        from lastgood.adapters.sqlite.mending import adopt
+
         return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
 
     def set_name(self, checkpoint: str, name: str | None) -> None:
@@ -322,6 +329,8 @@ class SqliteCatalogue:
 
     def mend(self) -> Sequence[str]:
         """Drop operations that were altered from outside, restore workspaces that were; say which."""
+        from lastgood.adapters.sqlite.mending import mend
+
         return self._database.write(mend)
 
     def back_up(self) -> bool:
@@ -329,6 +338,8 @@ class SqliteCatalogue:
 
         `Damaged`, and no copy, if the catalogue itself is not sound.
         """
+        from lastgood.adapters.sqlite.backup import back_up
+
         return self._database.read(lambda connection: back_up(connection, self.path))
 
     def close(self) -> None:

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
 
 # A rescued catalogue may lack what is newer than its backup, until the engine's commits were adopted.
 AWAIT_ADOPTION = "INSERT OR REPLACE INTO meta (name, value) VALUES ('unadopted', 1)"
-AWAITS_ADOPTION = "SELECT 1 FROM meta WHERE name = 'unadopted'"
 _ADOPTED = "DELETE FROM meta WHERE name = 'unadopted'"
 _DROPPED = ("operation", "session", "progress", "step", "run")
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns

@@ -18,6 +18,9 @@ _STANDING = (
 NEWEST_FACTS = f"{_STANDING} ORDER BY sequence DESC LIMIT 1"
 COMPLETE_FACTS = f"{_STANDING} AND partial = 0 AND kind <> 'guard' ORDER BY sequence DESC LIMIT 1"
 
+# Whether a rescued catalogue still lacks what `mending.adopt` brings.
+AWAITS_ADOPTION = "SELECT 1 FROM meta WHERE name = 'unadopted'"
+
 
 def selection(query: Query) -> tuple[str, dict[str, object]]:
     """Return the statement that answers a query, and its parameters."""

@@ -5,8 +5,6 @@ from __future__ import annotations
 from lastgood.adapters.sqlite.seal import broken_seal
 from lastgood.codec.canonical import Fields, dumps, loads
 from lastgood.codec.manifest import decode, encode, encode_gaps
-from lastgood.codec.records import decode_operation, encode_operation
-from lastgood.codec.verdict import check_of
 from lastgood.errors import Damaged, Invalid, Unsupported
 from lastgood.model.checkpoint import (
     Actor,
@@ -152,6 +150,8 @@ def _remains(columns: list[object]) -> Manifest:
 
 
 def _check(text: str) -> Check:
+    from lastgood.codec.verdict import check_of  # lazily: few checkpoints were judged
+
     return check_of(Fields(loads(text, what="a verdict"), what="a verdict"))
 
 
@@ -189,12 +189,16 @@ def workspace_columns(row: WorkspaceRow) -> Row:
 
 def operation(row: Row) -> Operation:
     """Return the operation of a row of `OPERATION`."""
+    from lastgood.codec.records import decode_operation  # lazily: saves and lists know of no operation
+
     payload, undone = row
     return decode_operation(_text(payload)).replace(undone=bool(undone))
 
 
 def operation_columns(operation: Operation) -> Row:
     """Return an operation's values: id, workspace_key, type, at, undone, payload."""
+    from lastgood.codec.records import encode_operation
+
     return (
         operation.id,
         operation.workspace_key,

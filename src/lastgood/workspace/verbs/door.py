@@ -34,11 +34,13 @@ class Door:
         *,
         upkeep: Upkeep,
         recompose: Callable[[], Context],
+        release: Callable[[], None],
         rescued: tuple[str, ...] = (),
     ) -> None:
         self._upkeep = upkeep
         self._rescued = rescued
         self._recompose = recompose
+        self._release = release
         self._observers: list[Observer] = []
         self._use(context)
 
@@ -46,10 +48,10 @@ class Door:
         self._context = context
         self._view = View(
             catalogue=context.catalogue,
-            objects=context.engine,
+            objects=context.engine_of,
             key=context.key,
             clock=context.clock,
-            work=context.work,
+            work=context.work_of,
             session=self._session_at_hand,
         )
 
@@ -83,9 +85,7 @@ class Door:
 
     def close(self) -> None:
         """Let go of the store; harmless when repeated."""
-        self._context.ledgers.close()
-        self._context.catalogue.close()
-        self._context.engine.close()
+        self._release()
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         """Tell an observer what happened, after the fact; return the call that ends it.
