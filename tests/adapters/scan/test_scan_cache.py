@@ -14,7 +14,8 @@ import pytest
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.git.writer import GitWriter
 from lastgood.adapters.memory import MemoryEngine
-from lastgood.adapters.scan import read, twin, walk
+from lastgood.adapters.scan import read, twin
+from lastgood.adapters.scan.listing import Lister
 from lastgood.adapters.scan.opening import open_file
 
 if TYPE_CHECKING:
@@ -22,6 +23,8 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from desk import Desk
+    from lastgood.adapters.scan.form import Record
+    from lastgood.adapters.scan.listing import Listing
 
 
 class Count:
@@ -35,6 +38,20 @@ class Count:
     def __call__(self, name: bytes, *, directory: int) -> int:
         self.opened.append(name)
         return self._open(name, directory=directory)
+
+
+class Looks:
+    """Counts the directories that are looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        listing = Lister.list
+
+        def counted(lister: Lister, descriptor: int, *, known: Record | None) -> Listing:
+            self.count += 1
+            return listing(lister, descriptor, known=known)
+
+        monkeypatch.setattr(Lister, "list", counted)
 
 
 def plant(desk: Desk) -> None:
@@ -98,16 +115,9 @@ def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: p
     monkeypatch.setattr(twin, "_count", int)  # a worker of xdist has threads that do not scan
     plant(desk)
     first = desk.save()
-    listed: list[int] = []
-    listing = walk.list_directory
-
-    def counted(descriptor: int) -> walk.Listed:
-        listed.append(descriptor)
-        return listing(descriptor)
-
-    monkeypatch.setattr(walk, "list_directory", counted)
+    looks = Looks(monkeypatch)
     assert desk.save().result == first.result
-    assert 0 < len(listed) < 14
+    assert 0 < looks.count < 14
     with pytest.raises(ChildProcessError):
         os.waitpid(-1, os.WNOHANG)
 

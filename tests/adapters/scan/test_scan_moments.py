@@ -55,7 +55,7 @@ class Frozen:
             mode, size, _, _, inode = real(seen)
             return mode, size, self.at, self.at, inode
 
-        for module in ("read", "walk"):
+        for module in ("read", "listing"):
             monkeypatch.setattr(f"lastgood.adapters.scan.{module}.evidence", evidence)
 
 

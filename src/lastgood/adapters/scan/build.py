@@ -23,11 +23,13 @@ from lastgood.adapters.scan.form import (
     MODE,
     MODES,
     NAME,
+    NAMES,
     OID,
     PASSING,
     PERMISSIONS,
     PRIVATE,
     RACY,
+    SEEN,
     SIZE,
     STATE,
     TOO_LARGE,
@@ -118,9 +120,11 @@ class Builder:
         start, length = self._details.add(pack(kept))
         if node is not None:
             private, below = tuple(node.private), tuple(sorted(node.below))
+            names, seen = node.names, node.seen
         else:
             assert old is not None
             private, below = old[PRIVATE], old[BELOW]
+            names, seen = old[NAMES], old[SEEN]
         captured = {row[NAME] for row in kept if row[STATE] <= RACY} if private else frozenset()
         return (
             *head[:3],
@@ -133,6 +137,8 @@ class Builder:
             tuple(tally.gaps),
             tuple(name for name in private if name in captured),
             below,
+            names,
+            seen,
             start,
             length,
         )

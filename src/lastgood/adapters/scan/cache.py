@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.scan.form import Record, Row
 
-_FORMAT = b"lastgood scan cache 1\n"
+_FORMAT = b"lastgood scan cache 2\n"
 _RECORDS = b"/scan.records"
 _LOCK = b"/scan.lock"
 _DETAILS_PREFIX = b"scan.details."

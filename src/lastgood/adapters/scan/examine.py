@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from lastgood.adapters.scan.form import (
     BUDGET,
     BURIED,
@@ -24,15 +22,17 @@ from lastgood.adapters.scan.form import (
     UNREADABLE,
 )
 from lastgood.adapters.scan.judge import DOT_GIT, IGNORE_FILES
+from lastgood.adapters.scan.listing import names_of
 from lastgood.rules.ignore import GITIGNORE, LASTGOODIGNORE
 from lastgood.rules.ignore import UNREADABLE as UNREADABLE_TEXT
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Mapping
 
     from lastgood.adapters.scan.form import Evidence, Record, Row
     from lastgood.adapters.scan.judge import DirectoryJudge, Judge, Verdict
+    from lastgood.adapters.scan.listing import Listing
     from lastgood.adapters.scan.read import FileReader, Reading
     from lastgood.rules.ignore import Text
 
@@ -44,12 +44,26 @@ class Node:
     that are ignored and entered all the same.
     """
 
-    __slots__ = ("above", "below", "buried", "flags", "path", "private", "rows", "signature", "token")
+    __slots__ = (
+        "above",
+        "below",
+        "buried",
+        "flags",
+        "names",
+        "path",
+        "private",
+        "rows",
+        "seen",
+        "signature",
+        "token",
+    )
 
-    def __init__(self, path: bytes, *, above: bytes, signature: bytes) -> None:
+    def __init__(self, path: bytes, *, above: bytes, listing: Listing) -> None:
         self.path = path
         self.above = above
-        self.signature = signature
+        self.signature = listing.signature
+        self.names = listing.names if listing.seen else b""
+        self.seen = listing.seen
         self.token = above
         self.flags = 0
         self.rows: list[Row] = []
@@ -71,29 +85,6 @@ class Unsettled:
         self.mark = reading.mark
         self.forced = forced
         self.tries = 1
-
-
-class Listing:
-    """A directory as it was listed: names in the file system's order, and what stat said of each.
-
-    ``stats`` has the mode alone for a directory; ``lost`` are entries that could not be asked.
-    """
-
-    __slots__ = ("descriptor", "lost", "names", "signature", "stats")
-
-    def __init__(
-        self,
-        descriptor: int,
-        names: Sequence[str],
-        stats: Sequence[Evidence | int],
-        signature: bytes,
-        lost: Sequence[str],
-    ) -> None:
-        self.descriptor = descriptor
-        self.names = names
-        self.stats = stats
-        self.signature = signature
-        self.lost = lost
 
 
 class Examiner:
@@ -133,10 +124,8 @@ class Examiner:
         ``old`` are its rows by name as of the last scan; ``same`` says that rules, index and
         previous tree would decide as then, ``held_by_old`` that the previous tree was that scan's.
         """
-        node = Node(path, above=above, signature=listing.signature)
-        found = sorted(
-            (os.fsencode(name), stat) for name, stat in zip(listing.names, listing.stats, strict=True)
-        )
+        node = Node(path, above=above, listing=listing)
+        found = sorted(zip(names_of(listing.names), listing.stats, strict=True))
         node.token, same = self._rules(node, dict(found), listing, record=record, old=old, same=same)
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
         judge = self._judge.directory(path, token=node.token, old=old, same=same, held=held)
@@ -145,7 +134,7 @@ class Examiner:
             if row is not None:
                 node.rows.append(row)
         for lost in listing.lost:
-            node.rows.append((os.fsencode(lost), FORMAT_FILE, 0, 0, 0, 0, b"", UNREADABLE))
+            node.rows.append((lost, FORMAT_FILE, 0, 0, 0, 0, b"", UNREADABLE))
         if listing.lost:
             node.rows.sort()
         return node

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 
     # The whole mode, size, modification and change time in nanoseconds, inode.
     Evidence: TypeAlias = tuple[int, int, int, int, int]
+    Seen: TypeAlias = Evidence | tuple[()]
     # Name, the same five, object id, state; a directory has no numbers but the mode, and its size is 1
     # if it is to be left out unless something in it is captured.
     Row: TypeAlias = tuple[bytes, int, int, int, int, int, bytes, int]
@@ -39,6 +40,8 @@ if TYPE_CHECKING:
         tuple[tuple[bytes, int, int], ...],
         tuple[bytes, ...],
         tuple[bytes, ...],
+        bytes,
+        Seen,
         int,
         int,
     ]
@@ -80,8 +83,9 @@ PASSING = frozenset({RACY, UNREADABLE, UNSTABLE, BUDGET, VANISHED})
 
 # Fields of a record. ABOVE is the token of the rules that the parent handed down, TOKEN that of the
 # rules inside; FILES, BYTES and LEFT (ignored entries) count the whole subtree, GAPS (name, state,
-# size) and PRIVATE (names) the directory itself; BELOW are the subdirectories to enter; START and
-# LENGTH tell where the details lie.
+# size) and PRIVATE (names) the directory itself; BELOW are the subdirectories to enter; NAMES are those
+# that were listed, joined by NUL, and SEEN is what stat said of the directory then, () if that proves
+# nothing; START and LENGTH tell where the details lie.
 SIGNATURE: Final = 0
 ABOVE: Final = 1
 TOKEN: Final = 2
@@ -94,8 +98,10 @@ LEFT: Final = 8
 GAPS: Final = 9
 PRIVATE: Final = 10
 BELOW: Final = 11
-START: Final = 12
-LENGTH: Final = 13
+NAMES: Final = 12
+SEEN: Final = 13
+START: Final = 14
+LENGTH: Final = 15
 
 # Flags of a record.
 DOUBTFUL = 1  # something has to be looked at again whatever stat says
@@ -113,7 +119,7 @@ FORMAT_LINK = 0o120000
 PERMISSIONS = 0o7777
 
 
-def sign(names: Sequence[str], stats: Sequence[Evidence | int]) -> bytes:
+def sign(names: bytes, stats: Sequence[Evidence | int]) -> bytes:
     """Return the signature of a directory: equal only if every entry's stat data are."""
     # Version 2 of the format does not depend on how often an object is referred to.
     body: Any = (names, stats)

@@ -30,6 +30,8 @@ from lastgood.adapters.scan.form import (
 )
 from lastgood.adapters.scan.found import Texts, WorkspaceScan
 from lastgood.adapters.scan.judge import Judge
+from lastgood.adapters.scan.listing import Lister
+from lastgood.adapters.scan.mounts import proving_device
 from lastgood.adapters.scan.opening import open_root
 from lastgood.adapters.scan.project import Project
 from lastgood.adapters.scan.read import FileReader
@@ -51,6 +53,11 @@ if TYPE_CHECKING:
     from lastgood.model.scan import ScanRequest
     from lastgood.ports.engine import ObjectReader, ObjectWriter
     from lastgood.ports.host import Clock
+
+# Asking about the file system takes as long as listing so many directories.
+_SEVERAL_DIRECTORIES = 16
+# If more than one directory in so many proves more than before, that is worth keeping for itself.
+_A_PART = 8
 
 
 class WorkspaceScanner:
@@ -108,6 +115,7 @@ class WorkspaceScanner:
             objects=self._objects,
             writer=writer,
             clock=self._clock,
+            lister=Lister(device=_proving(root, known), clock=self._clock),
         )
         survey.run(root, sleep=self._sleep)
         records = survey.records
@@ -139,6 +147,7 @@ class Survey:
         objects: ObjectReader,
         writer: ObjectWriter,
         clock: Clock,
+        lister: Lister,
     ) -> None:
         self._known = known
         self._writer = writer
@@ -168,7 +177,13 @@ class Survey:
             gone=set() if trust.objects else _gone(known, writer),
         )
         self._walk = Walk(
-            known, trust=trust, examiner=self.examiner, forced=forced, previous=previous, late=late
+            known,
+            trust=trust,
+            lister=lister,
+            examiner=self.examiner,
+            forced=forced,
+            previous=previous,
+            late=late,
         )
         self.records: dict[bytes, Record] = {}
         self.changed = True
@@ -184,11 +199,16 @@ class Survey:
             self._walk, before=self._known.records, details=self._known.details, writer=self._writer
         )
         self.records = builder.run()
-        self.changed = builder.changed
+        self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
     def _late(self) -> bool:
         assert self._deadline is not None
         return self._clock.monotonic() > self._deadline
+
+
+def _proving(root: int, known: Snapshot) -> int | None:
+    """Return the device on which times prove names, None also where asking for it would cost more."""
+    return None if 0 < len(known.records) < _SEVERAL_DIRECTORIES else proving_device(root)
 
 
 def _never() -> bool:

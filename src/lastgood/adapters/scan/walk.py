@@ -10,7 +10,6 @@ import os
 import time
 
 from lastgood.adapters.scan.cache import DetailsLost
-from lastgood.adapters.scan.examine import Listing
 from lastgood.adapters.scan.form import (
     ABOVE,
     BELOW,
@@ -19,29 +18,24 @@ from lastgood.adapters.scan.form import (
     DEPENDENT,
     DOUBTFUL,
     FLAGS,
-    FORMAT_DIRECTORY,
-    FORMAT_MASK,
-    SIGNATURE,
+    NAMES,
+    START,
     TOKEN,
     VANISHED,
-    evidence,
-    sign,
 )
-from lastgood.adapters.scan.opening import DIRECTORY_FLAGS, GONE, descend, state_of
+from lastgood.adapters.scan.opening import DIRECTORY_FLAGS, descend, state_of
 from lastgood.adapters.scan.twin import Twin, is_worthwhile, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping, Sequence
+    from collections.abc import Callable, Collection, Mapping
 
     from lastgood.adapters.scan.cache import Snapshot
     from lastgood.adapters.scan.examine import Examiner, Node
-    from lastgood.adapters.scan.form import Evidence, Record, Row
+    from lastgood.adapters.scan.form import Record, Row
+    from lastgood.adapters.scan.listing import Lister, Listing
     from lastgood.adapters.scan.sticky import Forced, Previous
     from lastgood.model.tree import TreeId
-
-    # Names, what stat said of each, signature, entries that could not be asked.
-    Listed = tuple[Sequence[str], Sequence[Evidence | int], bytes, Sequence[str]]
 
 # So many directories are kept open on the way down; those above are opened anew when needed.
 _OPEN_DIRECTORIES = 64
@@ -84,7 +78,7 @@ class Walk:
     """One walk. ``kept`` are the records taken over, ``nodes`` what was examined, both by path.
 
     ``order`` lists every directory visited, parents first; ``barred`` tells why a directory could
-    not be entered.
+    not be entered; ``renewed`` counts the records taken over that prove more than before.
     """
 
     def __init__(
@@ -92,6 +86,7 @@ class Walk:
         snapshot: Snapshot,
         *,
         trust: Trust,
+        lister: Lister,
         examiner: Examiner,
         forced: Forced,
         previous: Previous,
@@ -100,6 +95,7 @@ class Walk:
         self._records = snapshot.records
         self._details = snapshot.details
         self._trust = trust
+        self._lister = lister
         self._examiner = examiner
         self._forced = forced
         self._previous = previous
@@ -111,6 +107,7 @@ class Walk:
         self.nodes: dict[bytes, Node] = {}
         self.order: list[bytes] = []
         self.barred: dict[bytes, int] = {}
+        self.renewed = 0
 
     def run(self, root: int, *, token: bytes) -> None:
         """Walk everything below an open directory; ``token`` stands for the rules above it."""
@@ -118,7 +115,7 @@ class Walk:
             self._run(root, self._visit(os.dup(root), b"", token))
             return
         self._parts = frozenset(share(self._records))
-        twin = Twin(root, parts=sorted(self._parts), records=self._records, sign=sign_directory)
+        twin = Twin(root, parts=sorted(self._parts), records=self._records, lister=self._lister)
         try:
             began = time.monotonic()
             left_for_twin = self._run(root, self._visit(os.dup(root), b"", token))
@@ -195,21 +192,19 @@ class Walk:
             raise
 
     def _look(self, descriptor: int, path: bytes, above: bytes) -> Frame:
+        record = self._records.get(path)
         try:
-            listing = list_directory(descriptor)
+            listing = self._lister.list(descriptor, known=record)
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
             return Frame(descriptor, path=path, token=above, below=[])
-        record = self._records.get(path)
-        if (
-            record is not None
-            and record[SIGNATURE] == listing[2]
-            and not listing[3]
-            and self._still_holds(record, path, above)
-        ):
+        if record is not None and listing.fits(record) and self._still_holds(record, path, above):
+            if listing.proves_more(record):
+                self.renewed += 1
+                record = _with_names(record, listing)
             return self._take_over(record, path, descriptor)
         self.order.append(path)
-        node = self._examine(path, Listing(descriptor, *listing), above=above, record=record)
+        node = self._examine(path, listing, above=above, record=record)
         self.nodes[path] = node
         frame = Frame(descriptor, path=path, token=node.token, below=node.below[::-1])
         frame.buried = node.buried
@@ -253,40 +248,5 @@ class Walk:
         )
 
 
-def list_directory(descriptor: int) -> Listed:
-    """List an open directory (see `Listing`); OSError if that is refused."""
-    found = list(os.scandir(descriptor))
-    names = [entry.name for entry in found]
-    try:
-        stats = [
-            evidence(seen)
-            if (seen := entry.stat(follow_symlinks=False)).st_mode & FORMAT_MASK != FORMAT_DIRECTORY
-            else seen.st_mode
-            for entry in found
-        ]
-    except OSError:
-        return _list_what_is_left(descriptor, names)
-    return names, stats, sign(names, stats), ()
-
-
-def sign_directory(descriptor: int) -> bytes:
-    """Return the signature of an open directory, b"" if some of it cannot be asked."""
-    listed = list_directory(descriptor)
-    return b"" if listed[3] else listed[2]
-
-
-def _list_what_is_left(descriptor: int, names: Sequence[str]) -> Listed:
-    """List a directory of which some entries are gone, or cannot be asked."""
-    left: list[str] = []
-    lost: list[str] = []
-    stats: list[Evidence | int] = []
-    for name in names:
-        try:
-            seen = os.stat(name, dir_fd=descriptor, follow_symlinks=False)
-        except OSError as error:
-            if error.errno not in GONE:
-                lost.append(name)
-            continue
-        left.append(name)
-        stats.append(seen.st_mode if seen.st_mode & FORMAT_MASK == FORMAT_DIRECTORY else evidence(seen))
-    return left, stats, sign(left, stats), lost
+def _with_names(record: Record, listing: Listing) -> Record:
+    return (*record[:NAMES], listing.names, listing.seen, *record[START:])
