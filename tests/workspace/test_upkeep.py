@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lastgood
 from lastgood.actions import maintain
 from lastgood.model.settings import LimitSettings
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import detaching
 from lastgood.workspace.upkeep import Upkeep
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import pytest
 
 
@@ -79,3 +82,80 @@ def test_an_operation_is_forgotten_by_age_only_if_there_are_many(
         assert len(workspace.operations()) == 2
         workspace.undo()
         assert (project / "file").read_text() == "two"
+
+
+def test_maintenance_is_not_started_beside_one_that_was(project: Path, store: Path) -> None:
+    """However many save, one process tidies: each start costs them processor time."""
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        for number in range(64):
+            (project / "file").write_text(str(number))
+            workspace.save(str(number))
+        first, *others = [Upkeep("background") for _ in range(8)]
+        first.after_save(workspace._context)
+        for upkeep in others:
+            upkeep.after_save(workspace._context)
+
+        assert first._child is not None
+        assert [upkeep._child for upkeep in others] == [None] * 7
+        assert os.waitstatus_to_exitcode(os.waitpid(first._child, 0)[1]) == 0
+        assert len(list((store / "objects.git" / "objects" / "pack").glob("*.pack"))) == 1
+
+
+def test_the_turn_of_maintenance_ends_with_its_process(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S16: nothing is left to be cleared away after a kill."""
+    monkeypatch.setattr(detaching, "REST", 0.0)
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.save("one", allow_empty=True)
+        first = detaching.start(str(project), str(store))
+        assert first is not None
+        os.kill(first, signal.SIGKILL)
+        os.waitpid(first, 0)
+
+        second = detaching.start(str(project), str(store))
+
+        assert second is not None
+        assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == 0
+
+
+def test_maintenance_that_was_just_started_rests_before_the_next(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A store that cannot be tidied (there may be no git) is not tried after every save."""
+    monkeypatch.setattr(detaching, "REST", 3600.0)
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.save("one", allow_empty=True)
+        first = detaching.start(str(project), str(store))
+        assert first is not None
+        os.waitpid(first, 0)
+
+        assert detaching.start(str(project), str(store)) is None
+        long_ago = time.time() - 2 * 3600
+        os.utime(store / "locks" / "upkeep.lock", (long_ago, long_ago))
+        later = detaching.start(str(project), str(store))
+
+        assert later is not None
+        os.waitpid(later, 0)
+
+
+def test_maintenance_leaves_the_processor_to_others() -> None:
+    """No save waits for it, not for the processor either."""
+    program = (
+        "import os, sys; sys.path.insert(0, sys.argv[1])\n"
+        "from lastgood.workspace.detaching import stand_back\n"
+        "stand_back()\n"
+        "print(os.nice(0))\n"
+        "path = '/proc/self/autogroup'\n"
+        "print(open(path).read().split()[-1] if os.path.exists(path) else '10')\n"
+    )
+    source = str(Path(lastgood.__file__).parent.parent)
+    shown = subprocess.run(
+        [sys.executable, "-c", program, source],
+        capture_output=True,
+        text=True,
+        check=True,
+        start_new_session=True,
+    ).stdout.split()
+
+    assert shown == [str(min(19, os.nice(0) + 10)), "10"]

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import os
-import sys
 
 from lastgood.errors import Busy, Storage
-from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.settings import PACKS_DUE
 
 TYPE_CHECKING = False
@@ -40,7 +38,9 @@ class Upkeep:
         except (Storage, Busy):
             return  # what was saved is saved
         if due:
-            self._child = _start(os.fsdecode(context.root), os.fsdecode(context.store))
+            from lastgood.workspace.detaching import start  # most saves need none of it
+
+            self._child = start(os.fsdecode(context.root), os.fsdecode(context.store))
 
     def _is_running(self) -> bool:
         """Tell whether the maintenance started last still runs; one that ended is let go."""
@@ -62,30 +62,3 @@ def _is_due(context: Context) -> bool:
         return True
     limit = context.settings.limits.max_checkpoints
     return packs % _ASKED_EVERY == 0 and context.catalogue.count_loose(context.key) > limit + limit // 10
-
-
-def _is_wanted(variable: str) -> bool:
-    """Tell what maintenance needs of the environment: the settings count for it too, no session does."""
-    if variable.startswith("LASTGOOD_"):
-        return variable != SESSION_VARIABLE
-    return variable in {"PATH", "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME"}
-
-
-def _start(root: str, store: str) -> int | None:
-    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-    program = (
-        "import os, sys; os.nice(10); sys.path.insert(0, sys.argv.pop(1)); "
-        "from lastgood.cli.main import main; "
-        "raise SystemExit(main(sys.argv[1:]))"
-    )
-    words = [sys.executable, "-I", "-c", program, package, "--store", store, "-C", root, "--allow-root"]
-    silent = [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
-    environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
-    if not sys.executable:  # a program that embeds Python
-        return None
-    try:
-        return os.posix_spawn(
-            sys.executable, [*words, "maintain", "--quiet"], environment, file_actions=silent, setsid=True
-        )
-    except OSError:
-        return None

@@ -1,0 +1,102 @@
+"""Starts maintenance as a process of its own, one at a time, that stands back for whoever saves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+
+from lastgood.adapters.files import PRIVATE_FILE
+from lastgood.ids import SESSION_VARIABLE
+
+# So long (in seconds) after a start there is no other: what could not be done just now cannot be done yet.
+REST = 5.0
+_LOCK = b"/locks/upkeep.lock"
+_NICENESS = 10
+_ATTEMPTS = 5
+_PATIENCE = 0.15
+# Where the started process has the lock; another number where the starter's own is this one.
+_PLACES = (3, 4)
+_PROGRAM = (
+    "import os, sys; os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
+    "from lastgood.workspace.detaching import stand_back; stand_back(); "
+    "from lastgood.cli.main import main; "
+    "raise SystemExit(main(sys.argv[1:]))"
+)
+
+
+def start(root: str, store: str) -> int | None:
+    """Start maintenance and return its process id; None where one is under way, or none can be started.
+
+    The started process has the turn from its first moment on: however many save meanwhile, none
+    starts another.
+    """
+    turn = _take_turn(os.fsencode(store) + _LOCK)
+    if turn is None:
+        return None
+    try:
+        return _spawn(root, store, turn=turn)
+    except OSError:
+        return None
+    finally:
+        os.close(turn)
+
+
+def stand_back() -> None:
+    """Leave the processor to others, also where the kernel shares it out among sessions first."""
+    os.nice(_NICENESS)
+    for _ in range(_ATTEMPTS):
+        try:
+            with open("/proc/self/autogroup", "w", encoding="ascii") as group:
+                group.write(str(_NICENESS))
+        except BlockingIOError:  # the kernel takes one such wish in a tenth of a second
+            time.sleep(_PATIENCE)
+        except OSError:
+            return  # no such sharing here
+        else:
+            return
+
+
+def _take_turn(path: bytes) -> int | None:
+    """Return a descriptor that holds the lock of whoever is starting or working, unless it is held."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, PRIVATE_FILE)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _rests(descriptor):
+            os.close(descriptor)
+            return None
+        os.pwrite(descriptor, b"\n", 0)  # its time is that of the last start
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _rests(descriptor: int) -> bool:
+    status = os.fstat(descriptor)
+    return status.st_size > 0 and 0 <= time.time() - status.st_mtime < REST
+
+
+def _spawn(root: str, store: str, *, turn: int) -> int | None:
+    if not sys.executable:  # a program that embeds Python
+        return None
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    place = _PLACES[turn == _PLACES[0]]
+    words = [sys.executable, "-I", "-c", _PROGRAM, str(place), package]
+    words += ["--store", store, "-C", root, "--allow-root", "maintain", "--quiet"]
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [(os.POSIX_SPAWN_DUP2, turn, place)]
+    actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
+    return os.posix_spawn(sys.executable, words, environment, file_actions=actions, setsid=True)
+
+
+def _is_wanted(variable: str) -> bool:
+    """Tell what maintenance needs of the environment: the settings count for it too, no session does."""
+    if variable.startswith("LASTGOOD_"):
+        return variable != SESSION_VARIABLE
+    return variable in {"PATH", "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME"}
