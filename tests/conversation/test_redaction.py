@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from typing import TYPE_CHECKING
 
 import pytest
@@ -11,6 +12,9 @@ from hypothesis import strategies as st
 
 from conversation.secrets_corpus import HARMLESS, SENTENCES, TOKENS
 from lastgood.rules.redact import redact, redact_lines, redact_value, secrets_in
+from lastgood.rules.secret_shapes import ASSIGNED, AUTHORIZATION, CONTEXTS
+from lastgood.rules.secret_shapes import TOKENS as TOKENS_BY_VENDOR
+from lastgood.rules.secrets import harmless, spans
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -51,6 +55,54 @@ def test_every_secret_of_a_text_is_left_out_and_the_rest_stays() -> None:
     assert left.count("end of it") == len(TOKENS)
     assert not any(token[-10:] in left for token in TOKENS.values())
     assert [line for _, line in secrets_in(text.encode())] == list(range(1, len(TOKENS) + 1))
+
+
+def spelled_out(text: str) -> list[tuple[int, int, str]]:
+    """Find secrets as slowly as it can be said: every pattern over the whole text."""
+    found = []
+    for shape, _, _, _, source in (*TOKENS_BY_VENDOR, AUTHORIZATION, *CONTEXTS):
+        for match in re.finditer(source, text):
+            group = 1 if match.re.groups else 0
+            if not group or not harmless(match[1]):
+                found.append((*match.span(group), shape))
+    return found
+
+
+SHAPES = [row[4] for row in (*TOKENS_BY_VENDOR, AUTHORIZATION, *CONTEXTS)]
+PIECES = st.one_of(
+    st.sampled_from(SHAPES).flatmap(st.from_regex),
+    st.sampled_from([literal for row in (*TOKENS_BY_VENDOR, *CONTEXTS) for literal in row[1].split()]),
+    st.from_regex(ASSIGNED),
+    st.sampled_from([text for text, _ in SENTENCES]),
+    st.sampled_from(
+        ["a", "_", "-", " ", "\n", "=", '"', "9", "\u0130", "\u017f", "\u212a", "\xe9", "://", "@"]
+    ),
+    st.text(max_size=5),
+)
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_the_quick_search_finds_what_the_patterns_find(text: str) -> None:
+    """S17: where a search begins by literals alone, it passes nothing over."""
+    found = [span for span in spans(text, named=False) if span[2] != "private-key"]
+    assert sorted(found) == sorted(spelled_out(text))
+
+
+@given(st.lists(PIECES, max_size=8).map("".join))
+def test_the_quick_search_finds_every_assignment(text: str) -> None:
+    """S17: the same text with a letter that has no lower case of its own is searched by the pattern alone."""
+    quick = [span for span in spans(text, named=True) if span[2] == "assigned-secret"]
+    slow = [span for span in spans(text + " \u017f", named=True) if span[2] == "assigned-secret"]
+    assert quick == slow
+
+
+def test_no_letter_but_four_stands_for_one_of_the_alphabet() -> None:
+    """S17: names are looked for in lower case, which but for these is what a pattern in any case matches."""
+    letter = re.compile("(?i)[a-z]")
+    others = {chr(code) for code in range(128, 0x110000) if letter.match(chr(code))}
+    assert others == set("\u0130\u0131\u017f\u212a")
+    for one in others:
+        assert redact(f"pa{one}{one}word=hunter2! api_{one}ey=hunter2! toKen=hunter2!").count("redacted") >= 1
 
 
 @given(st.text())
