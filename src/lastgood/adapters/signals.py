@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import signal
+import time
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,6 +12,11 @@ if TYPE_CHECKING:
     from typing import Self
 
 ENDING = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
+# The same one so soon after itself (seconds) is no second word: what sends it to a process and to the
+# group of that, as timeout(1) does, sends it twice.
+_ECHO = 0.1
+# Who says it so often means it, whatever is under way.
+_ENOUGH = 3
 
 
 class CaughtSignals:
@@ -17,11 +24,12 @@ class CaughtSignals:
 
     What is ignored stays ignored (``nohup``), and what the program has its own way with stays so.
     Outside the main thread nothing can be caught. Call it to have the numbers in the order in which
-    they came.
+    they came. The third of the same number ends this process at once.
     """
 
     def __init__(self) -> None:
         self._came: tuple[int, ...] = ()
+        self._at: dict[int, float] = {}
         self._taken: list[int] = []
 
     def __call__(self) -> tuple[int, ...]:
@@ -46,4 +54,11 @@ class CaughtSignals:
             signal.signal(number, default)
 
     def _catch(self, number: int, _frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if now - self._at.get(number, -_ECHO) < _ECHO:
+            return
+        self._at[number] = now
         self._came += (number,)
+        if self._came.count(number) >= _ENOUGH:
+            signal.signal(number, signal.SIG_DFL)
+            os.kill(os.getpid(), number)

@@ -6,16 +6,18 @@ import os
 import time
 
 from lastgood.cli import values
+from lastgood.cli.faults import tell_interrupted
 from lastgood.cli.opening import open_for
 from lastgood.cli.restoring import DECLINED
 from lastgood.cli.running.asking import asked, review_lines
 from lastgood.cli.running.board import Board
-from lastgood.cli.running.ending import again, end_lines, exit_code
+from lastgood.cli.running.ending import SIGNALLED, again, end_lines, exit_code
 from lastgood.cli.running.lines import JsonLines
 from lastgood.cli.running.screen import Screen, display_for
 from lastgood.codec.report.running import reviewed_document
 from lastgood.errors import LastgoodError, Usage
 from lastgood.value import cast
+from lastgood.workspace.running.signals import Signals
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -44,7 +46,13 @@ def carry_out(call: Call, console: Console) -> int:
             choice, declined = asked(plan, call, console, workspace=workspace)
             if declined:
                 return DECLINED
-        report = _run(plan, choice, call, console, workspace=workspace)
+        Signals.outlast()
+        try:
+            report = _run(plan, choice, call, console, workspace=workspace)
+        except KeyboardInterrupt as stop:
+            code = tell_interrupted(console)
+            return SIGNALLED + stop.args[0] if stop.args else code
+        console.flush()
     return exit_code(report)
 
 

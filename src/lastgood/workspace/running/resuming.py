@@ -303,8 +303,9 @@ def _await_silence(hands: Hands, session: str, signals: Signals) -> None:
     while left := hands.marked(session):
         if time.monotonic() > deadline:
             raise _still_living(session, left)
-        if signals.asked():
-            raise KeyboardInterrupt  # nothing has begun yet
+        asked = signals.asked()
+        if asked:
+            raise KeyboardInterrupt(asked[0])  # nothing has begun yet
         time.sleep(_STRIDE)
 
 

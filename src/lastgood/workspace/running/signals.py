@@ -25,8 +25,16 @@ class Interrupted(Exception):
 class Signals:
     """While entered, what asks for an end is written down, and interrupts nothing by itself.
 
-    A call that its caller gives up (`lastgood.adapters.stopping`) counts as one that got SIGINT.
+    A call that its caller gives up (`lastgood.adapters.stopping`) counts as one that got SIGINT. The
+    third signal of the same number ends this process, whatever it does.
     """
+
+    _outlast = False
+
+    @classmethod
+    def outlast(cls) -> None:
+        """Go on so until the process ends, which has nothing to do but to say what came of its run."""
+        cls._outlast = True
 
     def __init__(self) -> None:
         self._caught = CaughtSignals()
@@ -45,7 +53,8 @@ class Signals:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
-        self._caught.__exit__(kind, error, trace)
+        if not self._outlast:
+            self._caught.__exit__(kind, error, trace)
         self._deaf.__exit__(kind, error, trace)
 
     def asked(self) -> Sequence[int]:

@@ -38,7 +38,7 @@ class Runs(Door):
         happens as it happens, output by lines and no more than anybody can follow; ``output`` gets
         every byte that the tasks' commands write. Asked to end by a signal, the run leaves its session
         to be continued, and the report says so; in the main thread SIGINT, SIGTERM, SIGHUP and SIGQUIT
-        are taken for that.
+        are taken for that. The same one again ends the task at once, a third time this process.
 
         Raises `Invalid` for a plan with faults, `Conflict` for one that was edited since or if another
         session lives, `Busy` if processes of an earlier runner do, `NotFound` if there is nothing to
