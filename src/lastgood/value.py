@@ -7,10 +7,11 @@ keyword-only dataclasses.
 
 from __future__ import annotations
 
-__all__ = ["Value", "assign", "cast"]
+__all__ = ["Value", "cast", "setters"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Self, cast, dataclass_transform
 else:
 
@@ -23,8 +24,7 @@ else:
         return lambda decorated: decorated
 
 
-# For a class whose construction counts: how its own `__init__` fills the slots.
-assign = object.__setattr__
+_assign = object.__setattr__
 
 
 class _ValueType(type):
@@ -59,9 +59,9 @@ class Value(metaclass=_ValueType):
         cls = type(self)
         for field in cls._fields:
             if field in given:
-                assign(self, field, given.pop(field))
+                _assign(self, field, given.pop(field))
             elif field in cls._defaults:
-                assign(self, field, cls._defaults[field])
+                _assign(self, field, cls._defaults[field])
             else:
                 message = f"{cls.__name__} needs {field!r}"
                 raise TypeError(message)
@@ -100,6 +100,11 @@ class Value(metaclass=_ValueType):
     def replace(self, **changes: object) -> Self:
         """Return a copy with some fields changed."""
         return type(self)(**(self.as_dict() | changes))
+
+
+def setters(cls: type[Value]) -> tuple[Callable[[object, object], None], ...]:
+    """Return what fills the slots of a value, for the `__init__` of a class that is built very often."""
+    return tuple(getattr(cls, field).__set__ for field in cls._fields)
 
 
 def _build(cls: type[Value], fields: dict[str, object]) -> Value:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.value import Value, assign
+from lastgood.value import Value, setters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -46,18 +46,21 @@ class Entry(Value):
     oid: bytes
     modes: bytes
 
-    # Written out: a listing builds thousands of these, and this takes a third of the time.
+    # Written out: a listing builds thousands of these, and this takes a fifth of the time.
     def __init__(self, *, name: bytes, kind: EntryKind, mode: int, oid: bytes, modes: bytes = b"") -> None:
-        assign(self, "name", name)
-        assign(self, "kind", kind)
-        assign(self, "mode", mode)
-        assign(self, "oid", oid)
-        assign(self, "modes", modes)
+        _set_name(self, name)
+        _set_kind(self, kind)
+        _set_mode(self, mode)
+        _set_oid(self, oid)
+        _set_modes(self, modes)
 
     @property
     def tree_id(self) -> TreeId:
         """The identity of the directory that this entry names."""
         return TreeId(tree=self.oid, modes=self.modes)
+
+
+_set_name, _set_kind, _set_mode, _set_oid, _set_modes = setters(Entry)
 
 
 class Gap(Value):

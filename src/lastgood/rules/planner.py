@@ -93,12 +93,13 @@ class Planner:
         if reason is None:
             shown = printable(to_text(path))
             near = nearest_path(path, self._names)
+            details: dict[str, object] = {"path": to_text(path)}
             raise NotFound(
                 f"neither the checkpoint nor the workspace has {shown}",
                 hint="lastgood show ID --files lists what a checkpoint holds"
                 if near is None
                 else f"did you mean {printable(to_text(near))}?",
-                details={"path": to_text(path)} | ({} if near is None else {"near": to_text(near)}),
+                details=details if near is None else details | {"near": to_text(near)},
             )
         return reason
 
@@ -148,13 +149,14 @@ class Planner:
         if sight != "absent":
             self.inspection.listing(path, wanted)
         find = self._finder(path, sight)
-        for entry in wanted:
-            self._wanted(join(path, entry.name), entry, find(entry.name))
-        if sight == "captured":
-            names = {entry.name for entry in wanted}
-            for have in self._present.directory(path) or ():
-                if have.name not in names:
-                    self._unwanted(join(path, have.name), have)
+        present = self._present.directory(path) if sight == "captured" else None
+        there = {have.name: have for have in present or ()}
+        for want in wanted:
+            have = there.pop(want.name, None)
+            if have is None or not _is_same(want, have):
+                self._wanted(join(path, want.name), want, find(want.name))
+        for have in there.values():
+            self._unwanted(join(path, have.name), have)
 
     def _finder(self, path: bytes, sight: Sight) -> Callable[[bytes], Found]:
         """Return a function from a name in a directory of the workspace to what it holds."""
@@ -194,7 +196,7 @@ class Planner:
         if not alike(want, have):
             # Permissions alone: nothing of an uncaptured directory has to be held for that.
             self._add(path, "chmod", want=want, have=have)
-        if left_out or have.tree_id != want.tree_id:
+        if left_out or have.oid != want.oid or have.modes != want.modes:
             self._waiting.append((path, want.tree_id, _sight(have, left_out)))
 
     def _make(self, path: bytes, want: Entry, found: Found) -> None:
@@ -308,6 +310,16 @@ def action_between(want: Entry | None, have: Entry | None) -> Action:
     if have is None or have.kind != want.kind:
         return "mkdir" if want.kind == DIRECTORY else "write"
     return "chmod" if want.kind == DIRECTORY or want.oid == have.oid else "write"
+
+
+def _is_same(one: Entry, other: Entry) -> bool:
+    """Tell whether nothing has to be done for an entry, nor below it."""
+    return (
+        one.oid == other.oid
+        and one.mode == other.mode
+        and one.kind == other.kind
+        and one.modes == other.modes
+    )
 
 
 def _is_directory(entry: Entry | None) -> bool:
