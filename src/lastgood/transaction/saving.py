@@ -120,7 +120,7 @@ class Saving:
             conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
         )
         writer.publish(durable=context.settings.durability == "full")
-        context.catalogue.add_workspace(context.row)
+        self._introduce()
         return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
 
     def _metrics(self, draft: Draft, holdings: Holdings, *, started: float, stored: int) -> Metrics:
@@ -214,10 +214,14 @@ class Saving:
             parts=parts,
             session=self.context.session if session is None else session,
         )
-        if self.context.catalogue.workspace(self.context.key) is None:
-            self.context.catalogue.add_workspace(self.context.row)
+        self._introduce()
         self.context.catalogue.add_operation(operation)
         return operation
+
+    def _introduce(self) -> None:
+        """Make the workspace known to the store; a look is cheaper than a commit that changes nothing."""
+        if self.context.catalogue.workspace(self.context.key) is None:
+            self.context.catalogue.add_workspace(self.context.row)
 
     def new_operation(self) -> str:
         """Return a fresh operation id."""
