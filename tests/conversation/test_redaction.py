@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conversation.secrets_corpus import HARMLESS, SENTENCES, TOKENS
-from lastgood.rules.redact import redact, redact_lines, redact_value, secrets_in
+from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value, secrets_in
 from lastgood.rules.secret_shapes import ASSIGNED, AUTHORIZATION, CONTEXTS
 from lastgood.rules.secret_shapes import TOKENS as TOKENS_BY_VENDOR
 from lastgood.rules.secrets import harmless, spans
@@ -125,6 +125,25 @@ def test_secrets_in_files_that_are_no_text_are_found_by_their_shape() -> None:
     assert secrets_in(b"\0\1\n" + token.encode()) == (("github-token", 2),)
     assert secrets_in(b"\0password=hunter2!") == ()
     assert secrets_in(f"x {token}".encode("utf-16")) == (("github-token", 1),)
+
+
+@pytest.mark.parametrize(("encoding", "wide"), [("latin-1", 1), ("utf-16", 2)])
+def test_a_large_file_is_looked_at_in_parts(encoding: str, wide: int) -> None:
+    """S17: wherever in it the secret stands, also across the end of a part."""
+    lines = ("as good as nothing, " * 50 + "\n") * (4_500 // wide)
+    part = (4 << 20) // wide
+    token = TOKENS["anthropic-key"]
+    assert first(lines.encode(encoding)) is None
+    for place in (0, part, part - 40, part + 70_000, len(lines)):
+        for secret, shape in ((f" {token} ", "anthropic-key"), (" password=hunter2! ", "assigned-secret")):
+            content = (lines[:place] + secret + lines[place:]).encode(encoding)
+            assert first(content) == (shape, lines[:place].count("\n") + 1)
+    assert first(("\0" + lines + "password=hunter2!").encode(encoding)) is None
+    assert first(("\0" + lines + f" {token}").encode(encoding)) == ("anthropic-key", lines.count("\n") + 1)
+
+
+def first(content: bytes) -> tuple[str, int] | None:
+    return first_secret(lambda at, size: content[at : at + size], len(content))
 
 
 def test_values_under_a_secret_name_are_left_out() -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import random
 import subprocess
 import sys
 import tarfile
@@ -310,6 +311,19 @@ def test_files_that_show_secrets_stop_an_export_with_a_list(
     assert parcel.exists()
 
 
+def test_a_large_file_that_shows_a_secret_stops_an_export_too(
+    workspace: Workspace, project: Path, parcel: Path
+) -> None:
+    """S17: a file that is never held in memory as a whole."""
+    noise = random.Random(7).randbytes(9 << 20)
+    (project / "dump").write_bytes(noise + b"\n" + SECRET.encode())
+    (project / "noise").write_bytes(noise)
+    workspace.save()
+    with pytest.raises(lastgood.Unsafe) as caught:
+        workspace.export(parcel)
+    assert caught.value.details["files"] == ["dump"]
+
+
 def test_texts_leave_without_secrets_unless_exact(
     workspace: Workspace, project: Path, tmp_path: Path, other: Path, parcel: Path
 ) -> None:
@@ -454,7 +468,7 @@ def assert_refused(file: Path, other: Path, *kinds: type[Exception]) -> None:
         assert caught.value.hint
         assert records(there) == []
         assert there.workspaces() == ()
-        assert list((other / "objects.git" / "objects" / "pack").iterdir()) == []
+        assert list((other / "objects.git" / "objects" / "pack").glob("*")) == []
         assert [path for path in (other / "tmp").rglob("*") if path.is_file()] == []
         assert there.verify().ok
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 from lastgood.errors import Damaged
 from lastgood.model.tree import DIRECTORY, FILE, LINK, TreeId
 from lastgood.names import join, within
@@ -10,12 +12,29 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
+    from typing import Protocol
 
     from lastgood.model.tree import Entry
     from lastgood.ports.engine import ObjectReader, ObjectWriter
 
-    # Told of each file once, with its path and content.
-    Look = Callable[[bytes, bytes], None]
+    # Returns so many bytes of a file from some place on.
+    Read = Callable[[int, int], bytes]
+    # Told of each file once, with its path, how to read it, and its size.
+    Look = Callable[[bytes, Read, int], None]
+
+    class Spool(Protocol):
+        """Moves one large blob without holding it."""
+
+        def __call__(
+            self,
+            source: ObjectReader,
+            target: ObjectWriter,
+            oid: bytes,
+            *,
+            look: Callable[[Read, int], None] | None,
+        ) -> bytes:
+            """Copy it, showing it to ``look`` on the way, and return the id that it got."""
+
 
 # A tree of a few objects can name more paths than any disk holds.
 MOST_PATHS = 20_000_000
@@ -41,7 +60,7 @@ class Copying:
         source: ObjectReader,
         target: ObjectWriter,
         *,
-        spool: Callable[[ObjectReader, ObjectWriter, bytes], bytes],
+        spool: Spool,
         look: Look | None = None,
     ) -> None:
         self._source = source
@@ -74,12 +93,14 @@ class Copying:
         self._blobs.add(oid)
         if not self._target.lacks((oid,)):
             return
+        look = self._look if kind == FILE else None
         if self._source.blob_size(oid) > _WHOLE_BYTES:
-            made = self._spool(self._source, self._target, oid)
+            seen = None if look is None else partial(look, path)
+            made = self._spool(self._source, self._target, oid, look=seen)
         else:
             content = self._source.read_blob(oid)
-            if self._look is not None and kind == FILE:
-                self._look(path, content)
+            if look is not None:
+                look(path, lambda at, size: content[at : at + size], len(content))
             made = self._target.blob(content)
         if made != oid:
             raise _changed(oid)

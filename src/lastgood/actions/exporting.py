@@ -11,19 +11,20 @@ from lastgood.model.exchange import Choices, Facts, KeptProgress, Origin, Parcel
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, Gap, TreeId
 from lastgood.names import printable, to_text, within
 from lastgood.rules import segments
-from lastgood.rules.redact import redact, redact_lines, redact_value, secrets_in
+from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Sequence
 
+    from lastgood.actions.copying import Read, Spool
     from lastgood.model.checkpoint import Check, Checkpoint, Manifest
     from lastgood.model.conversation import Conversation
     from lastgood.model.effect import Effect
     from lastgood.model.progress import Progress
     from lastgood.ports.context import Context
-    from lastgood.ports.engine import ObjectReader, ObjectWriter
+    from lastgood.ports.engine import ObjectWriter
 
 _SHOWN = 20
 
@@ -41,7 +42,7 @@ def pack_up(
     choices: Choices,
     *,
     writer: ObjectWriter,
-    spool: Callable[[ObjectReader, ObjectWriter, bytes], bytes],
+    spool: Spool,
 ) -> Packed:
     """Copy what checkpoints hold to a writer, and return all that is known about them.
 
@@ -68,7 +69,7 @@ class _Packing:
         choices: Choices,
         *,
         writer: ObjectWriter,
-        spool: Callable[[ObjectReader, ObjectWriter, bytes], bytes],
+        spool: Spool,
     ) -> None:
         self.withheld: list[Withheld] = []
         self._engine = context.engine
@@ -132,10 +133,10 @@ class _Packing:
             details={"files": [to_text(path).encode("utf-8", "replace").decode() for path in self._secrets]},
         )
 
-    def _look(self, path: bytes, content: bytes) -> None:
-        found = secrets_in(content)
-        if found:
-            self._secrets.setdefault(path, found[0])
+    def _look(self, path: bytes, read: Read, size: int) -> None:
+        found = first_secret(read, size)
+        if found is not None:
+            self._secrets.setdefault(path, found)
 
     def _reduced(self, manifest: Manifest, root: TreeId) -> Manifest:
         """Return what leaves of a manifest; the very same where nothing is held back."""

@@ -14,11 +14,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lastgood.actions.copying import Spool
     from lastgood.model.checkpoint import Checkpoint, Manifest
     from lastgood.model.exchange import Facts, Header, Parcelled
     from lastgood.model.session import Session
     from lastgood.ports.context import Context
-    from lastgood.ports.engine import CheckpointReader, ObjectReader, ObjectWriter
+    from lastgood.ports.engine import CheckpointReader, ObjectWriter
 
 # How much more than the store may hold an export may be when it is unpacked, for reading once.
 _INFLATED = 20
@@ -44,7 +45,7 @@ def take_in(
     facts: Facts,
     *,
     source: Callable[[], CheckpointReader],
-    spool: Callable[[ObjectReader, ObjectWriter, bytes], bytes],
+    spool: Spool,
 ) -> Arrivals:
     """Add what is not known yet, and return it; what is known stays as it is.
 
@@ -113,7 +114,7 @@ def _copy(
     fresh: list[Parcelled],
     facts: Facts,
     *,
-    spool: Callable[[ObjectReader, ObjectWriter, bytes], bytes],
+    spool: Spool,
 ) -> list[tuple[Parcelled, Manifest]]:
     copying = Copying(source, writer, spool=spool)
     keys = {row.key for row in facts.workspaces}

@@ -8,9 +8,16 @@ from functools import lru_cache
 from lastgood.rules.secret_shapes import NAMES
 from lastgood.rules.secrets import harmless, spans
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
 _NAMED = re.compile(rf"(?i)(?:^|[_.\s-])(?:{NAMES}|authorization)$|^[a-z]*(?:password|secret|token|apikey)$")
 # The keys of JSON are few and come again and again.
 _KEYS = 4096
+_WIDE = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+_PART = 4 << 20
+_OVERLAP = 1 << 17
 
 
 def redact(text: str) -> str:
@@ -65,15 +72,40 @@ def _redact_bytes(content: bytes) -> bytes:
     return redact(content.decode("utf-8", "surrogateescape")).encode("utf-8", "surrogateescape")
 
 
+def first_secret(read: Callable[[int, int], bytes], size: int) -> tuple[str, int] | None:
+    """Return the first of the secrets that `secrets_in` finds, None if there is none.
+
+    ``read`` returns so many bytes from a place on. A large file is looked at in parts that overlap,
+    so that whatever is shorter than half of that is seen whole.
+    """
+    if size <= _PART + _OVERLAP:
+        return next(iter(secrets_in(read(0, size))), None)
+    encoding = _WIDE.get(read(0, 2), "latin-1")
+    wide = 1 if encoding == "latin-1" else 2
+
+    def text(at: int) -> str:
+        return read(at, _PART + _OVERLAP).decode(encoding, "replace")
+
+    places = range(0, size, _PART)
+    named = not any("\0" in text(at) for at in places)
+    lines = 1
+    for at in places:
+        part = text(at)
+        # What begins before this was seen whole at the end of the part before.
+        since = _OVERLAP // wide // 2 if at else 0
+        found = next((span for span in spans(part, named=named) if span[0] >= since), None)
+        if found is not None:
+            return found[2], lines + part.count("\n", 0, found[0])
+        lines += part.count("\n", 0, _PART // wide)
+    return None
+
+
 def secrets_in(content: bytes) -> tuple[tuple[str, int], ...]:
     """Return every secret that a file shows: its shape, and the number of the line where it begins.
 
     In files that are no text only tokens are looked for: a name tells nothing there.
     """
-    if content.startswith((b"\xff\xfe", b"\xfe\xff")):
-        text = content.decode("utf-16", "replace")
-    else:
-        text = content.decode("latin-1")
+    text = content.decode("utf-16" if content[:2] in _WIDE else "latin-1", "replace")
     found = spans(text, named="\0" not in text)
     lines: list[tuple[str, int]] = []
     position, line, over = 0, 1, -1

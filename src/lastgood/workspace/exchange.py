@@ -25,6 +25,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
+    from lastgood.actions.copying import Read
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.exchange import Choices, Facts, Parcelled
     from lastgood.ports.context import Context
@@ -136,11 +137,20 @@ class Spool:
     def __init__(self, folder: bytes) -> None:
         self._folder = folder
 
-    def __call__(self, source: ObjectReader, target: ObjectWriter, oid: bytes) -> bytes:
-        """Copy one blob, and return the id that it got."""
+    def __call__(
+        self,
+        source: ObjectReader,
+        target: ObjectWriter,
+        oid: bytes,
+        *,
+        look: Callable[[Read, int], None] | None,
+    ) -> bytes:
+        """Copy one blob, showing it to ``look`` on the way, and return the id that it got."""
         try:
             with TemporaryFile(dir=os.fsdecode(self._folder)) as file:
                 size = source.copy_blob(oid, file.fileno())
+                if look is not None:
+                    look(lambda at, amount: os.pread(file.fileno(), amount, at), size)
                 os.lseek(file.fileno(), 0, os.SEEK_SET)
                 return target.blob_from(file.fileno(), size)
         except OSError as error:
