@@ -8,6 +8,7 @@ from lastgood.names import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
+    from typing import TypeGuard
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
@@ -19,6 +20,11 @@ INITIAL, RESCUE = "initial", "pre-restore"
 PRE_RESTORE = "[pre-restore] auto-save"
 PREFIX = "ckpt_"
 _LEAST_DIGITS = 4
+
+
+def is_number(given: object) -> TypeGuard[int]:
+    """Tell whether something is a whole number."""
+    return isinstance(given, int) and not isinstance(given, bool)
 
 
 class Unmet(NotFound):
@@ -73,7 +79,9 @@ class Line:
         return [one for one in self.kept if one.id.removeprefix(PREFIX).startswith(digits)]
 
     def of_step(self, step: int) -> Checkpoint | None:
-        """Return the newest checkpoint of a step."""
+        """Return the newest checkpoint of a step; what is no number is none."""
+        if not is_number(step):
+            return None
         return next((one for one in self.kept if one.metadata.get(STEP) == str(step)), None)
 
     def _stand(self, operations: Sequence[Operation], moved: Moved | None) -> Checkpoint | None:

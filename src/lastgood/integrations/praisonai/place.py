@@ -25,6 +25,7 @@ PROTECTED_PATHS = [
 ]
 _SYSTEM = {"/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var"}
 _UNLIMITED = 1 << 62
+_UNCOUNTED = 1 << 40
 _OURS = 32 * MEBIBYTE
 _FORMAT = "format"
 
@@ -39,8 +40,15 @@ def store_of(config: CheckpointConfig) -> str:
     return beside if foreign else usual
 
 
+def refuse_nameless(config: CheckpointConfig) -> None:
+    """Refuse an empty name: it does not mean the current folder."""
+    if not config.workspace_dir:
+        raise NotFound("Workspace does not exist: its name is empty", hint="name the folder of a project")
+
+
 def refuse_unfit(config: CheckpointConfig) -> None:
     """Refuse what cannot be a workspace, before anything is made for it."""
+    refuse_nameless(config)
     root = config.root
     if root in {os.path.realpath(path) for path in PROTECTED_PATHS}:
         raise Unsafe(f"Cannot checkpoint protected path: {root}", hint="name the folder of a project")
@@ -72,17 +80,23 @@ def settled(config: CheckpointConfig, configured: Settings, *, store: str) -> Se
     size = config.max_file_size
     if size == DEFAULT_FILE_SIZE:
         size = max(capture.max_file_size, _OURS)
-    kept = max(1, config.max_checkpoints)
+    kept = kept_of(config)
     most = max(configured.limits.max_checkpoints, 3 * kept)
     return configured.replace(
         capture=capture.replace(
             built_in=(),
             exclude=(*capture.exclude, *_patterns(config), *_own(config.root, store)),
-            max_file_size=size if size > 0 else _UNLIMITED,
+            max_file_size=min(size, _UNLIMITED) if size > 0 else _UNLIMITED,
         ),
         retention={**configured.retention, "manual": Rungs(last=kept), "turn": Rungs(last=kept)},
         limits=configured.limits.replace(max_checkpoints=most),
     )
+
+
+def kept_of(config: CheckpointConfig) -> int:
+    """Return how many checkpoints stay."""
+    most = config.max_checkpoints
+    return min(most, _UNCOUNTED) if most > 0 else _UNCOUNTED
 
 
 def _patterns(config: CheckpointConfig) -> tuple[str, ...]:
@@ -100,6 +114,7 @@ def _own(root: str, store: str) -> tuple[str, ...]:
 
 def remove(config: CheckpointConfig) -> None:
     """Delete a service's store, and its folder unless something else is in it."""
+    refuse_nameless(config)
     folder, store = config.get_checkpoint_dir(), store_of(config)
     try:
         if os.path.lexists(os.path.join(store, _FORMAT)):

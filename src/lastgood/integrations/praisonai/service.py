@@ -12,7 +12,7 @@ from functools import partial
 
 from lastgood.aio.loops import present_bridge
 from lastgood.errors import LastgoodError, Usage
-from lastgood.integrations.praisonai.line import Unmet
+from lastgood.integrations.praisonai.line import Unmet, is_number
 from lastgood.integrations.praisonai.place import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
 from lastgood.integrations.praisonai.place import store_of
 from lastgood.integrations.praisonai.timeline import Conversation, Restored, Saved, Timeline
@@ -87,8 +87,14 @@ class CheckpointService:
             user_email=user_email,
             max_file_size=max_file_size,
         )
+        if config is not None and not isinstance(config, CheckpointConfig):
+            raise Usage(
+                f"the config is {type(config).__name__}, not CheckpointConfig",
+                hint="give a CheckpointConfig of lastgood.integrations.praisonai",
+            )
         if config is not None:  # as the guide has it: the rest is said there
-            own = replace(config, workspace_dir=workspace_dir, storage_dir=storage_dir or config.storage_dir)
+            chosen = config.storage_dir if storage_dir is None or storage_dir == "" else storage_dir
+            own = replace(config, workspace_dir=workspace_dir, storage_dir=chosen)
         patterns: Any = own.exclude_patterns if exclude_patterns is None else exclude_patterns
         self.config = replace(own, exclude_patterns=patterns)
         self.timeline = Timeline(self.config)
@@ -128,7 +134,9 @@ class CheckpointService:
         return self._initialized
 
     def on(self, event: CheckpointEvent, handler: Callable[[Any], object]) -> None:
-        """Have a function called with what happened, after the fact."""
+        """Have a function called with what happened, after the fact; `KeyError` for no event."""
+        if not callable(handler):
+            raise Usage(f"the handler is {type(handler).__name__}, not a call", hint="hand over a function")
         self._listeners[event].append(handler)
 
     async def initialize(self) -> bool:
@@ -197,7 +205,7 @@ class CheckpointService:
         """Go some checkpoints back from where the workspace stands."""
         if not self._initialized:
             return CheckpointResult.fail(_NOT_BEGUN)
-        if not isinstance(steps, int) or steps < 1:
+        if not is_number(steps) or steps < 1:
             return CheckpointResult.fail("steps must be >= 1")
         return await self._back(lambda rescued: self.timeline.rewind(steps, rescued=rescued))
 
@@ -274,7 +282,7 @@ class CheckpointService:
             if not self._initialized:
                 self.timeline.open()
                 self._initialized = True
-            saved = self.timeline.save(f"Before {getattr(call, 'tool_name', '') or 'a tool'}")
+            saved = self.timeline.save(f"Before {_tool_of(call)}")
         except LastgoodError as error:
             logger.warning("no checkpoint before a tool: %s", _words(error))
             news: list[Told] = [(CheckpointEvent.ERROR, {"error": _words(error)})]
@@ -336,9 +344,14 @@ def _news(saved: Saved) -> list[Told]:
 
 def _fault(message: object, step: object) -> str | None:
     """Return what is wrong with the words of a save."""
-    if step is not None and (not isinstance(step, int) or isinstance(step, bool) or step < 0):
+    if step is not None and not (is_number(step) and step >= 0):
         return "step must be a non-negative integer"
     return None if isinstance(message, str) else "message must be a string"
+
+
+def _tool_of(call: object) -> str:
+    name = getattr(call, "tool_name", None)
+    return name if isinstance(name, str) and name else "a tool"
 
 
 def _untagged(message: str) -> str:

@@ -12,6 +12,7 @@ from itertools import islice
 from threading import Lock
 from typing import Concatenate, ParamSpec, TypeVar
 
+from lastgood.actions.save import MESSAGE_LIMIT
 from lastgood.errors import Busy, LastgoodError, NotFound, Usage
 from lastgood.integrations.praisonai import comparing
 from lastgood.integrations.praisonai.line import (
@@ -26,9 +27,10 @@ from lastgood.integrations.praisonai.line import (
     Moved,
     Unmet,
     found,
+    is_number,
     line_of,
 )
-from lastgood.integrations.praisonai.place import opened, prepared, refuse_unfit, remove
+from lastgood.integrations.praisonai.place import kept_of, opened, prepared, refuse_unfit, remove
 from lastgood.integrations.praisonai.types import (
     SHORT,
     ChangedFiles,
@@ -123,7 +125,7 @@ class Timeline:
                 if not line.kept:
                     notes = {ROLE: INITIAL}
                     workspace.save("Initial checkpoint", pin=True, metadata=notes, allow_empty=True)
-            self._in_view = min(line.made, self._config.max_checkpoints)
+            self._in_view = min(line.made, kept_of(self._config))
 
     def heal(self) -> bool:
         """Finish a restore that was interrupted; tell whether there was one."""
@@ -155,7 +157,9 @@ class Timeline:
                 notes[PARENT] = at.id
                 forced = True
             kind: model.Kind = "manual" if step is None else "turn"
-            report = workspace.save(message, kind=kind, metadata=notes, allow_empty=forced, messages=messages)
+            report = workspace.save(
+                _cut(message), kind=kind, metadata=notes, allow_empty=forced, messages=messages
+            )
             return self._saved(workspace, report.checkpoint) if report.created else None
 
     @_healing
@@ -206,6 +210,8 @@ class Timeline:
 
     def list(self, limit: int | None = None) -> Checkpoints:
         """Return checkpoints, newest first."""
+        if limit is not None and not is_number(limit):
+            raise Usage(f"the limit is {type(limit).__name__}, not int", hint="give a whole number")
         with self._at_work() as (workspace, line):
             chosen = line.kept if limit is None else line.kept[: max(0, limit)]
             return [self._shown(workspace, line, one) for one in chosen]
@@ -283,7 +289,7 @@ class Timeline:
     def _saved(self, workspace: Workspace, made: model.Checkpoint) -> Saved:
         line = line_of(workspace)
         self._in_view += 1
-        dropped = max(0, self._in_view - self._config.max_checkpoints)
+        dropped = max(0, self._in_view - kept_of(self._config))
         self._in_view -= dropped
         saved = Saved(self._shown(workspace, line, made), dropped)
         if line.made % _TIDIED_EVERY == 0:
@@ -334,8 +340,13 @@ def _target(workspace: Workspace, line: Line, ref: str | None, step: int | None)
         return found(line, workspace, ref or "")
     of_step = line.of_step(step)
     if of_step is None:
-        raise Unmet(f"No checkpoint found for step {step}")
+        raise Unmet(f"No checkpoint found for step {step!r}")
     return of_step
+
+
+def _cut(message: str) -> str:
+    """Return as much of a message as a checkpoint has room for: any text is one."""
+    return message if len(message) <= MESSAGE_LIMIT else message[: MESSAGE_LIMIT - 1] + "…"
 
 
 def _is_first(line: Line) -> bool:

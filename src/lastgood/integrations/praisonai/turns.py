@@ -4,16 +4,20 @@ from __future__ import annotations
 
 import logging
 import os
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lastgood.errors import LastgoodError
+from lastgood.integrations.praisonai.line import is_number
 from lastgood.integrations.praisonai.service import CheckpointService
 from lastgood.integrations.praisonai.types import CheckpointDiff
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable
     from typing import Any, Self, TypeVar
+
+    from lastgood.integrations.praisonai.timeline import Timeline
 
     Result = TypeVar("Result")
 
@@ -70,8 +74,8 @@ class SessionCheckpointManager:
 
         The environment variable ``PRAISONAI_CHECKPOINTS`` counts more than that.
         """
-        section = (config or {}).get("checkpoints", {})
-        chosen = section if isinstance(section, dict) else {}
+        section = config.get("checkpoints") if isinstance(config, Mapping) else None
+        chosen = section if isinstance(section, Mapping) else {}
         switch = os.environ.get(_SWITCH)
         wanted = bool(chosen.get("auto", default)) if switch is None else switch.strip().lower() in _YES
         return cls(
@@ -93,10 +97,9 @@ class SessionCheckpointManager:
         if not self.enabled:
             return None
         self._count += 1
-        label = f"turn {self._count}: {message}".strip()
+        label = f"turn {self._count}: {message if isinstance(message, str) else ''}".strip()
         count = self._messages()
-        service = self._get_handler()
-        saved = self._attempt(lambda: service.timeline.save(label, allow_empty=True))
+        saved = self._attempt(lambda timeline: timeline.save(label, allow_empty=True))
         if saved is None:
             return None
         made = saved.checkpoint
@@ -108,8 +111,7 @@ class SessionCheckpointManager:
         target = self._turn(n)
         if target is None:
             return None
-        service = self._get_handler()
-        restored = self._attempt(lambda: service.timeline.restore(target.checkpoint_id))
+        restored = self._attempt(lambda timeline: timeline.restore(target.checkpoint_id))
         if restored is None:
             return None
         if restored.omitted:
@@ -132,8 +134,9 @@ class SessionCheckpointManager:
         target = self._turn(n)
         if target is None:
             return
-        service = self._get_handler()
-        print(self.render_diff(self._attempt(lambda: service.timeline.diff(target.checkpoint_id))))  # noqa: T201 - what it is for
+        found = self._attempt(lambda timeline: timeline.diff(target.checkpoint_id))
+        if found is not None:
+            print(self.render_diff(found))  # noqa: T201 - what it is for
         dropped = self.dropped_message_count(n)
         if dropped:
             told = f"This will also drop {dropped} conversation message(s)"
@@ -147,9 +150,12 @@ class SessionCheckpointManager:
         """Return what changed since the session began, or since its last turn, of all files or of one."""
         if not self.enabled or not self._turns:
             return None
+        given: object = path
+        if given is not None and not isinstance(given, str):
+            logger.warning("a path is a text, not %s", type(given).__name__)
+            return None
         since = self._turns[-1 if turn_only else 0].checkpoint_id
-        service = self._get_handler()
-        found = self._attempt(lambda: service.timeline.diff(since))
+        found = self._attempt(lambda timeline: timeline.diff(since))
         if found is None or not path:
             return found
         wanted = path.strip()
@@ -168,29 +174,32 @@ class SessionCheckpointManager:
                 "Workspace checkpointing is disabled. Enable it with "
                 f"`checkpoints.auto: true` in config or `{_SWITCH}=on`."
             )
-        if not diff.files:
+        if not getattr(diff, "files", None):
             return f"No file changes this {scope}."
         lines = [f"  {one.status:>8}  {one.path}  (+{one.additions}/-{one.deletions})" for one in diff.files]
         total = f"  +{diff.total_additions} / -{diff.total_deletions} across {len(diff.files)} file(s)"
         return "\n".join([f"Changes this {scope}:", "", *lines, "", total])
 
     def _get_handler(self) -> CheckpointService:
-        """Return the service that keeps the files."""
+        """Return the service that keeps the files; `LastgoodError` if there can be none."""
         if self._kept is None:
-            self._kept = CheckpointService(self.workspace_dir, storage_dir=self.storage_dir)
-            self._attempt(self._kept.timeline.open)
+            kept = CheckpointService(self.workspace_dir, storage_dir=self.storage_dir)
+            kept.timeline.open()
+            self._kept = kept
         return self._kept
 
-    def _attempt(self, work: Callable[[], Result]) -> Result | None:
+    def _attempt(self, work: Callable[[Timeline], Result]) -> Result | None:
         try:
-            return work()
+            return work(self._get_handler().timeline)
         except LastgoodError as error:
             logger.warning("%s (%s)", error.message, error.hint)
             return None
 
     def _turn(self, n: int) -> Turn | None:
-        back = max(1, n)
-        return self._turns[-back] if self.enabled and back <= len(self._turns) else None
+        """Return the turn to go back to; None if there is none so far back, or that is no number."""
+        if not is_number(n) or not self.enabled or max(1, n) > len(self._turns):
+            return None
+        return self._turns[-max(1, n)]
 
     def _messages(self) -> int | None:
         """Return how many messages there are; None where that cannot be told."""
@@ -198,10 +207,10 @@ class SessionCheckpointManager:
             return None
         try:
             messages = self._stored_messages(self.session_id)
+            return None if messages is None else len(messages)
         except Exception:
             logger.warning("the conversation cannot be counted", exc_info=True)
             return None
-        return None if messages is None else len(messages)
 
     def _stored_messages(self, session: str) -> Any:  # noqa: ANN401 - a foreign store's messages
         getter = getattr(self.session_store, "get_messages", None)

@@ -11,6 +11,7 @@ from hashlib import sha256
 from typing import Any, SupportsIndex
 
 from lastgood.errors import Usage
+from lastgood.workspace.paths import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -53,9 +54,9 @@ class CheckpointConfig:
     """Where a service works and what it leaves out.
 
     One that is handed to a service as ``config`` needs no workspace: the service names it.
-    ``max_file_size`` is in bytes; 0 is no limit, and its default means lastgood's own. ``exclude_patterns``
-    are gitignore patterns. ``user_name`` and ``user_email`` are kept for those who read them: no
-    checkpoint needs a git identity.
+    ``max_file_size`` is in bytes; 0 is no limit, and its default means lastgood's own. ``max_checkpoints``
+    below 1 is no limit either. ``exclude_patterns`` are gitignore patterns. ``user_name`` and
+    ``user_email`` are kept for those who read them: no checkpoint needs a git identity.
     """
 
     workspace_dir: str = "."
@@ -70,9 +71,11 @@ class CheckpointConfig:
 
     def __post_init__(self) -> None:
         _refuse_no_patterns(self.exclude_patterns)
+        _refuse_no_number(self.max_checkpoints, "max_checkpoints")
+        _refuse_no_number(self.max_file_size, "max_file_size")
         self.exclude_patterns = list(self.exclude_patterns)
-        self.workspace_dir = os.path.expanduser(os.fspath(self.workspace_dir))
-        given = os.fspath(self.storage_dir) if self.storage_dir else ""
+        self.workspace_dir = os.path.expanduser(_path(self.workspace_dir))
+        given = "" if self.storage_dir is None else _path(self.storage_dir)
         self.storage_dir = os.path.expanduser(given) if given else os.path.join(_home(), "checkpoints")
         # A relative path means what it meant when it was said, wherever the program goes afterwards.
         self._absolute = _absolute(self.workspace_dir)
@@ -314,6 +317,17 @@ def _refuse_no_patterns(patterns: object) -> None:
         raise Usage(
             "a pattern of exclude_patterns is no text", hint='for example: exclude_patterns=["*.log"]'
         )
+
+
+def _refuse_no_number(given: object, what: str) -> None:
+    """Refuse what is no whole number: by it checkpoints go, or files are left out."""
+    if not isinstance(given, int) or isinstance(given, bool):
+        raise Usage(f"{what} is {type(given).__name__}, not int", hint=f"give {what} as a whole number")
+
+
+def _path(given: str | bytes | os.PathLike[str]) -> str:
+    """Return a path as text, "" for an empty one; `Usage` or `Invalid` for what is none."""
+    return os.fsdecode(plain(given)) if given != "" else ""
 
 
 def _absolute(path: str) -> str:
