@@ -64,11 +64,15 @@ class ObjectWriter(Protocol):
         """
 
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
-        """Copy blobs out of another git object directory, and return the ids that are now stored.
+        """Begin to copy blobs out of another git object directory; return the ids that count as stored.
 
-        A convenience that saves hashing and compressing; what cannot be copied is simply not in the
-        answer. Nothing of the other repository's configuration is read, nothing is fetched.
+        A convenience that saves compressing; what cannot be copied is simply not in the answer. Of
+        the copies, what is never added may be left out. Nothing of the other repository's
+        configuration is read, nothing is fetched.
         """
+
+    def settle_imports(self) -> bool:
+        """Wait for what `import_blobs` began; False if contents have to be added again that relied on it."""
 
     def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which this writer would store the content, were it added."""

@@ -3,88 +3,324 @@
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
+import threading
 from typing import TYPE_CHECKING
 
+import pytest
+
+from lastgood.errors import Storage
 from lastgood.testing.engine_suite import add_checkpoint
 from lastgood.testing.git_store import SEALED
 from lastgood.testing.git_store import GitStore as Store
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
+    from lastgood.adapters.git.writer import GitWriter
 
-def make_project(folder: Path, *, packed: bool) -> dict[bytes, bytes]:
-    """Make a repository with versions of a file, and return its blobs: id to content."""
-    project = folder / "pro:ject"
-    project.mkdir()
-    run = ["git", "-c", "user.name=x", "-c", "user.email=x@localhost"]
-    text = "".join(f"line {number}\n" for number in range(3000))
-    blobs = {}
-    subprocess.run(["git", "init", "-q"], cwd=project, env=SEALED, check=True)
-    for version in range(8):
-        content = (text + f"version {version}\n").encode()
-        (project / "file").write_bytes(content)
-        subprocess.run([*run, "add", "."], cwd=project, env=SEALED, check=True)
-        subprocess.run([*run, "commit", "-qm", "x"], cwd=project, env=SEALED, check=True)
-        oid = subprocess.run(
-            ["git", "rev-parse", "HEAD:file"], cwd=project, env=SEALED, check=True, capture_output=True
-        )
-        blobs[bytes.fromhex(oid.stdout.decode().strip())] = content
-    if packed:
-        subprocess.run(["git", "gc", "-q"], cwd=project, env=SEALED, check=True)
-    return blobs
+    Blobs = dict[bytes, bytes]
 
 
-def test_blobs_are_copied_with_their_deltas_and_stay_without_the_project(
-    store: Store, tmp_path: Path
-) -> None:
-    blobs = make_project(tmp_path, packed=True)
-    writer = store.engine.writer()
-    writer.blob(b"before")
-    got = writer.import_blobs(os.fsencode(tmp_path / "pro:ject/.git/objects"), blobs)
-    assert got == blobs.keys()
-    stored = writer.stored_bytes
-    add_checkpoint(writer, 1, {b"%d" % n: content for n, content in enumerate(blobs.values())})
-    assert writer.stored_bytes < stored + 2000
+class Project:
+    """A repository with blobs in it."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        path.mkdir()
+        self.git("init", "-q")
+
+    @property
+    def objects(self) -> bytes:
+        return os.fsencode(self.path / ".git/objects")
+
+    @property
+    def packs(self) -> list[Path]:
+        return sorted((self.path / ".git/objects/pack").glob("*.pack"))
+
+    def git(self, *arguments: str, given: bytes = b"") -> bytes:
+        run = ["git", "-c", "user.name=x", "-c", "user.email=x@localhost", *arguments]
+        done = subprocess.run(run, cwd=self.path, env=SEALED, check=True, capture_output=True, input=given)
+        return done.stdout
+
+    def versions(self, count: int = 8) -> Blobs:
+        """Commit versions of one file, and return them: id to content."""
+        text = "".join(f"line {number}\n" for number in range(3000))
+        contents = [(text + f"version {version}\n").encode() for version in range(count)]
+        return self.add("file", contents)
+
+    def add(self, name: str, contents: list[bytes]) -> Blobs:
+        blobs = {}
+        for content in contents:
+            (self.path / name).write_bytes(content)
+            self.git("add", ".")
+            self.git("commit", "-qm", "x")
+            blobs[bytes.fromhex(self.git("rev-parse", f"HEAD:{name}").decode().strip())] = content
+        return blobs
+
+    def pack(self, oids: Blobs | list[bytes], *options: str) -> None:
+        """Make a pack of just these objects."""
+        given = b"".join(oid.hex().encode() + b"\n" for oid in oids)
+        self.git("pack-objects", "-q", *options, ".git/objects/pack/pack", given=given)
+
+
+@pytest.fixture
+def project(tmp_path: Path) -> Project:
+    return Project(tmp_path / "pro:ject")
+
+
+@pytest.fixture(params=["beside", "here"])
+def copying(request: pytest.FixtureRequest) -> Iterator[None]:
+    """Let objects be copied by a process beside this one, and, where another thread lives, by this one."""
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    if request.param == "here":
+        thread.start()
+    yield
+    end.set()
+    if request.param == "here":
+        thread.join()
+
+
+def save(writer: GitWriter, blobs: Blobs) -> None:
+    """Add files of these contents, and publish."""
+    add_checkpoint(writer, 1, {b"%d" % number: content for number, content in enumerate(blobs.values())})
     writer.publish()
-    shutil.rmtree(tmp_path / "pro:ject")
+
+
+def proven(store: Store, blobs: Blobs) -> None:
+    """Have another reader, our own proof, and git itself look at what is stored."""
     fresh = store.open()
     assert {oid: fresh.read_blob(oid) for oid in blobs} == blobs
     assert list(fresh.check()) == []
     store.judge()
-    assert b"chain length" in store.git("verify-pack", "-v", str(next(store.packs.glob("*.idx"))))
     assert list(store.temporary.iterdir()) == []
 
 
-def test_what_is_missing_or_no_blob_does_not_fail_the_rest(store: Store, tmp_path: Path) -> None:
-    blobs = make_project(tmp_path, packed=False)
-    project = tmp_path / "pro:ject"
-    head = subprocess.run(
-        ["git", "rev-parse", "HEAD^{tree}"], cwd=project, env=SEALED, check=True, capture_output=True
-    )
-    tree = bytes.fromhex(head.stdout.decode().strip())
-    writer = store.engine.writer()
-    got = writer.import_blobs(os.fsencode(project / ".git/objects"), [*blobs, tree, b"\x01" * 20])
-    assert got == blobs.keys()
-    writer.publish()
-    assert {oid: store.engine.read_blob(oid) for oid in blobs} == blobs
-    assert store.engine.missing([tree]) == {tree}
-    store.judge()
+def compressed(store: Store) -> int:
+    """Return the size of the smallest pack, which is what was not copied."""
+    return min(path.stat().st_size for path in store.packs.glob("*.pack"))
 
 
-def test_a_wrong_loose_object_is_not_taken(store: Store, tmp_path: Path) -> None:
-    blobs = make_project(tmp_path, packed=False)
-    objects = tmp_path / "pro:ject/.git/objects"
-    first, second = list(blobs)[:2]
-    paths = [objects / oid.hex()[:2] / oid.hex()[2:] for oid in (first, second)]
-    paths[0].chmod(0o600)
-    paths[0].write_bytes(paths[1].read_bytes())
+@pytest.mark.usefixtures("copying")
+def test_blobs_are_copied_with_their_deltas_and_stay_without_the_project(
+    store: Store, project: Project
+) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
     writer = store.engine.writer()
-    assert first not in writer.import_blobs(os.fsencode(objects), [first])
+    writer.blob(b"before")
+    assert writer.import_blobs(project.objects, blobs) == blobs.keys()
+    assert writer.lacks(blobs) == set()
+    add_checkpoint(writer, 1, {b"%d" % number: content for number, content in enumerate(blobs.values())})
+    assert writer.settle_imports()
+    assert writer.stored_bytes > project.packs[0].stat().st_size / 2
     writer.publish()
-    store.judge()
+    shutil.rmtree(project.path)
+    proven(store, blobs)
+    assert compressed(store) < 2000
+    said = [store.git("verify-pack", "-v", str(path)) for path in store.packs.glob("*.idx")]
+    assert sum(b"chain length" in words for words in said) == 1
+
+
+@pytest.mark.usefixtures("copying")
+def test_what_a_delta_rests_on_comes_along(store: Store, project: Project) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    oldest = dict(list(blobs.items())[:1])
+    writer = store.engine.writer()
+    assert writer.import_blobs(project.objects, oldest) == oldest.keys()
+    save(writer, oldest)
+    proven(store, oldest)
+    assert compressed(store) < 2000
+
+
+@pytest.mark.parametrize("option", ["--delta-base-offset", "--no-reuse-delta"])
+def test_any_part_of_a_pack_can_be_copied(store: Store, project: Project, option: str) -> None:
+    """The second option makes deltas that name what they rest on."""
+    chance = random.Random(4)
+    contents = []
+    for number in range(60):
+        lines = [b"%d %d\n" % (place, place * place) for place in range(number % 7, 300 + 7 * number)]
+        lines[chance.randrange(len(lines))] = b"%d\n" % number
+        contents.append(b"".join(lines))
+    contents.append(b"")
+    for number, content in enumerate(contents):
+        (project.path / f"f{number}").write_bytes(content)
+    project.git("add", ".")
+    rows = project.git("ls-files", "-s").decode().split("\n")[:-1]
+    names = {row.split("\t")[1]: bytes.fromhex(row.split()[1]) for row in rows}
+    blobs = {names[f"f{number}"]: content for number, content in enumerate(contents)}
+    project.pack(blobs, option)
+    project.git("prune-packed")
+    for _ in range(5):
+        some = {oid: blobs[oid] for oid in chance.sample(sorted(blobs), 20)}
+        writer = store.engine.writer()
+        assert writer.import_blobs(project.objects, some) == some.keys()
+        save(writer, some)
+        proven(store, some)
+
+
+def test_deltas_of_two_packs_that_rest_on_each_other_are_copied(store: Store, project: Project) -> None:
+    blobs = project.versions(3)
+    one, two, three = blobs
+    for pair in ([one, two], [three, two], [three, one]):
+        project.pack(pair)
+    project.git("prune-packed")
+    assert len(project.packs) == 3
+    writer = store.engine.writer()
+    assert writer.import_blobs(project.objects, blobs) == blobs.keys()
+    save(writer, blobs)
+    proven(store, blobs)
+
+
+@pytest.mark.usefixtures("copying")
+def test_large_blobs_and_deltas_on_them_are_copied(store: Store, project: Project) -> None:
+    noise = random.Random(1).randbytes(5_000_000)
+    blobs = project.add("big", [noise, noise[:4_000_000] + b"end", b"small" * 100])
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    assert writer.import_blobs(project.objects, blobs) == blobs.keys()
+    for name, content in enumerate(blobs.values()):  # as files that are not read whole
+        path = project.path / f"{name}.read"
+        path.write_bytes(content)
+        with path.open("rb") as file:
+            assert writer.blob_from(file.fileno(), len(content)) in blobs
+    save(writer, blobs)
+    proven(store, blobs)
+    assert sum(path.stat().st_size for path in store.packs.glob("*.pack")) < 6_000_000
+
+
+def test_objects_are_found_through_alternates(store: Store, project: Project, tmp_path: Path) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    for name, borrowed in (("b", "../../../pro:ject/.git/objects"), ("c", f"{tmp_path}/b/.git/objects")):
+        (Project(tmp_path / name).path / ".git/objects/info").mkdir(exist_ok=True)
+        (tmp_path / name / ".git/objects/info/alternates").write_text(f"# of\n/nowhere\n{borrowed}\n")
+    with (project.path / ".git/objects/info/alternates").open("w") as file:
+        file.write(f"{tmp_path}/c/.git/objects\n")  # round in a ring
+    writer = store.engine.writer()
+    assert writer.import_blobs(os.fsencode(tmp_path / "c/.git/objects"), blobs) == blobs.keys()
+    save(writer, blobs)
+    proven(store, blobs)
+
+
+def test_what_is_not_in_a_pack_is_stored_by_who_adds_it(store: Store, project: Project) -> None:
+    blobs = project.versions()
+    project.pack(list(blobs)[:3])
+    writer = store.engine.writer()
+    got = writer.import_blobs(project.objects, [*list(blobs)[2:], b"\x01" * 20])
+    assert got == set(list(blobs)[2:3])
+    save(writer, blobs)
+    proven(store, blobs)
+    assert store.engine.missing([b"\x01" * 20]) == {b"\x01" * 20}
+
+
+def test_what_nothing_needs_is_not_kept(store: Store, project: Project) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    writer.blob(b"another content")
+    writer.publish()
+    assert len(list(store.packs.glob("*.pack"))) == 1
+    assert store.open().missing(blobs) == blobs.keys()
+    assert list(store.temporary.iterdir()) == []
+
+
+def test_a_pack_that_goes_meanwhile_is_copied_all_the_same(store: Store, project: Project) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    shutil.rmtree(project.path)
+    save(writer, blobs)
+    proven(store, blobs)
+
+
+@pytest.mark.usefixtures("copying")
+@pytest.mark.parametrize("damage", ["flip", "tree"])
+def test_what_a_damaged_pack_has_is_stored_by_who_adds_it_again(
+    store: Store, project: Project, damage: str
+) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    wanted = [*blobs]
+    if damage == "tree":
+        wanted.append(bytes.fromhex(project.git("rev-parse", "HEAD^{tree}").decode().strip()))
+    if damage == "flip":
+        flip(project.packs[0])
+    writer = store.engine.writer()
+    assert writer.import_blobs(project.objects, wanted) == set(wanted)
+    contents = {b"%d" % number: content for number, content in enumerate(blobs.values())}
+    add_checkpoint(writer, 1, contents)
+    assert not writer.settle_imports()
+    assert writer.settle_imports()
+    assert writer.lacks(blobs) == blobs.keys()
+    assert writer.import_blobs(project.objects, blobs) == set()
+    save(writer, blobs)
+    proven(store, blobs)
+
+
+def flip(pack: Path) -> None:
+    """Damage the middle of a pack."""
+    content = bytearray(pack.read_bytes())
+    content[len(content) // 2] ^= 0x40
+    pack.chmod(0o600)
+    pack.write_bytes(content)
+
+
+def test_nothing_is_published_that_was_promised_and_not_copied(store: Store, project: Project) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    flip(project.packs[0])
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    with pytest.raises(Storage, match="copying the project's objects"):
+        save(writer, blobs)
+    assert list(store.packs.iterdir()) == []
+    assert list(store.temporary.iterdir()) == []
+
+
+@pytest.mark.parametrize("part", ["idx", "pack", "both"])
+def test_a_pack_and_an_index_that_do_not_belong_together_lend_nothing(
+    store: Store, project: Project, part: str
+) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    (pack,) = project.packs
+    for suffix in [".idx", ".pack"] if part == "both" else [f".{part}"]:
+        path = pack.with_suffix(suffix)
+        path.chmod(0o600)
+        path.write_bytes(path.read_bytes()[:-300])
+    writer = store.engine.writer()
+    assert writer.import_blobs(project.objects, blobs) == set()
+    save(writer, blobs)
+    proven(store, blobs)
+
+
+def test_another_process_goes_on_with_what_was_copied(store: Store, project: Project) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    for content in blobs.values():
+        writer.blob(content)
+    save(store.open().resume(writer.detach()), blobs)
+    proven(store, blobs)
+
+
+def test_an_abandoned_writer_leaves_nothing_of_its_import(store: Store, project: Project) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    writer.abandon()
+    assert list(store.temporary.iterdir()) == []
+    assert list(store.packs.iterdir()) == []
 
 
 def test_no_repository_gives_nothing(store: Store, tmp_path: Path) -> None:

@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.adapters.git.engine import GitEngine
-from lastgood.adapters.git.writer import GitWriter
 from lastgood.adapters.memory import MemoryEngine
 from lastgood.adapters.scan import read, twin
 from lastgood.adapters.scan.listing import Lister
@@ -337,32 +336,3 @@ def test_the_git_engine_holds_what_was_scanned(tmp_path: Path, desk: Desk, git: 
     listed = git(tmp_path / "objects.git", "ls-tree", "-r", "--name-only", scan.result.tree.tree.hex())
     assert len(listed.splitlines()) == scan.result.files
     assert desk.save().result == scan.result
-
-
-def test_the_first_save_of_a_project_copies_objects(
-    tmp_path: Path, desk: Desk, git: Callable[..., str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "tmp").mkdir()
-    desk.engine = GitEngine.create(
-        os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp")
-    )
-    for number in range(300):
-        desk.write(f"f{number}", f"content {number}")
-    git(desk.root, "init", "-q")
-    git(desk.root, "add", ".")
-    desk.write("f1", "changed since")
-    imported: list[int] = []
-    take = GitWriter.import_blobs
-
-    def counted(self: GitWriter, objects: bytes, oids: set[bytes]) -> set[bytes]:
-        imported.append(len(oids))
-        return take(self, objects, oids)
-
-    monkeypatch.setattr(GitWriter, "import_blobs", counted)
-    scan = desk.save()
-    assert imported == [299]
-    held = desk.held(scan)
-    assert held[b"f1"][2] == b"changed since"
-    assert held[b"f299"][2] == b"content 299"
-    desk.save()
-    assert imported == [299]

@@ -52,7 +52,7 @@ class GitAnnex(GitReader):
 
     def writer(self) -> GitWriter:
         """Begin the pack; it takes in whatever it is given, also what the store has."""
-        return GitWriter(self._layout, packs=self.stored, hasher=self.hasher, search_path=b"")
+        return GitWriter(self._layout, packs=self.stored, hasher=self.hasher)
 
     def pack(self) -> tuple[bytes, Bounds]:
         """Return the path of the pack that was published, and what it says of itself."""

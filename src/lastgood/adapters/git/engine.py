@@ -29,7 +29,7 @@ class GitEngine(GitReader):
     """The engine in one folder.
 
     ``temporary`` is a folder of the same file system; ``search_path`` says where git may be found
-    (absolute folders only; without git there is no consolidation and no import, all else works).
+    (absolute folders only; without git there is no consolidation, all else works).
     """
 
     __slots__ = ("_layout", "_search_path")
@@ -141,7 +141,6 @@ class GitEngine(GitReader):
             self._layout,
             packs=self.stored,
             hasher=self.hasher,
-            search_path=self._search_path,
             draft=draft,
         )
         writer.distrust(doubted(self._layout))

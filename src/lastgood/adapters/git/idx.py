@@ -9,7 +9,7 @@ from _struct import Struct, pack, unpack, unpack_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator, Sequence
 
     # (object id, CRC-32 of the entry's bytes, offset in the pack)
     IndexEntry = tuple[bytes, int, int]
@@ -21,6 +21,9 @@ _FANOUT = Struct(">256I")
 _LARGE = 1 << 31
 # Small ones are read: a file less held open. Their bytes then also outlive the file.
 _MAPPED_FROM_BYTES = 1 << 20
+# So many entries are looked at together; in an index so many times as large, each is looked up instead.
+_BLOCK = 1 << 16
+_SPARSE = 16
 
 
 def encode_index(entries: Iterable[IndexEntry], *, pack_checksum: bytes) -> bytes:
@@ -115,6 +118,10 @@ class Index:
 
     def find(self, oid: bytes) -> int:
         """Return the offset of an object in the pack, -1 when it is not in it."""
+        place = self._place(oid)
+        return place if place < 0 else self._offset(place)
+
+    def _place(self, oid: bytes) -> int:
         first = oid[0]
         low = self._fanout[first - 1] if first else 0
         high = self._fanout[first]
@@ -124,7 +131,7 @@ class Index:
             at = _HEAD_BYTES + 20 * middle
             found = content[at : at + 20]
             if found == oid:
-                return self._offset(middle)
+                return middle
             if found < oid:
                 low = middle + 1
             else:
@@ -138,10 +145,44 @@ class Index:
 
     def entries(self) -> list[IndexEntry]:
         """Return all of it: ids, CRCs and offsets, in the order of the ids; ValueError if malformed."""
+        return [row for block in self._blocks() for row in block]
+
+    def entries_of(self, oids: Collection[bytes]) -> list[IndexEntry]:
+        """Return the entries of those objects that the pack has."""
+        if self.count <= _SPARSE * len(oids):
+            return [row for block in self._blocks() for row in block if row[0] in oids]
+        places = [(oid, self._place(oid)) for oid in oids]
         start = _HEAD_BYTES + 20 * self.count
-        crcs = unpack(f">{self.count}I", self._bytes[start : start + 4 * self.count])
-        offsets = [self._offset(place) for place in range(self.count)]
-        return list(zip(self.oids(), crcs, offsets, strict=True))
+        return [
+            (oid, unpack_from(">I", self._bytes, start + 4 * place)[0], self._offset(place))
+            for oid, place in places
+            if place >= 0
+        ]
+
+    def entries_at(self, offsets: Collection[int]) -> list[IndexEntry]:
+        """Return the entries at those places in the pack."""
+        return [row for block in self._blocks() for row in block if row[2] in offsets]
+
+    def offsets(self) -> Iterator[Sequence[int]]:
+        """Yield all places in the pack in the order of the ids, many together; ValueError if malformed."""
+        for start in range(0, self.count, _BLOCK):
+            yield self._offsets(start, min(start + _BLOCK, self.count))
+
+    def _blocks(self) -> Iterator[Iterable[IndexEntry]]:
+        for start in range(0, self.count, _BLOCK):
+            stop = min(start + _BLOCK, self.count)
+            names = self._bytes[_HEAD_BYTES + 20 * start : _HEAD_BYTES + 20 * stop]
+            at = _HEAD_BYTES + 20 * self.count
+            crcs = unpack(f">{stop - start}I", self._bytes[at + 4 * start : at + 4 * stop])
+            oids = (names[at : at + 20] for at in range(0, len(names), 20))
+            yield zip(oids, crcs, self._offsets(start, stop), strict=True)
+
+    def _offsets(self, start: int, stop: int) -> Sequence[int]:
+        at = _HEAD_BYTES + 24 * self.count
+        short: tuple[int, ...] = unpack(f">{stop - start}I", self._bytes[at + 4 * start : at + 4 * stop])
+        if max(short) < _LARGE:
+            return short
+        return [self._offset(place) for place in range(start, stop)]
 
     def _offset(self, place: int) -> int:
         short = unpack_from(">I", self._bytes, _HEAD_BYTES + 24 * self.count + 4 * place)[0]

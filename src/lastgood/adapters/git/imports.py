@@ -1,124 +1,127 @@
-"""Copies blobs out of another repository's packs as they lie there, deltas and all.
+"""Copies blobs out of another repository's packs into a pack of ours, beside whoever scans meanwhile.
 
-Git writes one pack of what is asked for into a folder of its own, and that pack's body becomes a
-part of ours: the distances of its deltas are relative, so they stay true. Nothing is ever written
-to the other repository, and none of its settings is read.
+What its indexes name counts as stored at once, so that a scan compresses none of it; whether it
+really is, `BlobImport.wait` says. Nothing is ever written to the other repository.
 """
 
 from __future__ import annotations
 
 import os
 
-from lastgood.adapters.git.files import pieces, storage
-from lastgood.adapters.git.objects import BLOB
-from lastgood.adapters.git.pack_read import PackFile
-from lastgood.adapters.git.pack_write import HEADER_BYTES
-from lastgood.adapters.git.temporary import TemporaryFolder
-from lastgood.errors import LastgoodError
+from lastgood.adapters.companion import Companion, is_sound
+from lastgood.adapters.git.copying import Copy
+from lastgood.adapters.git.files import write_all
+from lastgood.adapters.git.idx import encode_index
+from lastgood.adapters.git.lenders import find_lenders
+from lastgood.adapters.git.pack_write import PACK_SUFFIX
+from lastgood.adapters.git.publish import publish_files
+from lastgood.adapters.git.temporary import TemporaryFile
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Collection
+    from typing import Self
 
-    from lastgood.adapters.git.objects import Hasher
-    from lastgood.adapters.git.pack_write import Draft
+    from lastgood.adapters.git.lenders import Lender
     from lastgood.adapters.git.repository import Layout
-    from lastgood.adapters.git.tool import Git
 
-_TRAILER_BYTES = 20
+_CHECKSUM_BYTES = 20
+_SIZE_BYTES = 8
+# Forking copies page tables: for each object copied, this much memory of ours is worth it.
+_RESIDENT_BYTES = 16 << 10
 
 
 class BlobImport:
-    """One import into one draft."""
+    """One import. ``oids`` are the blobs that it copies, ``size`` is that of their pack once written."""
 
-    __slots__ = ("_draft", "_environment", "_git", "_hasher", "_layout", "_objects")
+    __slots__ = ("_companion", "_files", "_layout", "_lenders", "_name", "oids", "size")
 
-    def __init__(self, layout: Layout, *, git: Git, draft: Draft, hasher: Hasher, objects: bytes) -> None:
+    def __init__(
+        self, layout: Layout, lenders: list[Lender], files: tuple[TemporaryFile, TemporaryFile]
+    ) -> None:
         self._layout = layout
-        self._git = git
-        self._draft = draft
-        self._hasher = hasher
-        self._objects = objects
-        self._environment: dict[bytes, bytes] = {}
+        self._lenders = lenders
+        self._files = files
+        self._companion: Companion | None = None
+        self._name = b""
+        self.size = 0
+        self.oids = frozenset(oid for lender in lenders for oid, _, _ in lender.entries)
 
-    def run(self, oids: Iterable[bytes]) -> set[bytes]:
-        """Append what can be copied and return its ids; `Storage` only if our own files fail."""
-        try:
-            folder = TemporaryFolder(self._layout.temporary)
-        except OSError as error:
-            raise storage(error, doing="copying the project's objects") from error
-        try:
-            self._environment = {
-                b"GIT_OBJECT_DIRECTORY": folder.path,
-                b"GIT_ALTERNATE_OBJECT_DIRECTORIES": _quoted(self._objects),
-            }
-            pack = self._pack(folder, oids) or self._pack(folder, self._present(oids))
-            return set() if pack is None else self._append(pack)
-        except OSError as error:
-            raise storage(error, doing="copying the project's objects") from error
-        finally:
-            folder.discard()
-
-    def _pack(self, folder: TemporaryFolder, oids: Iterable[bytes]) -> PackFile | None:
-        wanted = sorted(oids)
-        if not wanted:
+    @classmethod
+    def begin(cls, layout: Layout, *, objects: bytes, oids: Collection[bytes]) -> Self | None:
+        """Begin to copy those of the blobs that lie in packs; None if none does. OSError of our own files."""
+        lenders = find_lenders(objects, oids)
+        if not lenders:
             return None
-        order = (b"pack-objects", b"-q", b"--window=0", b"--delta-base-offset", folder.path + b"/got")
+        pack = TemporaryFile.create(layout.temporary, PACK_SUFFIX)
         try:
-            lines = (oid.hex().encode() + b"\n" for oid in wanted)
-            name = self._git.run(order, feed=lines, environment=self._environment).strip()
-            pack = PackFile(folder.path, b"got-" + name)
-            if len(name) == 40 and self._trustworthy(pack, wanted):
-                return pack
-        except (LastgoodError, ValueError):
-            return None
-        pack.close()
-        return None
+            index = TemporaryFile.create(layout.temporary, b".idx")
+        except OSError:
+            pack.discard()
+            raise
+        begun = cls(layout, lenders, (pack, index))
+        begun._start()
+        return begun
 
-    def _trustworthy(self, pack: PackFile, wanted: list[bytes]) -> bool:
-        """Tell whether a pack holds the blobs asked for and nothing else.
+    def wait(self) -> bool:
+        """Wait until all is copied; False if it is not, which leaves nothing behind."""
+        said = b"" if self._companion is None else self._companion.hear(_CHECKSUM_BYTES + _SIZE_BYTES)
+        if self._companion is not None:
+            self._companion.end()
+            self._companion = None
+            self._take(said)
+        if not self._name:
+            self.discard()
+        return bool(self._name)
 
-        Git proves packed entries by their CRC when it copies them. It does not prove loose objects,
-        so those are read again here.
-        """
-        entries = pack.index.entries()
-        if [oid for oid, _, _ in entries] != wanted:
-            return False
-        if any(pack.kind(offset) != BLOB for _, _, offset in entries):
-            return False
-        return all(
-            self._hasher.object_id(*pack.read(offset)) == oid
-            for oid, _, offset in entries
-            if self._is_loose(oid)
-        )
+    def publish(self, *, durable: bool) -> None:
+        """Make the copies readable; OSError, and then nothing is visible."""
+        pack, index = self._files
+        publish_files(pack, index, self._layout, name=self._name, durable=durable)
 
-    def _is_loose(self, oid: bytes) -> bool:
-        digits = oid.hex().encode()
-        return os.path.lexists(self._objects + b"/" + digits[:2] + b"/" + digits[2:])
+    def discard(self) -> None:
+        """Forget everything; harmless after `publish`."""
+        if self._companion is not None:
+            self._companion.end()
+            self._companion = None
+        for file in self._files:
+            file.discard()
+        self._let_go()
 
-    def _present(self, oids: Iterable[bytes]) -> list[bytes]:
-        lines = (oid.hex().encode() + b"\n" for oid in oids)
-        order = (b"cat-file", b"--buffer", b"--batch-check=%(objectname) %(objecttype)")
-        try:
-            answer = self._git.run(order, feed=lines, environment=self._environment)
-        except LastgoodError:
-            return []
-        rows = [line.split(b" ") for line in answer.splitlines()]
-        return [bytes.fromhex(row[0].decode()) for row in rows if row[1:] == [b"blob"]]
+    def _start(self) -> None:
+        ours = [file.descriptor for file in self._files]
+        theirs = [lender.pack.descriptor for lender in self._lenders]
+        if is_sound(len(self.oids) * _RESIDENT_BYTES):
+            try:
+                self._companion = Companion(self._work, keep=[*ours, *theirs])
+            except OSError:
+                self._companion = None
+        if self._companion is None:
+            try:
+                self._work(self._take)
+            except (OSError, ValueError, LookupError):
+                self._name = b""
+        self._let_go()
 
-    def _append(self, pack: PackFile) -> set[bytes]:
-        end = os.fstat(pack.descriptor).st_size - _TRAILER_BYTES
-        shift = self._draft.size - HEADER_BYTES
-        for piece in pieces(pack.descriptor, start=HEADER_BYTES, end=end):
-            self._draft.add_piece(piece)
-        entries = pack.index.entries()
-        pack.close()
-        self._draft.entries.extend((oid, crc, offset + shift) for oid, crc, offset in entries)
-        return {oid for oid, _, _ in entries}
+    def _work(self, tell: Callable[[bytes], None]) -> None:
+        import hashlib
 
+        pack, index = (file.descriptor for file in self._files)
+        copy = Copy(pack, begin=hashlib.sha1(usedforsecurity=False), pulse=lambda: tell(b""))
+        checksum, size = copy.run(self._lenders)
+        write_all(index, encode_index(copy.entries, pack_checksum=checksum))
+        if hasattr(os, "posix_fadvise"):
+            # Has the kernel begin to write, so that there is less to wait for when the pack is synced.
+            os.posix_fadvise(pack, 0, 0, os.POSIX_FADV_DONTNEED)
+        tell(checksum + size.to_bytes(_SIZE_BYTES, "big"))
 
-def _quoted(path: bytes) -> bytes:
-    """Return a path as git reads it in a list of folders."""
-    if b":" not in path and b"\n" not in path and not path.startswith(b'"'):
-        return path
-    return b'"' + path.replace(b"\\", b"\\\\").replace(b'"', b'\\"').replace(b"\n", b"\\n") + b'"'
+    def _take(self, said: bytes) -> None:
+        if len(said) == _CHECKSUM_BYTES + _SIZE_BYTES:
+            self._name = b"pack-" + said[:_CHECKSUM_BYTES].hex().encode()
+            self.size = int.from_bytes(said[_CHECKSUM_BYTES:], "big")
+
+    def _let_go(self) -> None:
+        for lender in self._lenders:
+            lender.pack.close()
+            lender.pack.index.close()
+        self._lenders = []

@@ -35,6 +35,18 @@ def entry_header(kind: int, size: int) -> bytes:
     return bytes(out)
 
 
+def distance(way: int) -> bytes:
+    """Return how a delta says how far in front of it its base lies."""
+    out = bytearray((way & 0x7F,))
+    way >>= 7
+    while way:
+        way -= 1
+        out.append(way & 0x7F | 0x80)
+        way >>= 7
+    out.reverse()
+    return bytes(out)
+
+
 class Draft:
     """The entries of a pack so far. Its methods raise OSError."""
 

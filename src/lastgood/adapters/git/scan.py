@@ -76,6 +76,14 @@ def _bounds(pack: PackFile) -> tuple[list[tuple[int, int]], str]:
     return bounds, ""
 
 
+def end_of_entry(descriptor: int, offset: int, last: int) -> int:
+    """Return where an entry of a pack ends, which does so at ``last`` at the latest; ValueError."""
+    try:
+        return _end(descriptor, _compressed_start(descriptor, offset), last)
+    except (IndexError, zlib.error) as error:
+        raise ValueError(str(error) or "an entry is cut short") from error
+
+
 def _compressed_start(descriptor: int, offset: int) -> int:
     window = os.pread(descriptor, 64, offset)
     kind = window[0] >> 4 & 7

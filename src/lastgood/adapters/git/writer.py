@@ -12,13 +12,14 @@ from lastgood.adapters.git.objects import BLOB, COMMIT, TREE
 from lastgood.adapters.git.pack_write import Draft, entry_header
 from lastgood.adapters.git.publish import publish_draft
 from lastgood.adapters.git.trees import PLAIN, SUBTREE, TABLE_NAME, encode_tree, split_entries
-from lastgood.errors import Internal, Invalid
+from lastgood.errors import Internal, Invalid, Storage
 from lastgood.model.tree import TreeId
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
+    from lastgood.adapters.git.imports import BlobImport
     from lastgood.adapters.git.objects import Hasher
     from lastgood.adapters.git.packs import Packs
     from lastgood.adapters.git.repository import Layout
@@ -37,17 +38,21 @@ class GitWriter:
         "_distrusted",
         "_draft",
         "_hasher",
+        "_import",
+        "_imported",
         "_known",
         "_layout",
+        "_lent",
         "_packs",
-        "_search_path",
+        "_rests",
     )
 
-    def __init__(
-        self, layout: Layout, *, packs: Packs, hasher: Hasher, search_path: bytes, draft: Draft | None = None
-    ) -> None:
+    def __init__(self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: Draft | None = None) -> None:
         packs.refresh()
-        self._search_path = search_path
+        self._import: BlobImport | None = None
+        self._lent: frozenset[bytes] = frozenset()
+        self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it
+        self._rests = False  # whether something was added that only the import has
         self._distrusted: frozenset[bytes] = frozenset()
         self._layout = layout
         self._packs = packs
@@ -60,7 +65,7 @@ class GitWriter:
     @property
     def stored_bytes(self) -> int:
         """How many bytes the pack has grown to so far."""
-        return self._draft.size
+        return self._draft.size + (0 if self._import is None else self._import.size)
 
     def blob(self, content: bytes) -> bytes:
         """Add a blob and return its id."""
@@ -113,6 +118,9 @@ class GitWriter:
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
         oid = self._hasher.object_id(kind, content)
+        if oid in self._lent:
+            self._rests = True
+            return oid
         if oid in self._known or self._stored(oid):
             return oid
         self._known.add(oid)
@@ -123,32 +131,40 @@ class GitWriter:
         return oid
 
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
-        """Copy blobs out of another git object directory, and return the ids that are now stored."""
+        """Begin to copy blobs out of another git object directory; return the ids that count as stored."""
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
         wanted = set(oids)
         lacking = self.lacks(wanted)
-        return wanted - lacking | (self._import(objects, lacking) if lacking else set())
+        if lacking and not self._imported:
+            self._imported = True
+            from lastgood.adapters.git.imports import BlobImport
 
-    def _import(self, objects: bytes, oids: set[bytes]) -> set[bytes]:
-        from lastgood.adapters.git.imports import BlobImport
-        from lastgood.adapters.git.tool import Git
+            try:
+                self._import = BlobImport.begin(self._layout, objects=objects, oids=lacking)
+            except OSError as error:
+                raise self._failed(error) from error
+            if self._import is not None:
+                self._lent = self._import.oids
+        return wanted - lacking | (lacking & self._lent)
 
-        git = Git(self._layout, search_path=self._search_path)
-        if not git.found:
-            return set()
-        try:
-            self._deflater.drain()
-        except OSError as error:
-            raise self._failed(error) from error
-        work = BlobImport(self._layout, git=git, draft=self._draft, hasher=self._hasher, objects=objects)
-        copied = work.run(oids)
-        self._known |= copied
-        return copied
+    def settle_imports(self) -> bool:
+        """Wait for what `import_blobs` began; False if contents have to be added again that relied on it."""
+        begun, rests, copied = self._import, self._rests, False
+        if begun is not None:
+            copied = begun.wait()
+            if not (copied and rests):
+                begun.discard()
+                self._import = None
+                self._lent = frozenset()
+        self._rests = copied and rests
+        return copied or not rests
 
     def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which this writer would store the content, were it added."""
-        return {oid for oid in oids if oid not in self._known and not self._stored(oid)}
+        return {
+            oid for oid in oids if oid not in self._known and oid not in self._lent and not self._stored(oid)
+        }
 
     def distrust(self, packs: frozenset[bytes]) -> None:
         """Store again what only damaged packs hold."""
@@ -163,6 +179,7 @@ class GitWriter:
             raise Internal("the pack is published or abandoned already", hint="report this")
         try:
             self._deflater.drain()
+            self._publish_import(durable=durable)
             if self._draft.entries:
                 publish_draft(self._draft, self._layout, durable=durable)
             elif durable:
@@ -173,9 +190,18 @@ class GitWriter:
             self.abandon()
         self._packs.refresh()
 
+    def _publish_import(self, *, durable: bool) -> None:
+        if not self.settle_imports():
+            raise Storage("copying the project's objects failed", hint="save again")
+        if self._import is not None:
+            self._import.publish(durable=durable)
+
     def abandon(self) -> None:
         """Forget everything added; harmless after `publish`."""
         self._closed = True
+        if self._import is not None:
+            self._import.discard()
+            self._import = None
         self._deflater.stop()
         self._draft.discard()
         self._known.clear()
@@ -188,6 +214,8 @@ class GitWriter:
         self._closed = True
         try:
             self._deflater.drain()
+            if self.settle_imports():  # else whoever goes on scans anew, and adds again what is lost
+                self._publish_import(durable=True)
             return self._draft.detach()
         except OSError as error:
             raise self._failed(error) from error
@@ -217,7 +245,7 @@ class GitWriter:
             try:
                 oid, crc = self._stream_entry(descriptor, size)
             finally:
-                if not oid or oid in self._known or self._stored(oid):
+                if not oid or not self.lacks((oid,)):
                     draft.cut(start)
                 else:
                     self._known.add(oid)

@@ -30,6 +30,11 @@ _STAT = Struct(">10I")
 _STAT_BYTES = 40
 _SECOND = 1_000_000_000
 _EXTENDED = 0x4000
+# Of the two bytes that matter of a mode, the first; its upper half is 8 for a file. Of the first extended
+# byte the bit for what is not to be in the worktree.
+_MODE_AT = 26
+_PLAIN_FILE = 0o10
+_SKIPPED = 0x40
 
 
 class UnknownIndex:
@@ -95,6 +100,21 @@ class Index:
                     above = above.rpartition(b"/")[0]
             self._directories = frozenset(found)
         return self._directories
+
+    def blobs(self) -> set[bytes]:
+        """Return the objects of the files that are to be there; none where the index is not whole."""
+        if not self.whole:
+            return set()
+        content, size = self._content, self._digest_size
+        found: set[bytes] = set()
+        for at in self.places.values():
+            end = at + _STAT_BYTES + size
+            if content[at + _MODE_AT] >> 4 != _PLAIN_FILE:
+                continue
+            if content[end] & 0x40 and content[end + 2] & _SKIPPED:
+                continue
+            found.add(content[at + _STAT_BYTES : end])
+        return found
 
     def fact(self, path: bytes) -> Fact | None:
         """Return what the index knows of a path."""

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 # Below this many objects, hashing and compressing is quicker than asking git for them.
 _WORTH_IMPORTING = 256
-_PLAIN_FILE = 0o10
 _DIGEST_SIZE = 20  # of an object id that our engine could take over
 
 
@@ -122,20 +121,10 @@ class Project:
             return state(self._found).replace(nested=heads)
         return GitState(head=None, branch=None, nested=heads) if heads else None
 
-    def unchanged_objects(self) -> set[bytes]:
-        """Return the objects that files of the workspace seem to equal still, if there are many."""
+    def named_objects(self) -> set[bytes]:
+        """Return the objects that files of the workspace may equal, if there are many."""
         index = self.index.index
         if index is None or not self.objects or len(index.places) < _WORTH_IMPORTING:
             return set()
-        found = set()
-        for path in index.places:
-            fact = index.fact(path)
-            if fact is None or fact[4] >> 12 != _PLAIN_FILE:
-                continue
-            try:
-                seen = os.lstat(join(self._root, path))
-            except OSError:
-                continue
-            if (fact[0], fact[3]) == (seen.st_mtime_ns, seen.st_size):
-                found.add(fact[5])
+        found = index.blobs()
         return found if len(found) >= _WORTH_IMPORTING else set()

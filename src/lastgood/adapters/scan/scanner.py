@@ -60,6 +60,10 @@ _SEVERAL_DIRECTORIES = 16
 _A_PART = 8
 
 
+class ImportLost(Exception):
+    """Objects of the project that a scan relied on could not be copied: their files have to be read again."""
+
+
 class WorkspaceScanner:
     """Scans workspaces; ``cache`` is the folder for what one scan remembers for the next.
 
@@ -87,11 +91,11 @@ class WorkspaceScanner:
             root = open_root(request.root)
             try:
                 known = cache.load(self._folder, request.root)
-                try:
-                    return self._scan(request, root=root, known=known, writer=writer)
-                except DetailsLost:
-                    known = Snapshot(None, records={}, details=Details(self._folder, b""))
-                    return self._scan(request, root=root, known=known, writer=writer)
+                while True:
+                    try:
+                        return self._scan(request, root=root, known=known, writer=writer)
+                    except (DetailsLost, ImportLost):  # each of them once at most
+                        known = Snapshot(None, records={}, details=Details(self._folder, b""))
             finally:
                 os.close(root)
         finally:
@@ -105,7 +109,7 @@ class WorkspaceScanner:
         rules = project.ignore_state(request.settings)
         conditions = _conditions(request, rules, index=project.signature)
         if not known.records and project.objects:
-            writer.import_blobs(project.objects, project.unchanged_objects())
+            writer.import_blobs(project.objects, project.named_objects())
         survey = Survey(
             request,
             conditions=conditions,
@@ -118,6 +122,8 @@ class WorkspaceScanner:
             lister=Lister(device=_proving(root, known), clock=self._clock),
         )
         survey.run(root, sleep=self._sleep)
+        if not writer.settle_imports():
+            raise ImportLost
         records = survey.records
         top = records[b""]
         conditions = conditions.replace(tree=(top[TREE], top[MODES]))
