@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lastgood.adapters.scan import twin
 from lastgood.model.settings import CaptureSettings
 
 if TYPE_CHECKING:
@@ -185,6 +187,36 @@ def test_the_same_holds_with_a_cache(desk: Desk) -> None:
     desk.save()
     scan = desk.save(forced=(b"build",))
     assert "build/x/y" in desk.names(scan)
+
+
+def test_a_twin_leaves_out_nothing_that_is_forced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """T2: a directory that looks as it did is looked at all the same if something in it is forced."""
+    monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(twin, "_count", int)  # a worker of xdist has threads that do not scan
+    desk.write(".gitignore", "*.log\nbuild/\n")
+    inside = [f"d{outer}/e{inner}" for outer in range(6) for inner in range(4)]
+    for place in inside:
+        for name in ("kept", "a.log", "build/x/y"):
+            desk.write(f"{place}/{name}")
+    desk.save()
+    time.sleep(0.06)
+    desk.save()
+    forced = tuple(f"{place}/{name}".encode() for place in inside for name in ("a.log", "build/x"))
+    forks: list[int] = []
+    fork = os.fork
+
+    def counted() -> int:
+        forks.append(child := fork())
+        return child
+
+    monkeypatch.setattr(os, "fork", counted)
+    scan = desk.scan(forced=forced)
+    assert len(forks) == 1
+    assert {f"{place}/{name}" for place in inside for name in ("a.log", "build/x/y")} <= desk.names(scan)
+    desk.forget()
+    monkeypatch.setattr(os, "fork", None)
+    assert desk.scan(forced=forced).result == scan.result
 
 
 @pytest.mark.parametrize("directory", ["", "sub/"])

@@ -111,7 +111,8 @@ class Walk:
 
     def run(self, root: int, *, token: bytes) -> None:
         """Walk everything below an open directory; ``token`` stands for the rules above it."""
-        if not self._trusting or not is_worthwhile(self._records):
+        trust = self._trust
+        if not (trust.verdicts and trust.objects and is_worthwhile(self._records)):
             self._run(root, self._visit(os.dup(root), b"", token))
             return
         self._parts = frozenset(share(self._records))
