@@ -47,7 +47,7 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
         done.append(error.message)
     _note(done, "old operations forgotten: {}", _forget_operations(context))
     _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
-    if context.engine.packs() >= PACKS_DUE and context.engine.consolidate():
+    if context.engine.packs() >= PACKS_DUE and context.engine.consolidate("due"):
         done.append("packs consolidated")
     if context.catalogue.back_up():
         done.append("catalogue backed up")

@@ -21,6 +21,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from lastgood.ports.engine import Extent
+
 _COPY_BYTES = 1 << 20
 _BAD_NAMES = frozenset({b"", b".", b".."})
 
@@ -279,7 +281,7 @@ class MemoryEngine:
         """Return about how many bytes are kept."""
         return self._stored.size()
 
-    def consolidate(self) -> bool:
+    def consolidate(self, extent: Extent = "all") -> bool:  # noqa: ARG002 - the port's signature
         """Do nothing: there is nothing to join."""
         return False
 

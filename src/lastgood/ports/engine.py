@@ -5,9 +5,12 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
-    from typing import Protocol
+    from typing import Literal, Protocol
 
     from lastgood.model.tree import Entry, TreeId
+
+    # Which packs are joined: all, or those that it is time for.
+    Extent = Literal["all", "due"]
 else:
     Protocol = object
 
@@ -178,8 +181,11 @@ class Engine(CheckpointReader, Protocol):
     def stored_bytes(self) -> int:
         """Return the size of all packs and indexes in bytes."""
 
-    def consolidate(self) -> bool:
-        """Join all packs into one, dropping nothing; False if there was nothing to do or no means.
+    def consolidate(self, extent: Extent = "all") -> bool:
+        """Join packs into one, dropping nothing; False if there was nothing to do or no means.
+
+        What is ``due`` leaves a pack alone that outweighs all smaller ones: in a store that grows,
+        each object is written a few times, however large the store.
 
         The caller holds the store's lock exclusively only if it must keep readers out: old packs
         stay readable until the new one is durable.

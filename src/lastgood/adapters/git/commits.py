@@ -34,3 +34,10 @@ def commit_tree(content: bytes) -> bytes:
     if label != b"tree" or len(tree) != 40 or not message.startswith(_MESSAGE) or b"parent " in rest:
         raise ValueError("it is not the commit of a checkpoint")
     return bytes.fromhex(tree.decode("ascii"))
+
+
+def commit_time(content: bytes) -> int:
+    """Return when a commit was made, in seconds; 0 where it does not say."""
+    head = content.partition(b"\n\n")[0]
+    words = head.rpartition(b"\ncommitter ")[2].split()
+    return int(words[-2]) if len(words) > 1 and words[-2].isdigit() else 0

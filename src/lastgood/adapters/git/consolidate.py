@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.adapters.git.objects import TREE
-from lastgood.adapters.git.rewrite import remove_packs, write_pack
-from lastgood.adapters.git.similar import name_of
-from lastgood.errors import Damaged
+from lastgood.adapters.git.arrange import arranged
+from lastgood.adapters.git.rewrite import pack_bytes, remove_packs, write_pack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,40 +11,37 @@ if TYPE_CHECKING:
     from lastgood.adapters.git.reader import GitReader
     from lastgood.adapters.git.repository import Layout
     from lastgood.adapters.git.tool import Git
+    from lastgood.ports.engine import Extent
+
+# A pack this many times as large as all smaller ones together is left as it is: to write it again for
+# the few that came since would cost each save as much as the whole store has grown to.
+_FACTOR = 3
 
 
-def consolidate(layout: Layout, *, reader: GitReader, git: Git) -> bool:
-    """Join all packs into one; False if there is nothing to do or no git; `Damaged`, `Storage`."""
+def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent = "all") -> bool:
+    """Join packs into one, all or those that it is time for.
+
+    False if there is nothing to do or no git; `Damaged`, `Storage`.
+    """
     reader.stored.refresh()
-    packs = list(reader.stored.all())
+    sizes = {pack: pack_bytes(layout, pack.name) for pack in reader.stored.all()}
+    packs = list(sizes) if extent == "all" else _due(sizes)
     if len(packs) < 2 or not git.found:
         return False
-    names: dict[bytes, bytes] = {}
-    parents: dict[bytes, tuple[bytes, bytes]] = {}
-    for pack in packs:
-        reader.stored.opened(pack)
-        for oid in _objects(pack, names):
-            parents.update((below, (oid, name)) for _, name, below in reader.tree_rows(oid))
-    for oid in names.keys() & parents.keys():
-        names[oid] = name_of(oid, parents)
-    kept = write_pack(layout, git, names=names)
+    size = sum(sizes[pack] for pack in packs)
+    kept = write_pack(layout, git, names=arranged(reader, packs), size=size)
     remove_packs(layout, packs, kept=kept)
     reader.stored.refresh()
     return True
 
 
-def _objects(pack: PackFile, names: dict[bytes, bytes]) -> list[bytes]:
-    """Add a pack's objects to ``names`` and return its trees."""
-    trees = []
-    try:
-        pack.index.demand_sound()
-        for oid, _, offset in pack.index.entries():
-            if oid not in names and pack.kind(offset) == TREE:
-                trees.append(oid)
-            names[oid] = b""
-    except (OSError, ValueError) as error:
-        raise Damaged(
-            f"{pack.name.decode()} cannot be joined with others: {error}",
-            hint="run `lastgood verify --repair`",
-        ) from error
-    return trees
+def _due(sizes: dict[PackFile, int]) -> list[PackFile]:
+    """Return the packs without those that outweigh all smaller ones, newest first."""
+    left = sum(sizes.values())
+    due = set(sizes)
+    for pack, size in sorted(sizes.items(), key=lambda row: -row[1]):
+        left -= size
+        if size < _FACTOR * left:
+            break
+        due.discard(pack)
+    return [pack for pack in sizes if pack in due]

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.git.check import GitFault
     from lastgood.adapters.git.tool import Git
+    from lastgood.ports.engine import Extent
 
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 
@@ -92,11 +93,11 @@ class GitEngine(GitReader):
         self.stored.refresh()
         return sum(pack_bytes(self._layout, pack.name) for pack in self.stored.all())
 
-    def consolidate(self) -> bool:
-        """Join all packs into one, dropping nothing; False if there was nothing to do or no git."""
+    def consolidate(self, extent: Extent = "all") -> bool:
+        """Join packs into one, dropping nothing; False if there was nothing to do or no git."""
         from lastgood.adapters.git.consolidate import consolidate
 
-        return consolidate(self._layout, reader=self, git=self._git())
+        return consolidate(self._layout, reader=self, git=self._git(), extent=extent)
 
     def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
         """Free every object that no commit reaches, and return the bytes freed; `Damaged`."""

@@ -22,34 +22,32 @@ if TYPE_CHECKING:
 DERIVED_SUFFIXES = (b".rev", b".bitmap", b".mtimes")
 _DERIVED = (b"/objects/pack/multi-pack-index", b"/objects/info/commit-graph", b"/objects/info/packs")
 _NAME_BYTES = 64
-# Up to here git looks for deltas among all objects anew (a third smaller, a few seconds, nobody waits);
-# in a larger store it keeps those that it found before.
+# Up to here git looks for deltas among all objects anew and compresses them well (a few seconds, nobody
+# waits); of more it keeps what it found before.
 _AFRESH_BYTES = 64 << 20
 
 
-def write_pack(layout: Layout, git: Git, *, names: Mapping[bytes, bytes]) -> bytes:
+def write_pack(layout: Layout, git: Git, *, names: Mapping[bytes, bytes], size: int) -> bytes:
     """Publish one durable pack of the objects named, have git prove each, and return the pack's name.
 
-    ``names`` gives for each object id a file name by which git finds similar ones.
+    ``names`` gives for each object id, the newest first, a file name by which git finds similar ones;
+    ``size`` is about how many bytes these take now.
     """
     try:
         folder = TemporaryFolder(layout.temporary)
     except OSError as error:
         raise storage(error, doing="joining packs") from error
     try:
-        return _write_pack(layout, git, folder=folder, names=names)
+        return _write_pack(layout, git, folder=folder, names=names, afresh=size <= _AFRESH_BYTES)
     except OSError as error:
         raise storage(error, doing="joining packs") from error
     finally:
         folder.discard()
 
 
-def _size(layout: Layout) -> int:
-    with os.scandir(layout.packs) as found:
-        return sum(entry.stat().st_size for entry in found)
-
-
-def _write_pack(layout: Layout, git: Git, *, folder: TemporaryFolder, names: Mapping[bytes, bytes]) -> bytes:
+def _write_pack(
+    layout: Layout, git: Git, *, folder: TemporaryFolder, names: Mapping[bytes, bytes], afresh: bool
+) -> bytes:
     path = folder.path + b"/new.pack"
     output = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
     try:
@@ -57,7 +55,7 @@ def _write_pack(layout: Layout, git: Git, *, folder: TemporaryFolder, names: Map
             b"%b %b\n" % (oid.hex().encode(), name[-_NAME_BYTES:].replace(b"\n", b" "))
             for oid, name in names.items()
         )
-        effort = () if _size(layout) > _AFRESH_BYTES else (b"--no-reuse-object",)
+        effort = (b"--no-reuse-object",) if afresh else ()
         order = (b"pack-objects", b"-q", b"--delta-base-offset", *effort, b"--stdout")
         git.run(order, feed=lines, output=output)
     finally:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.adapters.git.arrange import newest_first
 from lastgood.adapters.git.deflate import Deflater
 from lastgood.adapters.git.files import pieces, storage
 from lastgood.adapters.git.pack_write import Draft
@@ -36,7 +37,7 @@ def sweep(
     reader.stored.refresh()
     packs = list(reader.stored.all())
     commits = set(live)
-    names = reachable(reader, commits)
+    names = reachable(reader, newest_first(reader, commits))
     lost = reader.missing(names)
     if lost:
         raise _refusal(f"{len(lost)} objects that checkpoints need are missing", sorted(lost))
@@ -48,10 +49,12 @@ def sweep(
     # These need no room for a new pack: a full disk gets some air first.
     freed = remove_packs(layout, dead, kept=b"")
     # All of it, also what wholly live packs hold too: those copies are not proven here.
-    wanted = {oid: names[oid] for pack in mixed for oid in pack.index.oids() if oid in names}
+    held = {oid for pack in mixed for oid in pack.index.oids()}
+    wanted = {oid: name for oid, name in names.items() if oid in held}
     kept = b""
     if wanted:
-        kept = _write(layout, wanted, reader=reader, git=git)
+        size = sum(pack_bytes(layout, pack.name) for pack in mixed)
+        kept = _write(layout, wanted, reader=reader, git=git, size=size)
     freed += remove_packs(layout, mixed, kept=kept)
     reader.stored.refresh()
     return max(freed - pack_bytes(layout, kept), 0) if kept else freed
@@ -83,10 +86,10 @@ def _dead_bytes(pack: PackFile, names: dict[bytes, bytes]) -> int:
     return dead
 
 
-def _write(layout: Layout, wanted: dict[bytes, bytes], *, reader: GitReader, git: Git) -> bytes:
+def _write(layout: Layout, wanted: dict[bytes, bytes], *, reader: GitReader, git: Git, size: int) -> bytes:
     if git.found:
         try:
-            return write_pack(layout, git, names=wanted)
+            return write_pack(layout, git, names=wanted, size=size)
         except Damaged:
             # Git gives up on the first bad copy of an object; there may be a good one.
             return _copy_pack(layout, reader, wanted)
