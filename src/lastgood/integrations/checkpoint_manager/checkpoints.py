@@ -8,7 +8,7 @@ from typing import Any
 
 from lastgood.aio.loops import present_bridge
 from lastgood.errors import Usage
-from lastgood.integrations.checkpoint_manager.keeper import Keeper, Records, Rollback, Wish
+from lastgood.integrations.checkpoint_manager.keeper import NEWEST, Keeper, Records, Rollback, Wish
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -88,7 +88,7 @@ class CheckpointManager:
 
     async def rollback_to_latest(self, *, git: bool = False) -> Rollback:
         """Go back to the newest checkpoint."""
-        return await _awaited(partial(self.keeper.roll_back, None, git=git))
+        return await _awaited(partial(self.keeper.roll_back, NEWEST, git=git))
 
     async def restore_checkpoint(self, checkpoint_id: str, *, git: bool = False) -> Rollback:
         """Go back to a checkpoint."""

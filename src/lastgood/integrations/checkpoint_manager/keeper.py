@@ -21,6 +21,8 @@ from lastgood.integrations.checkpoint_manager.record import (
     type_of,
 )
 from lastgood.integrations.turns import alone, turn
+from lastgood.workspace.arguments import expect
+from lastgood.workspace.paths import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -70,6 +72,18 @@ class Wish:
     messages: Iterable[Mapping[str, object]] | None = None
 
 
+class Newest:
+    """The newest checkpoint, whichever it is; no value that a program has by mistake means that."""
+
+
+NEWEST = Newest()
+
+
+def flag(given: object, *, what: str) -> None:
+    """Refuse what is neither True nor False: a text such as "no" would count as True."""
+    expect(given, bool, what=what)
+
+
 class Keeper:
     """Makes checkpoints and goes back to them, one operation at a time. Raises `lastgood.errors`."""
 
@@ -81,10 +95,10 @@ class Keeper:
         feature_list: str | None,
         progress_file: str | None,
     ) -> None:
-        self.root = os.path.realpath(os.fsdecode(project_dir))
-        self._store = store
-        self._lists = FEATURE_LISTS if feature_list is None else (feature_list,)
-        self._files = PROGRESS_FILES if progress_file is None else (progress_file,)
+        self.root = os.path.realpath(os.fsdecode(plain(project_dir)))
+        self._store = None if store is None else os.fsdecode(plain(store))
+        self._lists = FEATURE_LISTS if feature_list is None else (os.fsdecode(plain(feature_list)),)
+        self._files = PROGRESS_FILES if progress_file is None else (os.fsdecode(plain(progress_file)),)
         self._lock = Lock()
         self._settings: Settings | None = None
 
@@ -120,15 +134,18 @@ class Keeper:
             _let_go(workspace, type)
             return made
 
-    def roll_back(self, id: str | None, *, git: bool) -> Rollback:
-        """Bring a checkpoint back, by default the newest: files, feature list, progress."""
+    def roll_back(self, id: str | Newest, *, git: bool) -> Rollback:
+        """Bring a checkpoint back: files, feature list, progress."""
+        flag(git, what="git")
         with self._at_work() as workspace:
-            target, record = _found(workspace, id)
+            target, record = _newest(workspace) if isinstance(id, Newest) else _found(workspace, id)
             report = workspace.restore(target.id, only=["files", "progress"], git=git)
             return _told(report, record)
 
     def undo(self, *, force: bool, merge: bool) -> UndoReport:
         """Take the last rollback back."""
+        flag(force, what="force")
+        flag(merge, what="merge")
         with self._at_work() as workspace:
             return workspace.undo(force=force, merge=merge)
 
@@ -197,15 +214,17 @@ def _records(workspace: Workspace) -> list[tuple[model.Checkpoint, Checkpoint]]:
     return [(one, record) for one, record in found if record is not None]
 
 
-def _found(workspace: Workspace, id: str | None) -> tuple[model.Checkpoint, Checkpoint]:
-    """Return the checkpoint of an id of ours, or of anything that names one; None is the newest."""
+def _newest(workspace: Workspace) -> tuple[model.Checkpoint, Checkpoint]:
     every = _records(workspace)
-    if id is None:
-        if not every:
-            raise NotFound(
-                "there is no checkpoint to roll back to", hint="await manager.create_checkpoint(…)"
-            )
-        return every[0]
+    if not every:
+        raise NotFound("there is no checkpoint to roll back to", hint="await manager.create_checkpoint(…)")
+    return every[0]
+
+
+def _found(workspace: Workspace, id: str) -> tuple[model.Checkpoint, Checkpoint]:
+    """Return the checkpoint of an id of ours, or of anything that names one; `Usage` for what is no text."""
+    expect(id, str, what="the id of the checkpoint")
+    every = _records(workspace)
     match = next((one for one in every if id in {one[1].id, one[1].lastgood_id}), None)
     match = match or next((one for one in every if id and id == one[1].name), None)
     if match is not None:

@@ -12,6 +12,13 @@ from functools import partial, wraps
 from typing import Any, TypeVar, overload
 
 from lastgood.errors import LastgoodError, Usage
+from lastgood.integrations.checkpoint_manager.asking import (
+    called,
+    context_of,
+    order_of,
+    orders_of,
+    seconds,
+)
 from lastgood.integrations.checkpoint_manager.driving import Blocking, Call, Pause, awaited, driven
 from lastgood.integrations.checkpoint_manager.judging import (
     ORDERS,
@@ -19,7 +26,8 @@ from lastgood.integrations.checkpoint_manager.judging import (
     RecoveryStrategy,
     category_of,
 )
-from lastgood.integrations.checkpoint_manager.keeper import Keeper, Wish
+from lastgood.integrations.checkpoint_manager.keeper import NEWEST, Keeper, Wish
+from lastgood.workspace.arguments import check_count
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +40,7 @@ Function = TypeVar("Function", bound="Callable[..., Any]")
 
 logger = logging.getLogger(__name__)
 
-_STRATEGIES = ", ".join(one.value for one in RecoveryStrategy)
+_DOUBLED_MOST = 60
 
 
 @dataclass(frozen=True)
@@ -91,10 +99,12 @@ class ErrorRecoverer:
         fix: Callable[[Exception], Any] | None = None,
     ) -> None:
         self.keeper = Keeper(project_dir, store=store, feature_list=None, progress_file=None)
+        check_count(retries, least=0, what="the number of retries")
         self._retries = retries
-        self._delay = delay
-        self._longest = longest
-        self._orders = {**ORDERS, **(orders or {})}
+        self._delay = seconds(delay, "the delay")
+        self._longest = seconds(longest, "the longest delay")
+        self._orders = {**ORDERS, **orders_of(orders)}
+        called(fix, "the fix")
         self._fix = fix
 
     async def handle_error(self, error: Exception, context: object = None) -> RecoveryResult:
@@ -104,11 +114,11 @@ class ErrorRecoverer:
         (an id to roll back to; by default the newest checkpoint), ``strategy`` (one, or several in
         order), ``fix`` (called with the error before the operation is done again).
         """
-        return await awaited(self._recover(error, _given(context)))
+        return await awaited(self._recover(error, context_of(context)))
 
     def recover_now(self, error: Exception, context: object = None) -> RecoveryResult:
         """Do the same in a program without an event loop."""
-        return driven(self._recover(error, _given(context)))
+        return driven(self._recover(error, context_of(context)))
 
     @overload
     def with_recovery(self, function: Function) -> Function: ...
@@ -128,9 +138,12 @@ class ErrorRecoverer:
         A checkpoint of type automatic is made first. What cannot be recovered raises the operation's
         own error, also after a rollback, with a note that says so; a skipped operation returns None.
         """
+        called(fix, "the fix")
         if function is None:
+            _ = None if strategy is None else order_of(strategy)
             return partial(self.with_recovery, strategy=strategy, fix=fix)
-        order = () if strategy is None else _order(strategy)
+        called(function, "the operation")
+        order = () if strategy is None else order_of(strategy)
         if inspect.isgeneratorfunction(function) or inspect.isasyncgenfunction(function):
             raise Usage(
                 f"{function.__name__} is a generator, which has hardly begun when it returns",
@@ -179,7 +192,7 @@ class ErrorRecoverer:
             )
         category = category_of(error)
         wanted = context.get("strategy")
-        order = self._orders[category] if wanted is None else _order(wanted)
+        order = self._orders[category] if wanted is None else order_of(wanted)
         attempts: list[Attempt] = []
         latest = error
         for strategy in order:
@@ -205,7 +218,9 @@ class ErrorRecoverer:
         if strategy is RecoveryStrategy.SKIP:
             return None
         if strategy is RecoveryStrategy.ROLLBACK:
-            back = yield Blocking(partial(self.keeper.roll_back, context.get("checkpoint"), git=False))
+            named = context.get("checkpoint")
+            target = NEWEST if named is None else named
+            back = yield Blocking(partial(self.keeper.roll_back, target, git=False))
             if not back.success:
                 raise _Incomplete("not everything came back: " + ", ".join(back.failed))
             return back.checkpoint.id
@@ -225,7 +240,7 @@ class ErrorRecoverer:
         for attempt in range(max(1, self._retries)):
             if pausing:
                 spread = 1 + random.random() / 10  # noqa: S311 - so that many do not come at once
-                yield Pause(min(self._delay * 2**attempt * spread, self._longest))
+                yield Pause(min(self._delay * 2 ** min(attempt, _DOUBLED_MOST) * spread, self._longest))
             try:
                 return (yield Call(operation))
             except Exception as error:
@@ -245,22 +260,6 @@ class _Incomplete(Exception):
 def _is_final(latest: Exception, first: Exception) -> bool:
     """Tell whether what came up meanwhile, a full disk say, leaves nothing to try."""
     return latest is not first and category_of(latest) is ErrorCategory.UNRECOVERABLE
-
-
-def _given(context: object) -> dict[str, Any]:
-    """Return a context as a dict: it may be one, or an object with such attributes."""
-    if isinstance(context, Mapping):
-        return dict(context)
-    return dict(getattr(context, "__dict__", {}))
-
-
-def _order(given: object) -> tuple[RecoveryStrategy, ...]:
-    """Return strategies in order, of one or several, as values or as texts."""
-    several = given if isinstance(given, (list, tuple)) else (given,)
-    try:
-        return tuple(RecoveryStrategy(one) for one in several)
-    except ValueError:
-        raise Usage(f"{given!r} is no strategy", hint=f"strategies: {_STRATEGIES}") from None
 
 
 def _helped(
