@@ -43,9 +43,11 @@ class Stretch(Value):
 class Evidence(Value):
     """What shows, without reading it all, that a file still begins with what is stored of it.
 
-    ``segments`` are the stored blobs (id and size in bytes) in order. ``digest`` is that of some
-    windows of the file, ``proven`` the segment whose turn it is to be read again once ``credit``
-    bytes of reading have been saved up. Derived: without it the next save reads all (rule K6).
+    ``segments`` are the stored blobs (id and size in bytes) in order, ``sums`` their CRC-32, ``folders``
+    the trees of those folders in which no more of them have room. ``digest``
+    is that of some windows of the file. ``proven`` tells whose turn it is to be read again and compared
+    by id, ``summed`` the same for a comparison by sum. Derived: without it the next save reads all
+    (rule K6).
     """
 
     generation: str
@@ -53,9 +55,11 @@ class Evidence(Value):
     form: ConversationForm
     messages: int
     segments: tuple[tuple[bytes, int], ...]
+    sums: tuple[int, ...]
+    folders: tuple[bytes, ...]
     digest: bytes
-    proven: int = 0
-    credit: int = 0
+    proven: tuple[int, int] = (0, 0)
+    summed: tuple[int, int] = (0, 0)
 
     @property
     def size(self) -> int:

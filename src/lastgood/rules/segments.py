@@ -44,6 +44,23 @@ def joined(sizes: Sequence[int]) -> tuple[int, list[int]]:
     return kept, rest[kept:]
 
 
+def turn(sizes: Sequence[int], since: tuple[int, int], *, budget: int) -> tuple[list[int], tuple[int, int]]:
+    """Return whose turn it is to be read again, within a budget of bytes, and where to go on next time.
+
+    What was not spent is saved up, so that segments larger than the budget have their turn too.
+    """
+    place, credit = since[0], since[1] + budget
+    whose: list[int] = []
+    for _ in sizes:
+        place %= len(sizes)
+        if sizes[place] > credit:
+            return whose, (place, credit)
+        whose.append(place)
+        credit -= sizes[place]
+        place += 1
+    return whose, (place, 0)
+
+
 def name(place: int) -> tuple[bytes, bytes]:
     """Return the names of subtree and blob of a segment; their order is that of the places."""
     folder, rest = divmod(place, FOLDER)

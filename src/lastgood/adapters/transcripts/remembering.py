@@ -14,7 +14,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.conversation import ConversationForm
 
-_FORMAT = b"lastgood transcript 1\n"
+_FORMAT = b"lastgood transcript 2\n"
 _DIGEST_BYTES = 20
 _PREFIX = b"transcript."
 # A workspace in which many sessions took turns remembers the latest of them.
@@ -74,9 +74,11 @@ def _encoded(evidence: Evidence, source: bytes) -> bytes:
             evidence.form,
             evidence.messages,
             evidence.segments,
+            evidence.sums,
+            evidence.folders,
             evidence.digest,
             evidence.proven,
-            evidence.credit,
+            evidence.summed,
         )
     )
     return _FORMAT + bytes(sha1(body).digest()) + body
@@ -87,17 +89,20 @@ def _decoded(text: bytes, source: bytes) -> Evidence | None:
     body = text[start:]
     if text[:start] != _FORMAT + sha1(body).digest():
         return None
-    known, generation, place, form, messages, segments, digest, *turn = loads(body)  # noqa: S302 - ours, checksummed
+    known, generation, place, form, messages, *held = loads(body)  # noqa: S302 - ours, checksummed
     if known != source or form not in CONVERSATION_FORMS:
         return None
     device, inode, size, modified_ns = place
+    segments, sums, folders, digest, proven, summed = held
     return Evidence(
         generation=generation,
         place=Stretch(device=device, inode=inode, size=size, modified_ns=modified_ns),
         form=cast("ConversationForm", form),
         messages=messages,
         segments=segments,
+        sums=sums,
+        folders=folders,
         digest=digest,
-        proven=turn[0],
-        credit=turn[1],
+        proven=proven,
+        summed=summed,
     )
