@@ -8,6 +8,7 @@ from typing import Any, TypeVar
 from lastgood import Workspace
 from lastgood.aio.calls import Calls
 from lastgood.errors import Usage
+from lastgood.workspace.arguments import expect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,16 +24,19 @@ Result = TypeVar("Result")
 class Records:
     """One space of a workspace's ledger, with the means to keep the files beside it, and to await both.
 
-    ``kind`` is that of the checkpoints in which the files are kept. `Usage` for what is no workspace.
+    With ``files`` these are kept, in checkpoints of a ``kind``. `Usage` for what is no workspace.
     """
 
-    def __init__(self, workspace: Workspace, *, space: str, kind: Kind) -> None:
+    def __init__(self, workspace: Workspace, *, space: str, kind: Kind, files: bool) -> None:
         if not isinstance(workspace, Workspace):
             raise Usage(
                 f"the workspace is {type(workspace).__name__}, not Workspace",
                 hint="open it by lastgood.open(path), also in a program with an event loop",
             )
+        expect(kind, str, what="the kind")
+        expect(files, bool, what="files")
         self.workspace = workspace
+        self.files = files
         self._kind: Kind = kind
         self._ledger = workspace.ledger(space)
         self._calls = Calls()

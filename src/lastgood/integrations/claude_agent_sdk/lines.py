@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from hashlib import blake2b
 
 from claude_agent_sdk import fold_session_summary
 
-from lastgood.errors import Damaged, Invalid
+from lastgood.errors import Damaged, Invalid, Usage
 from lastgood.integrations.claude_agent_sdk.moments import Moment, is_fork, moment_of, said_by_a_person
 from lastgood.value import cast
+from lastgood.workspace.arguments import expect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +20,7 @@ if TYPE_CHECKING:
 
     from claude_agent_sdk import (
         SessionKey,
+        SessionListSubkeysKey,
         SessionStoreEntry,
         SessionStoreListEntry,
         SessionSummaryEntry,
@@ -46,7 +49,9 @@ def append(
     ``at`` is in milliseconds. A batch that comes again because its files could not be kept is not
     written twice.
     """
-    name, part = book_of(key["project_key"], key["session_id"]), _part(key)
+    if not isinstance(entries, (list, tuple)) or not all(isinstance(one, dict) for one in entries):
+        raise Usage("the lines of a session are no list of dicts", hint="hand over a list of dicts")
+    name, part = _book(key), _part(key)
     batch = blake2b(_text(entries).encode(), digest_size=16).digest()
     open_moment = _last_moment(book, name) if files and not part else None
     if open_moment is not None and open_moment.failure is not None and open_moment.batch == batch:
@@ -77,7 +82,7 @@ def append(
 
 def load(book: LedgerReader, key: SessionKey) -> list[SessionStoreEntry] | None:
     """Return the lines of a transcript in their order, None if none was ever written."""
-    name, part = book_of(key["project_key"], key["session_id"]), _part(key)
+    name, part = _book(key), _part(key)
     if book.entry(name, f"{_TIME}{part}") is None:
         return None
     return [_line(book, one) for one in book.entries(name, prefix=f"{_LINE}{part}\0")]
@@ -98,15 +103,19 @@ def summaries(book: LedgerReader, project: str) -> list[SessionSummaryEntry]:
     return found
 
 
-def subkeys(book: LedgerReader, project: str, session: str) -> list[str]:
+def subkeys(book: LedgerReader, key: SessionListSubkeysKey) -> list[str]:
     """Return the transcripts beside the main one."""
-    found = book.entries(book_of(project, session), prefix=_TIME)
+    found = book.entries(_book(key), prefix=_TIME)
     return [one.key.removeprefix(_TIME) for one in found if one.key != _TIME]
 
 
 def delete(book: LedgerWriter, key: SessionKey) -> None:
     """Remove a session, or one of the transcripts beside its main one."""
-    name, part = book_of(key["project_key"], key["session_id"]), _part(key)
+    name, part = _book(key), _part(key)
+    if key.get("subpath") == "":  # a program that lost a name does not mean all
+        raise Usage(
+            "the transcript to be removed has no name", hint="leave subpath out to remove the session"
+        )
     if not part:
         book.drop_book(name)
         return
@@ -116,7 +125,7 @@ def delete(book: LedgerWriter, key: SessionKey) -> None:
 
 def expect_prompt(book: LedgerWriter, key: SessionKey, prompt: str, files: str) -> None:
     """Remember which files lie before a prompt that will be in the transcript."""
-    name = book_of(key["project_key"], key["session_id"])
+    name = _book(key)
     expected = [*_pending(book, name), [_digest(prompt), files]]
     book.put(name, _PENDING, head=expected[-_PENDING_MOST:])
 
@@ -125,7 +134,7 @@ def settle(
     book: LedgerWriter, key: SessionKey, moment: str, *, files: str | None, failure: str | None
 ) -> None:
     """Record which files belong to a moment, or why none could be kept."""
-    name = book_of(key["project_key"], key["session_id"])
+    name = _book(key)
     entry = book.entry(name, moment)
     if entry is not None:  # the session may have been deleted since
         head = cast("dict[str, object]", entry.head)
@@ -134,13 +143,13 @@ def settle(
 
 def moments(book: LedgerReader, key: SessionKey) -> list[Moment]:
     """Return the moments of a session, in their order."""
-    name = book_of(key["project_key"], key["session_id"])
+    name = _book(key)
     return [moment_of(one) for one in book.entries(name, prefix=_MOMENT)]
 
 
 def place_of(book: LedgerReader, key: SessionKey, message: str) -> tuple[int, SessionStoreEntry] | None:
     """Return the number and content of the line of the main transcript that bears an id."""
-    name = book_of(key["project_key"], key["session_id"])
+    name = _book(key)
     for _, line in book.marked(message, book=name):
         entry = book.entry(name, line) if line.startswith(f"{_LINE}\0") else None
         if entry is not None:
@@ -243,11 +252,20 @@ def _digest(prompt: str) -> bytes:
     return blake2b(prompt.strip().encode("utf-8", "surrogatepass"), digest_size=16).digest()
 
 
+def _book(key: SessionKey | SessionListSubkeysKey) -> str:
+    """Return the book of a session's key; `Usage` for what is no key."""
+    expect(key, Mapping, what="the key of a session")
+    return book_of(key.get("project_key"), key.get("session_id"))
+
+
 def _part(key: SessionKey) -> str:
-    return _sound(key.get("subpath") or "")
+    """Return which transcript a key means; nothing but an empty or missing one stands for the session."""
+    part = key.get("subpath")
+    return "" if part is None else _sound(part)
 
 
 def _sound(name: str) -> str:
+    expect(name, str, what="a name of the key")
     if "\0" in name:
         raise Invalid(f"{name!r} holds a NUL", hint="name projects and sessions without one")
     return name

@@ -47,8 +47,7 @@ class LastgoodSessionStore(SessionStore):
     """
 
     def __init__(self, workspace: Workspace, *, files: bool = True, kind: Kind = "turn") -> None:
-        self._records = Records(workspace, space=_SPACE, kind=kind)
-        self._files = files
+        self._records = Records(workspace, space=_SPACE, kind=kind, files=files)
 
     @property
     def workspace(self) -> Workspace:
@@ -58,7 +57,7 @@ class LastgoodSessionStore(SessionStore):
     def attached(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
         """Return options with this store, and a hook that keeps the files before each prompt."""
         hooks: dict[Any, Any] = {**(options.hooks or {})}
-        if self._files:
+        if self._records.files:
             before = HookMatcher(hooks=[self.before_prompt])
             hooks["UserPromptSubmit"] = [*hooks.get("UserPromptSubmit", []), before]
         return replace(options, session_store=self, hooks=hooks or None)
@@ -90,9 +89,7 @@ class LastgoodSessionStore(SessionStore):
 
     async def list_subkeys(self, key: SessionListSubkeysKey) -> list[str]:
         """Return the transcripts beside a session's main one."""
-        return await self._records.looked(
-            partial(lines.subkeys, project=key["project_key"], session=key["session_id"])
-        )
+        return await self._records.looked(partial(lines.subkeys, key=key))
 
     async def before_prompt(
         self,
@@ -146,19 +143,19 @@ class LastgoodSessionStore(SessionStore):
         return await self._records.whole(partial(self._records.restore_files, files, options))
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
-        at = time.time_ns() // 1_000_000
-        moment = self._records.change(lambda book: lines.append(book, key, entries, at=at, files=self._files))
+        at, files = time.time_ns() // 1_000_000, self._records.files
+        moment = self._records.change(lambda book: lines.append(book, key, entries, at=at, files=files))
         if moment is None:
             return
-        files: str | None = None
+        kept: str | None = None
         failure: str | None = "interrupted"
         try:
-            files, failure = self._keep(key["session_id"]), None
+            kept, failure = self._keep(key["session_id"]), None
         except LastgoodError as error:
             failure = error.message
             raise
         finally:
-            self._records.change(lambda book: lines.settle(book, key, moment, files=files, failure=failure))
+            self._records.change(lambda book: lines.settle(book, key, moment, files=kept, failure=failure))
 
     def _expect(self, key: SessionKey, prompt: str) -> None:
         files = self._keep(key["session_id"])

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import copy
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_id, get_checkpoint_metadata
+from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_metadata
 
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.integrations.langgraph import keys
@@ -24,10 +25,11 @@ from lastgood.integrations.langgraph.pages import (
 from lastgood.integrations.langgraph.values import Values
 from lastgood.integrations.records import Records
 from lastgood.value import cast
+from lastgood.workspace.arguments import check_count, expect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
@@ -76,8 +78,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> None:
         self._values = Values(allow=allow, serde=serde)
         super().__init__(serde=self._values.serde)
-        self._records = Records(workspace, space=_SPACE, kind=kind)
-        self._files = files
+        self._records = Records(workspace, space=_SPACE, kind=kind, files=files)
 
     @property
     def workspace(self) -> Workspace:
@@ -111,7 +112,9 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> RunnableConfig:
         """Keep a checkpoint, after the workspace's files where these belong to it; durable on return."""
         spot = keys.spot_of(config)
-        if self._files:
+        expect(checkpoint, Mapping, what="the checkpoint")
+        expect(metadata, Mapping, what="the metadata")
+        if self._records.files:
             _refuse_racing(config, metadata)
         said = cast("dict[str, Any]", get_checkpoint_metadata(config, metadata))
         said.pop(FILES, None)
@@ -121,7 +124,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             checkpoint=checkpoint,
             metadata=said,
             new_versions=new_versions,
-            files=self._kept_files(spot, checkpoint["id"], said.get("step")) if self._files else None,
+            files=self._kept_files(spot, checkpoint["id"], said.get("step")) if self._records.files else None,
             values=self._values,
         )
         self._records.change(work)
@@ -132,6 +135,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> None:
         """Keep what a task wrote after a checkpoint; durable on return."""
         spot = keys.spot_of(config)
+        expect(task_path, str, what="the path of the task")
         if spot.id is None:
             raise Usage("writes belong to a checkpoint", hint="give its checkpoint_id in the configuration")
         self._records.change(
@@ -140,15 +144,17 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread, at once and for good; the workspace's checkpoints stay."""
-        self._records.change(lambda book: book.drop_book(keys.thread_name(thread_id)))
+        name = keys.thread_name(thread_id)
+        self._records.change(lambda book: book.drop_book(name))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that some runs made, in whatever thread."""
+        runs = keys.names(run_ids, "the ids of the runs")
 
         def work(book: LedgerWriter) -> None:
-            for run in run_ids:
+            for run in runs:
                 by_thread: dict[str, list[tuple[str, str]]] = {}
-                for thread, key in book.marked(str(run)):
+                for thread, key in book.marked(run):
                     by_thread.setdefault(thread, []).append(keys.parts_of(key))
                 for thread, pages in by_thread.items():
                     drop_checkpoints(book, thread, pages)
@@ -172,11 +178,12 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
-        if strategy not in {"keep_latest", "delete"}:
+        if not isinstance(strategy, str) or strategy not in {"keep_latest", "delete"}:
             raise Invalid(f"{strategy!r} is no strategy", hint="strategies: keep_latest, delete")
+        threads = keys.names(thread_ids, "the ids of the threads")
 
         def work(book: LedgerWriter) -> None:
-            for thread in map(keys.thread_name, thread_ids):
+            for thread in threads:
                 if strategy == "delete":
                     book.drop_book(thread)
                     continue
@@ -253,9 +260,12 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         before: RunnableConfig | None,
         limit: int | None,
     ) -> Sequence[Spot]:
+        expect(filter, Mapping, type(None), what="the filter")
+        if limit is not None:
+            check_count(limit, least=0, what="the limit")
         question = Question(
             asked=None if config is None else keys.spot_of(config),
-            earliest=None if before is None else get_checkpoint_id(before),
+            earliest=None if before is None else keys.spot_of(before).id,
             filter=filter or {},
             limit=limit,
         )
