@@ -237,26 +237,30 @@ class Walk:
     def __init__(self, worktree: Worktree, scene: Scene) -> None:
         self._worktree = worktree
         self._scene = scene
+        self._sorted = False
         self._rows: dict[bytes, dict[bytes, Place]] = {}
         self._below: dict[bytes, set[bytes]] = {}
         self._dirty: set[bytes] = set()
 
     def run(self, top: bytes) -> set[bytes]:
         """Return what git would show at and below a directory, but for what is only staged."""
-        self._sort()
         tree = self._scene.scan.result.tree.tree if not top else b""
         stack: list[tuple[bytes, bytes]] = [(top, tree)]
         while stack:
             path, oid = stack.pop()
-            if not self._is_equal(path, oid):
-                stack += self._directory(path)
+            if self._is_equal(path, oid):
+                continue
+            if not self._sorted:
+                self._sort()
+            stack += self._directory(path)
         for path in self._scene.gaps:
             if self._belongs(path, top):
                 self._gap(path)
         return self._dirty
 
     def _sort(self) -> None:
-        """Group the index's entries by directory."""
+        """Group the index's entries by directory, once one is asked for: most often all are equal."""
+        self._sorted = True
         worktree, rows, below = self._worktree, self._rows, self._below
         outer = worktree.outer
         same = worktree.inner(b"") == b"" and worktree.outer(b"") == b""
