@@ -26,12 +26,14 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lastgood.adapters.scan.remote import RemoteScanner
+    from lastgood.adapters.scan.scanner import WorkspaceScanner
     from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
     from lastgood.model.settings import Settings
     from lastgood.ports.host import Clock, Processes, ProjectGit
     from lastgood.ports.text import TextMerger
     from lastgood.ports.transcripts import Transcripts
-    from lastgood.ports.workspace import Applier, Scanner
+    from lastgood.ports.workspace import Applier
     from lastgood.workspace.paths import PathLike
     from lastgood.workspace.upkeep import Maintenance
 
@@ -106,9 +108,12 @@ class Composer:
         self._settings = settings
         self._root = root
         self._ledgers = LedgersOfStore(shelf, witness=witness_path(environment))
+        self._scanner: ScannerOfChoice | None = None
 
     def release(self) -> None:
         """Let go of the store; harmless when repeated."""
+        if self._scanner is not None:
+            self._scanner.close()
         self._ledgers.close()
         self._catalogue.close()
         self._shelf.close()
@@ -119,6 +124,9 @@ class Composer:
         row = shelf.place(self._catalogue, self._root)
         cache = shelf.directory + b"/workspaces/" + row.key.encode()
         make_private(cache)
+        self._scanner = scanner = ScannerOfChoice(
+            lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)
+        )
         return Context(
             key=row.key,
             row=row,
@@ -130,7 +138,7 @@ class Composer:
             locks=FlockLocks(shelf.directory),
             clock=shelf.clock,
             journal=FileJournal(cache + b"/" + JOURNAL),
-            scanner=ScannerOfChoice(lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)),
+            scanner=scanner,
             applier_of=_applier,
             merger=lambda: _merger(shelf, self._search_path),
             project_of=lambda: _project(shelf, self._search_path, cache=cache),
@@ -143,7 +151,7 @@ class Composer:
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
-def _here(shelf: Shelf, cache: bytes) -> Scanner:
+def _here(shelf: Shelf, cache: bytes) -> WorkspaceScanner:
     from lastgood.adapters.scan.scanner import WorkspaceScanner
 
     return WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine())
@@ -179,7 +187,7 @@ def _merger(shelf: Shelf, search_path: bytes) -> TextMerger:
     return GitMerger(shelf.repository, temporary=shelf.temporary, search_path=search_path)
 
 
-def _elsewhere(shelf: Shelf, cache: bytes) -> Scanner:
+def _elsewhere(shelf: Shelf, cache: bytes) -> RemoteScanner:
     from lastgood.adapters.scan.remote import RemoteScanner
 
     return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine())

@@ -125,6 +125,8 @@ def test_nothing_is_left_behind(far: Desk) -> None:
     plant(far)
     descriptors = set(os.listdir("/proc/self/fd"))
     far.save()
+    assert isinstance(far.scanner, RemoteScanner)
+    far.scanner.close()
     far.engine.refresh()
     assert [name for name in os.listdir(far.cache) if "answer" in name] == []
     assert os.listdir(far.store / "tmp") == []
@@ -206,12 +208,11 @@ def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], ho
         from lastgood.model.settings import CaptureSettings
         store = {os.fsencode(far.store)!r}
         engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
-        spawn = os.posix_spawn
-        def tell(*given, **named):
-            child = spawn(*given, **named)
-            print(child, flush=True)
-            return child
-        os.posix_spawn = tell
+        ask = remote.Resident.ask
+        def tell(resident, question):
+            print(os.readlink(f"/proc/self/fd/{{resident._questions}}"), flush=True)
+            return ask(resident, question)
+        remote.Resident.ask = tell
         remote.RemoteScanner(cache={os.fsencode(far.cache)!r}, store=store, engine=engine).scan(
             ScanRequest(root={os.fsencode(far.root)!r}, settings=CaptureSettings(), previous=None,
                         generation="first", store=store), writer=engine.writer())
@@ -221,21 +222,27 @@ def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], ho
         [sys.executable, "-c", code], env={"PYTHONPATH": _source()}, stdout=subprocess.PIPE, text=True
     )
     assert caller.stdout is not None
-    child = int(caller.stdout.readline())
+    pipe = caller.stdout.readline().strip()
+    while not readers(pipe):
+        time.sleep(0.01)
     time.sleep(0.15)
     caller.send_signal(how)
     caller.wait()
     caller.stdout.close()
-    for _ in range(500):
-        if not _running(child):
+    for _ in range(3000):
+        if not readers(pipe):
             break
         time.sleep(0.01)
-    assert not _running(child)
+    assert readers(pipe) == []
 
 
-def _running(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
-    except FileNotFoundError:
-        return False
+def readers(pipe: str) -> list[str]:
+    """Return the processes whose standard input is a pipe."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{process}/fd/0") == pipe:
+                found.append(process)
+        except OSError:
+            continue
+    return found

@@ -9,6 +9,7 @@ from marshal import dumps
 
 from lastgood.adapters.proven import digest
 from lastgood.adapters.scan import cache
+from lastgood.adapters.scan.bounds import Bounds
 from lastgood.adapters.scan.build import Builder
 from lastgood.adapters.scan.cache import Conditions, Details, DetailsLost, Snapshot
 from lastgood.adapters.scan.examine import Examiner
@@ -48,6 +49,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lastgood.adapters.scan.bounds import Patience
     from lastgood.adapters.scan.form import Record
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.model.scan import ScanRequest
@@ -83,17 +85,24 @@ class WorkspaceScanner:
         self._objects = objects
         self._sleep = sleep
 
-    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> WorkspaceScan:
-        """Read the workspace; `NotFound` or `Unsafe` for the root, `Storage` for the store's disk."""
+    def scan(
+        self, request: ScanRequest, *, writer: ObjectWriter, patience: Patience | None = None
+    ) -> WorkspaceScan:
+        """Read the workspace; `NotFound` or `Unsafe` for the root, `Storage` for the store's disk.
+
+        With ``patience`` it may raise `Starved`; what was added to the writer until then is whole.
+        """
         pausing = gc.isenabled()
         gc.disable()  # nothing here is cyclic, and looking for cycles takes a third of a first scan
         try:
             root = open_root(request.root)
             try:
                 known = cache.load(self._folder, request.root)
+                if patience is not None:
+                    patience.begin(known.records)
                 while True:
                     try:
-                        return self._scan(request, root=root, known=known, writer=writer)
+                        return self._scan(request, root=root, known=known, writer=writer, patience=patience)
                     except (DetailsLost, ImportLost):  # each of them once at most
                         known = Snapshot(None, records={}, details=Details(self._folder, b""))
             finally:
@@ -103,7 +112,13 @@ class WorkspaceScanner:
                 gc.enable()
 
     def _scan(
-        self, request: ScanRequest, *, root: int, known: Snapshot, writer: ObjectWriter
+        self,
+        request: ScanRequest,
+        *,
+        root: int,
+        known: Snapshot,
+        writer: ObjectWriter,
+        patience: Patience | None,
     ) -> WorkspaceScan:
         project = Project(request.root, settings=request.settings)
         rules = project.ignore_state(request.settings)
@@ -118,8 +133,8 @@ class WorkspaceScanner:
             project=project,
             objects=self._objects,
             writer=writer,
-            clock=self._clock,
             lister=Lister(device=_proving(root, known), clock=self._clock),
+            bounds=Bounds(self._clock, budget=request.budget, patience=patience),
         )
         survey.run(root, sleep=self._sleep)
         if not writer.settle_imports():
@@ -152,16 +167,13 @@ class Survey:
         project: Project,
         objects: ObjectReader,
         writer: ObjectWriter,
-        clock: Clock,
         lister: Lister,
+        bounds: Bounds,
     ) -> None:
         self._known = known
         self._writer = writer
-        self._clock = clock
+        self._bounds = bounds
         self._token = conditions.policy
-        self._deadline = None if request.budget is None else clock.monotonic() + request.budget
-        late = _never if request.budget is None else self._late
-        self._is_late = late
         forced = Forced(request.forced)
         previous = Previous(request.previous, objects=objects)
         trust = _trust(known.conditions, conditions, previous=request.previous)
@@ -174,12 +186,12 @@ class Survey:
             previous=previous,
             store=relative(request.store, request.root),
         )
-        self._reader = FileReader(writer, clock=clock, cap=request.settings.max_file_size)
+        self._reader = FileReader(writer, clock=bounds.clock, cap=request.settings.max_file_size)
         self.examiner = Examiner(
             judge,
             reader=self._reader,
             cap=request.settings.max_file_size,
-            late=late,
+            late=bounds.is_late,
             gone=set() if trust.objects else _gone(known, writer),
         )
         self._walk = Walk(
@@ -189,7 +201,7 @@ class Survey:
             examiner=self.examiner,
             forced=forced,
             previous=previous,
-            late=late,
+            late=bounds.is_late,
         )
         self.records: dict[bytes, Record] = {}
         self.changed = True
@@ -198,7 +210,8 @@ class Survey:
         """Do it, from the open root of the workspace."""
         self._walk.run(root, token=self._token)
         if self.examiner.unsettled:
-            Settlement(root, reader=self._reader, clock=self._clock, sleep=sleep, late=self._is_late).run(
+            bounds = self._bounds
+            Settlement(root, reader=self._reader, clock=bounds.clock, sleep=sleep, late=bounds.is_over).run(
                 self.examiner.unsettled
             )
         builder = Builder(
@@ -207,18 +220,10 @@ class Survey:
         self.records = builder.run()
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
-    def _late(self) -> bool:
-        assert self._deadline is not None
-        return self._clock.monotonic() > self._deadline
-
 
 def _proving(root: int, known: Snapshot) -> int | None:
     """Return the device on which times prove names, None also where asking for it would cost more."""
     return None if 0 < len(known.records) < _SEVERAL_DIRECTORIES else proving_device(root)
-
-
-def _never() -> bool:
-    return False
 
 
 def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Conditions:

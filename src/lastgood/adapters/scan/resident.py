@@ -1,0 +1,189 @@
+"""A process that scans, kept ready while its workspace is open (decision 022).
+
+It answers one question at a time: into a file without a name, announced by a few bytes, so that this side
+waits for the interpreter three times, not thousands of times. It is nobody's child, so that no program
+waits for it by mistake. It ends as soon as nobody holds the other end of its questions, and when none has
+come for a while.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lastgood import errors
+from lastgood.adapters.stopping import STRIDE, asker, heed
+
+LENGTH_BYTES = 8
+ANSWER = b"lastgood scan answer\n"
+# What is announced, before the length of what was said: that the next question may come, that none may, or
+# that there is no room to say anything.
+READY = b"r"
+LAST = b"l"
+NOT_WRITTEN = b"w"
+ANNOUNCEMENT_BYTES = 1 + LENGTH_BYTES
+
+# Before anything else it lets go of its parent. Isolated from environment, user and folder; without site;
+# leaving no bytecode behind.
+_OPTIONS = (b"-I", b"-S", b"-B", b"-c")
+_BOOTSTRAP = b"""
+import posix, sys
+try:
+    if posix.fork():
+        posix._exit(0)
+except OSError:
+    pass
+sys.path.append(sys.argv[1])
+from lastgood.helper import main
+main()
+"""
+_FIRST_FREE = 3
+
+# The ends that keep such processes alive. A fork of this process lets go of them.
+_held: set[int] = set()
+_HOOKS: list[str] = []
+
+
+class Resident:
+    """One such process, started here; OSError if it cannot be. ``sheet`` is the file that it writes into."""
+
+    def __init__(self, python: bytes, *, sheet: int) -> None:
+        self.status = 0  # with which what was started here ended
+        self._owner = os.getpid()
+        self._starter = 0
+        self._sheet = sheet
+        self._questions = self._announcements = -1
+        theirs: list[int] = []
+        try:
+            receiving, self._questions = _pipe()
+            theirs.append(receiving)
+            _hold(self._questions)
+            self._announcements, sending = _pipe()
+            theirs.append(sending)
+            self._starter = _start(python, (receiving, sending, sheet))
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+            if not self._starter:
+                self.end()
+
+    @property
+    def is_ours(self) -> bool:
+        """Whether this process started it, not one that this is a fork of."""
+        return self._owner == os.getpid()
+
+    def ask(self, question: bytes) -> tuple[bytes, bytes]:
+        """Return what was announced (nothing if the process is gone), and what was said.
+
+        It works on after this only if it is ready for the next question.
+        """
+        announced = b""
+        try:
+            self._send(len(question).to_bytes(LENGTH_BYTES, "big") + question)
+            announced = self._wait()
+        finally:
+            if announced[:1] == READY:
+                self._reap()
+            else:
+                self._dismiss()
+        size = int.from_bytes(announced[1:], "big") if announced else os.fstat(self._sheet).st_size
+        return announced[:1], os.pread(self._sheet, size, 0)
+
+    def end(self) -> None:
+        """Have it end, and wait for that; harmless when repeated."""
+        if self._sheet < 0:
+            return
+        sheet, self._sheet = self._sheet, -1
+        if self.is_ours:
+            self._dismiss()
+        elif self._announcements >= 0:
+            os.close(self._announcements)
+        os.close(sheet)
+
+    def __del__(self) -> None:
+        self.end()
+
+    def _send(self, content: bytes) -> None:
+        rest = memoryview(content)
+        while rest:
+            try:
+                rest = rest[os.write(self._questions, rest) :]
+            except BrokenPipeError:  # it is gone, and may have said why
+                return
+
+    def _wait(self) -> bytes:
+        """Wait for an announcement, unless this thread is asked to give up."""
+        if asker() is not None:
+            from select import POLLIN, poll
+
+            waiting = poll()
+            waiting.register(self._announcements, POLLIN)
+            while not waiting.poll(STRIDE * 1000):
+                heed()
+        return os.read(self._announcements, ANNOUNCEMENT_BYTES)
+
+    def _reap(self) -> None:
+        """Wait for what was started here, which has ended, or is about to."""
+        if not self._starter:
+            return
+        starter, self._starter = self._starter, 0
+        try:
+            self.status = os.waitstatus_to_exitcode(os.waitpid(starter, 0)[1])
+        except ChildProcessError:  # somebody else waits for all children here
+            return
+
+    def _dismiss(self) -> None:
+        """Let go of the process, which makes it end, and wait until nobody can announce anything."""
+        if self._questions < 0:
+            return
+        _held.discard(self._questions)
+        os.close(self._questions)
+        self._questions = -1
+        self._reap()
+        announcements, self._announcements = self._announcements, -1
+        if announcements >= 0:
+            while os.read(announcements, ANNOUNCEMENT_BYTES):
+                pass
+            os.close(announcements)
+
+
+def nameless_file(folder: bytes) -> int:
+    """Open a file that nobody else can find, and that is gone when nobody has it open."""
+    path = folder + b"/scan.answer." + os.urandom(8).hex().encode()
+    descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
+    os.unlink(path)
+    return _off_the_streams(descriptor)
+
+
+def _start(python: bytes, streams: tuple[int, int, int]) -> int:
+    package = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
+    command = [python, *_OPTIONS, _BOOTSTRAP, os.fsencode(package)]
+    actions = [(os.POSIX_SPAWN_DUP2, stream, place) for place, stream in enumerate(streams)]
+    return os.posix_spawn(python, command, {}, file_actions=actions)
+
+
+def _pipe() -> tuple[int, int]:
+    receiving, sending = os.pipe()
+    return _off_the_streams(receiving), _off_the_streams(sending)
+
+
+def _off_the_streams(descriptor: int) -> int:
+    """Return a descriptor that does not have the number of a standard stream, which may be closed here."""
+    if descriptor >= _FIRST_FREE:
+        return descriptor
+    import fcntl
+
+    moved = fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, _FIRST_FREE)
+    os.close(descriptor)
+    return moved
+
+
+def _hold(descriptor: int) -> None:
+    if not _HOOKS:
+        _HOOKS.append("fork")
+        os.register_at_fork(after_in_child=_let_go)
+    _held.add(descriptor)
+
+
+def _let_go() -> None:
+    while _held:
+        os.close(_held.pop())

@@ -1,0 +1,304 @@
+"""The process that stays ready to scan ends when it should, and holds nothing (decision 022)."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from desk import Desk
+from lastgood.adapters.git.engine import GitEngine
+from lastgood.adapters.scan.remote import RemoteScanner
+from lastgood.adapters.stopping import Listening, Stopped
+from lastgood.errors import NotFound
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+
+class Far:
+    """A desk whose scanner works elsewhere, and the process that it keeps ready."""
+
+    def __init__(self, folder: Path) -> None:
+        self.desk = Desk(folder)
+        (self.desk.store / "tmp").mkdir()
+        store = os.fsencode(self.desk.store)
+        engine = GitEngine.create(store + b"/objects.git", temporary=store + b"/tmp")
+        self.desk.engine = engine
+        self.scanner = RemoteScanner(cache=os.fsencode(self.desk.cache), store=store, engine=engine)
+        self.desk.scanner = self.scanner
+
+    @property
+    def ready(self) -> list[int]:
+        """The processes that read what this one asks."""
+        ends = {os.readlink(f"/proc/self/fd/{one._questions}") for one in self.scanner._ready}
+        return readers(ends)
+
+
+def readers(pipes: set[str]) -> list[int]:
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            if os.readlink(f"/proc/{process}/fd/0") in pipes:
+                found.append(int(process))
+        except OSError:
+            continue
+    return found
+
+
+def running(process: int) -> bool:
+    try:
+        with open(f"/proc/{process}/stat") as file:
+            return file.read().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
+    except FileNotFoundError:
+        return False
+
+
+def ends(process: int) -> bool:
+    """Tell whether a process comes to its end; what waits for that is long, because machines are slow."""
+    for _ in range(3000):
+        if not running(process):
+            return True
+        time.sleep(0.01)
+    return False
+
+
+@pytest.fixture
+def far(tmp_path: Path) -> Iterator[Far]:
+    far = Far(tmp_path)
+    far.desk.write("a")
+    yield far
+    far.scanner.close()
+
+
+def test_one_process_answers_again_and_again(far: Far) -> None:
+    assert far.desk.names(far.desk.save()) == {"a"}
+    first = far.ready
+    far.desk.write("b")
+    assert far.desk.names(far.desk.save()) == {"a", "b"}
+    os.unlink(far.desk.root / "a")
+    assert far.desk.names(far.desk.save()) == {"b"}
+    assert len(first) == 1
+    assert far.ready == first
+
+
+def test_it_is_no_child_of_its_owner(far: Far) -> None:
+    far.desk.save()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
+
+
+def test_it_waits_with_nothing_but_its_three_streams(far: Far) -> None:
+    """No lock, no file of the store, no descriptor of the owner's, not even an inherited one."""
+    inherited = os.open("/", os.O_RDONLY)
+    os.set_inheritable(inherited, True)
+    far.desk.save()
+    os.close(inherited)
+    far.desk.write("b")
+    far.desk.save()
+    (process,) = far.ready
+    assert set(os.listdir(f"/proc/{process}/fd")) == {"0", "1", "2"}
+    assert os.readlink(f"/proc/{process}/cwd") == "/"
+
+
+def test_it_ends_when_it_is_closed(far: Far) -> None:
+    descriptors = sorted(os.listdir("/proc/self/fd"))
+    far.desk.scan()
+    (process,) = far.ready
+    far.scanner.close()
+    far.scanner.close()
+    assert ends(process)
+    far.desk.engine.close()
+    assert sorted(os.listdir("/proc/self/fd")) == descriptors
+
+
+def test_after_it_was_closed_a_scan_leaves_none_behind(far: Far) -> None:
+    far.scanner.close()
+    assert far.desk.names(far.desk.save()) == {"a"}
+    assert far.ready == []
+
+
+def test_it_ends_when_nobody_has_its_scanner_any_more(far: Far) -> None:
+    far.desk.save()
+    (process,) = far.ready
+    far.desk.scanner = None
+    far.scanner = RemoteScanner(cache=b"", store=b"", engine=far.desk.engine)
+    assert ends(process)
+
+
+@pytest.mark.parametrize("how", [signal.SIGKILL, signal.SIGALRM, signal.SIGINT, signal.SIGTERM])
+def test_one_that_ended_meanwhile_is_replaced(far: Far, how: int) -> None:
+    """SIGALRM is what ends it when no question comes for a while."""
+    far.desk.save()
+    (process,) = far.ready
+    os.kill(process, how)
+    assert ends(process)
+    far.desk.write("b")
+    assert far.desk.names(far.desk.save()) == {"a", "b"}
+    assert len(far.ready) == 1
+    assert far.ready != [process]
+
+
+def test_it_does_not_wait_for_ever(far: Far) -> None:
+    far.desk.save()
+    (process,) = far.ready
+    with open(f"/proc/{process}/status") as file:
+        status = dict(line.rstrip("\n").split(":\t", 1) for line in file if ":\t" in line)
+    alarm = 1 << signal.SIGALRM - 1
+    assert int(status["SigIgn"], 16) & alarm == 0
+    assert int(status["SigCgt"], 16) & alarm == 0
+    assert int(status["SigBlk"], 16) & alarm == 0
+
+
+def test_a_large_pack_that_was_handed_over_is_not_kept_locked(far: Far) -> None:
+    far.desk.write("large", os.urandom(6_000_000))
+    scan = far.desk.save()
+    assert far.ready == []
+    assert len(far.desk.held(scan)[b"large"][2]) == 6_000_000
+
+
+def test_after_an_error_none_is_kept(far: Far) -> None:
+    far.desk.save()
+    (process,) = far.ready
+    os.rename(far.desk.root, far.desk.root.with_name("gone"))
+    with pytest.raises(NotFound):
+        far.desk.scan()
+    assert ends(process)
+    os.rename(far.desk.root.with_name("gone"), far.desk.root)
+    assert far.desk.names(far.desk.save()) == {"a"}
+
+
+def test_whoever_is_asked_to_give_up_leaves_none_behind(far: Far) -> None:
+    far.desk.save()
+    (process,) = far.ready
+    far.desk.write("large", os.urandom(30_000_000))
+    with Listening(lambda: True), pytest.raises(Stopped):
+        far.desk.scan()
+    assert ends(process)
+    assert far.ready == []
+    assert far.desk.names(far.desk.save()) == {"a", "large"}
+
+
+def test_a_fork_of_the_owner_neither_shares_nor_holds_it(far: Far) -> None:
+    far.desk.save()
+    (process,) = far.ready
+    receiving, sending = os.pipe()
+    child = os.fork()
+    if not child:
+        try:
+            far.desk.write("b")
+            names = far.desk.names(far.desk.save())
+            other = far.ready
+            far.scanner.close()
+            os.write(sending, b"well" if names == {"a", "b"} and other != [process] else b"ill")
+        finally:
+            os._exit(0)
+    os.close(sending)
+    assert os.read(receiving, 10) == b"well"
+    os.close(receiving)
+    os.waitpid(child, 0)
+    far.desk.write("c")
+    assert far.desk.names(far.desk.save()) == {"a", "b", "c"}
+    assert far.ready == [process]
+
+
+def test_a_fork_that_lives_on_does_not_keep_it_alive(far: Far) -> None:
+    far.desk.save()
+    (process,) = far.ready
+    child = os.fork()
+    if not child:
+        time.sleep(600)
+        os._exit(0)
+    try:
+        far.scanner.close()
+        assert ends(process)
+    finally:
+        os.kill(child, signal.SIGKILL)
+        os.waitpid(child, 0)
+
+
+_OWNER = """
+    import os, sys, time
+    from lastgood.adapters.git.engine import GitEngine
+    from lastgood.adapters.scan import remote
+    from lastgood.model.scan import ScanRequest
+    from lastgood.model.settings import CaptureSettings
+    store = {store!r}
+    engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
+    scanner = remote.RemoteScanner(cache={cache!r}, store=store, engine=engine)
+    def scan():
+        return scanner.scan(
+            ScanRequest(
+                root={root!r}, settings=CaptureSettings(), previous=None, generation="first", store=store
+            ),
+            writer=engine.writer(),
+        )
+"""
+
+
+def owner(far: Far, code: str) -> str:
+    beginning = textwrap.dedent(_OWNER).format(
+        store=os.fsencode(far.desk.store), cache=os.fsencode(far.desk.cache), root=os.fsencode(far.desk.root)
+    )
+    return beginning + textwrap.dedent(code)
+
+
+def source() -> dict[str, str]:
+    return {"PYTHONPATH": os.path.dirname(os.path.dirname(lastgood.__file__))}
+
+
+def test_it_ends_when_its_owner_is_killed(far: Far) -> None:
+    code = owner(
+        far,
+        """
+        scan()
+        print(os.readlink(f"/proc/self/fd/{scanner._ready[0]._questions}"), flush=True)
+        time.sleep(600)
+        """,
+    )
+    process = subprocess.Popen([sys.executable, "-c", code], env=source(), stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    (resident,) = readers({process.stdout.readline().strip()})
+    process.kill()
+    process.wait()
+    process.stdout.close()
+    assert ends(resident)
+
+
+def test_it_ends_with_a_program_that_closes_nothing(far: Far) -> None:
+    code = owner(
+        far,
+        """
+        scan()
+        print(os.readlink(f"/proc/self/fd/{scanner._ready[0]._questions}"), flush=True)
+        """,
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=source(), capture_output=True, text=True, check=True
+    )
+    assert done.stderr == ""
+    assert all(ends(one) for one in readers({done.stdout.strip()}))
+
+
+def test_an_owner_without_standard_streams_scans_all_the_same(far: Far) -> None:
+    code = owner(
+        far,
+        """
+        for stream in (0, 1, 2):
+            os.close(stream)
+        try:
+            found = scan().result.files
+            os._exit(found)
+        except BaseException:
+            os._exit(99)
+        """,
+    )
+    assert subprocess.run([sys.executable, "-c", code], env=source(), check=False).returncode == 1
