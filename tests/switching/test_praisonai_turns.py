@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import shutil
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -167,6 +168,26 @@ def test_differences_of_the_session_of_the_turn_and_of_one_file(
     assert made.render_diff(CheckpointDiff("a", None), "turn") == "No file changes this turn."
     made.preview(1)
     assert "b.py" in capsys.readouterr().out
+
+
+def test_a_preview_prints_and_returns_nothing_and_claims_nothing_it_cannot_see(
+    project: Path, storage: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """As in the original, its caller goes on to ask whether to revert."""
+    talk = Conversation("u0")
+    made = manager(project, storage, talk)
+    made.checkpoint_turn("turn")
+    (project / "a.py").write_text("a\n")
+    talk.messages.append("u1")
+    preview: Any = made.preview
+    assert preview(1) is preview(9) is None
+    assert capsys.readouterr().out == (
+        "Changes this session:\n\n     added  a.py  (+1/-0)\n\n  +1 / -0 across 1 file(s)\n"
+        "This will also drop 1 conversation message(s) to keep history in sync with the files.\n"
+    )
+    shutil.rmtree(storage)
+    assert preview(1) is None
+    assert capsys.readouterr().out.startswith("This will also drop 1")
 
 
 def test_a_session_can_be_kept_from_within_an_event_loop(project: Path, storage: Path) -> None:
