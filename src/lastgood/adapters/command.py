@@ -5,6 +5,7 @@ What starts and ends the command is `lastgood.adapters.attendant`, a process bet
 
 from __future__ import annotations
 
+import fcntl
 import os
 import select
 import signal
@@ -32,7 +33,8 @@ MARK = "LASTGOOD_CHECK"
 _OURS = "LASTGOOD_"
 _SHELL = ("/bin/sh", "-c")
 _TICK = 0.05
-_BLOCK = 1 << 16
+# As much as a pipe may hold for anybody: what floods waits for us the less often.
+_BLOCK = 1 << 20
 _FAULT_LIMIT = 500
 # Longer than the process in between may take to end a command by force.
 _ENOUGH = GRACE + LAST_WAIT + 5.0
@@ -132,6 +134,7 @@ class _Running:
         for descriptor in self._open:
             os.set_blocking(descriptor, False)
             self._poll.register(descriptor, select.POLLIN)
+        _widen(self._output)
         self._tail = b""
         self._said = b""
         self._may_have_started = False
@@ -250,7 +253,7 @@ class _Running:
                 self._open.discard(descriptor)
                 self._poll.unregister(descriptor)
             elif descriptor == self._output:
-                self._tail = (self._tail + part)[-TAIL:]
+                self._tail = (self._tail + part[-TAIL:])[-TAIL:]
                 output(part)
             else:
                 self._hear(part)
@@ -331,6 +334,16 @@ def _attendant(environment: Mapping[str, str], *, session: str | None) -> subpro
         bufsize=0,
         start_new_session=True,
     )
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold more, where the system has it."""
+    widen = getattr(fcntl, "F_SETPIPE_SZ", None)
+    try:
+        if widen is not None:
+            fcntl.fcntl(pipe, widen, _BLOCK)
+    except OSError:
+        return  # this user's pipes hold too much already
 
 
 def _python() -> str:

@@ -118,7 +118,7 @@ def test_a_flood_is_given_in_bounded_parts(tmp_path: Path) -> None:
     )
     assert ran.code == 0
     assert sum(sizes) == 30_000_000
-    assert max(sizes) <= 1 << 16
+    assert max(sizes) <= 1 << 20
 
 
 def test_a_command_sees_the_environment_that_it_was_given_and_nothing_of_what_is_in_between(

@@ -25,12 +25,8 @@ class Spoken:
 
     def write(self, part: bytes) -> None:
         """Take what was written."""
-        lines = self._lines.of(part)
-        room = self._room()
-        if len(lines) > room:
-            shown = max(room - 1, 0)
-            self.untold += len(lines) - shown - 1
-            lines = [*lines[:shown], lines[-1]]
+        lines, untold = self._lines.of(part, most=max(self._room(), 1))
+        self.untold += untold
         self._told += len(lines)
         for line in lines:
             self._tell(line)
