@@ -130,7 +130,7 @@ def test_the_catalogue_is_backed_up_when_there_is_something_new(
 
     workspace.maintain()
 
-    assert (store / "catalogue.backup.sqlite3").exists()
+    assert (store / "catalogue.backup.sqlite3.gz").exists()
 
 
 def test_every_checkpoint_has_a_tag_that_git_can_show(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import random
 from typing import TYPE_CHECKING
 
@@ -33,7 +34,7 @@ def test_what_a_catalogue_lost_is_not_freed_before_somebody_may_notice(
         (project / "file").write_text("one")
         one = workspace.save("one").checkpoint
         workspace.maintain()
-        older = (store / "catalogue.backup.sqlite3").read_bytes()
+        older = gzip.decompress((store / "catalogue.backup.sqlite3.gz").read_bytes())
         (project / "file").write_text("two")
         two = workspace.save("two").checkpoint
     for path in store.glob("catalogue*" if loss == "nothing left" else "catalogue.sqlite3*"):

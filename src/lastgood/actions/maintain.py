@@ -52,6 +52,7 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
     if context.catalogue.back_up():
         done.append("catalogue backed up")
     context.engine.write_tags(_tags(context))
+    context.catalogue.empty_log()
     return done
 
 

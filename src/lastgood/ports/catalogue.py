@@ -224,5 +224,8 @@ class Catalogue(CatalogueReader, Protocol):
         `Damaged`, and no copy, if the catalogue itself is not sound.
         """
 
+    def empty_log(self) -> None:
+        """Give back the room that a log of changes takes, where that is possible just now."""
+
     def close(self) -> None:
         """Close the database."""

@@ -336,7 +336,7 @@ def test_a_path_of_odd_bytes_works(tmp_path: Path, clock: FakeClock) -> None:
     assert catalogue.back_up()
     assert catalogue.generation() == "x"
     catalogue.close()
-    assert sorted(os.listdir(folder)) == [b"catalogue.backup.sqlite3", b"catalogue.sqlite3"]
+    assert sorted(os.listdir(folder)) == [b"catalogue.backup.sqlite3.gz", b"catalogue.sqlite3"]
 
 
 def test_a_folder_that_is_not_there_is_a_storage_error(tmp_path: Path, clock: FakeClock) -> None:
@@ -355,6 +355,53 @@ def test_a_backup_that_the_disk_refuses_is_a_storage_error(
         with pytest.raises(Storage, match="Input/output error"):
             catalogue.back_up()
     assert catalogue.back_up()
+
+
+def test_an_emptied_log_takes_no_room(catalogue: SqliteCatalogue, path: str) -> None:
+    for number in range(20):
+        catalogue.set_generation(str(number))
+    assert os.path.getsize(path + "-wal") > 0
+
+    catalogue.empty_log()
+
+    assert os.path.getsize(path + "-wal") == 0
+    assert catalogue.generation() == "19"
+
+
+def test_emptying_the_log_waits_for_nobody(catalogue: SqliteCatalogue, path: str) -> None:
+    """K3: no save waits for maintenance, nor maintenance for a save."""
+    catalogue.set_generation("one")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("UPDATE meta SET value = 'two' WHERE name = 'generation'")
+
+    catalogue.empty_log()
+
+    assert catalogue.generation() == "one"
+    other.execute("COMMIT")
+    other.close()
+    catalogue.set_generation("three")
+    catalogue.empty_log()
+    assert catalogue.generation() == "three"
+
+
+def test_the_log_stays_small_however_much_is_written(catalogue: SqliteCatalogue, path: str) -> None:
+    for number in range(800):
+        catalogue.set_generation(str(number))
+
+    assert os.path.getsize(path + "-wal") < 1_500_000
+
+
+def test_a_workspace_that_is_there_is_left_without_writing(catalogue: SqliteCatalogue, path: str) -> None:
+    """Each save says which workspace it is of; only the first has to write that."""
+    row = catalogue.workspaces()[0]
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    catalogue.add_workspace(row.replace(path="/elsewhere"))
+
+    assert catalogue.workspace(row.key) == row
+    other.close()
 
 
 def test_a_closed_catalogue_says_so(catalogue: SqliteCatalogue) -> None:

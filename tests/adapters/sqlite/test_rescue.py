@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import os
 import shutil
 import sqlite3
@@ -13,6 +14,7 @@ import pytest
 from lastgood.adapters.sqlite import rescue
 from lastgood.adapters.sqlite.backup import is_sound, soundest_backup
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.sqlite.packed import pack, unpack
 from lastgood.adapters.sqlite.rescue import restore_from_backup
 from lastgood.errors import Damaged
 from lastgood.model.operation import Operation
@@ -67,8 +69,8 @@ def test_a_backup_is_written_only_when_something_changed(catalogue: SqliteCatalo
     assert catalogue.back_up()
     folder = Path(catalogue.path).parent
     assert sorted(one.name for one in folder.glob("*backup*")) == [
-        "catalogue.backup.sqlite3",
-        "catalogue.backup.sqlite3.1",
+        "catalogue.backup.sqlite3.1.gz",
+        "catalogue.backup.sqlite3.gz",
     ]
     assert all(is_sound(str(one)) for one in folder.glob("*backup*"))
 
@@ -76,7 +78,7 @@ def test_a_backup_is_written_only_when_something_changed(catalogue: SqliteCatalo
 def test_a_lost_backup_is_written_again(catalogue: SqliteCatalogue) -> None:
     """K6."""
     catalogue.back_up()
-    Path(catalogue.path).with_name("catalogue.backup.sqlite3").write_bytes(b"no database")
+    Path(catalogue.path).with_name("catalogue.backup.sqlite3.gz").write_bytes(b"no database")
     assert catalogue.back_up()
     assert soundest_backup(catalogue.path) is not None
 
@@ -86,10 +88,85 @@ def test_the_soundest_backup_passes_over_a_damaged_one(catalogue: SqliteCatalogu
     catalogue.back_up()
     save(1)
     catalogue.back_up()
-    newest = Path(catalogue.path).with_name("catalogue.backup.sqlite3")
+    newest = Path(catalogue.path).with_name("catalogue.backup.sqlite3.gz")
     assert soundest_backup(catalogue.path) == str(newest)
-    alter(str(newest), "UPDATE checkpoint SET name = 'altered'")
-    assert soundest_backup(catalogue.path) == f"{newest}.1"
+    plain = newest.with_name("plain")
+    unpack(str(newest), str(plain))
+    alter(str(plain), "UPDATE checkpoint SET name = 'altered'")
+    pack(str(plain), str(newest))
+    assert soundest_backup(catalogue.path) == str(newest.with_name("catalogue.backup.sqlite3.1.gz"))
+
+
+@pytest.mark.parametrize("harm", ["cut short", "one byte changed", "empty", "not compressed"])
+def test_a_backup_that_does_not_unpack_is_passed_over(
+    catalogue: SqliteCatalogue, save: Save, harm: str
+) -> None:
+    """K4: and the next backup does not take it for one that is up to date."""
+    catalogue.back_up()
+    save(1)
+    catalogue.back_up()
+    newest = Path(catalogue.path).with_name("catalogue.backup.sqlite3.gz")
+    content = bytearray(newest.read_bytes())
+    middle = len(content) // 2
+    content[middle] ^= 0x55
+    harmed = {
+        "cut short": newest.read_bytes()[:-9],
+        "one byte changed": bytes(content),
+        "empty": b"",
+        "not compressed": b"SQLite format 3\0" * 100,
+    }
+    newest.write_bytes(harmed[harm])
+    assert soundest_backup(catalogue.path) == str(newest.with_name("catalogue.backup.sqlite3.1.gz"))
+    assert catalogue.back_up()
+    assert soundest_backup(catalogue.path) == str(newest)
+    assert sorted(one.name for one in newest.parent.glob("*backup*")) == [
+        "catalogue.backup.sqlite3.1.gz",
+        "catalogue.backup.sqlite3.gz",
+    ]
+
+
+def test_backups_of_an_earlier_release_are_used_until_there_are_two_newer(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """They lie there as plain databases."""
+    folder = Path(catalogue.path).parent
+    for number, name in ((1, "catalogue.backup.sqlite3.1"), (2, "catalogue.backup.sqlite3")):
+        save(number)
+        copy = sqlite3.connect(folder / name)
+        source = sqlite3.connect(catalogue.path)
+        source.backup(copy)
+        source.close()
+        copy.execute("PRAGMA journal_mode = DELETE")
+        copy.close()
+    older = str(folder / "catalogue.backup.sqlite3")
+    assert soundest_backup(catalogue.path) == older
+    assert not catalogue.back_up()
+    save(3)
+    assert catalogue.back_up()
+    assert [one.name for one in sorted(folder.glob("*backup*"))] == [
+        "catalogue.backup.sqlite3",
+        "catalogue.backup.sqlite3.gz",
+    ]
+    assert is_sound(older)
+    save(4)
+    assert catalogue.back_up()
+    assert [one.name for one in sorted(folder.glob("*backup*"))] == [
+        "catalogue.backup.sqlite3.1.gz",
+        "catalogue.backup.sqlite3.gz",
+    ]
+
+
+def test_a_backup_is_what_gunzip_brings_back(catalogue: SqliteCatalogue, save: Save) -> None:
+    """Plain formats: it can be read without lastgood."""
+    save(1)
+    catalogue.back_up()
+    packed = Path(catalogue.path).with_name("catalogue.backup.sqlite3.gz")
+    assert packed.stat().st_mode & 0o777 == 0o600
+    plain = packed.with_name("plain")
+    plain.write_bytes(gzip.decompress(packed.read_bytes()))
+    connection = sqlite3.connect(plain)
+    assert connection.execute("SELECT count(*) FROM checkpoint").fetchone() == (1,)
+    connection.close()
 
 
 def test_a_damaged_catalogue_pushes_no_sound_backup_out(catalogue: SqliteCatalogue, save: Save) -> None:
@@ -101,7 +178,7 @@ def test_a_damaged_catalogue_pushes_no_sound_backup_out(catalogue: SqliteCatalog
         with pytest.raises(Damaged):
             catalogue.back_up()
     folder = Path(catalogue.path).parent
-    assert [one.name for one in folder.glob("*backup*")] == ["catalogue.backup.sqlite3"]
+    assert [one.name for one in folder.glob("*backup*")] == ["catalogue.backup.sqlite3.gz"]
     assert soundest_backup(catalogue.path) is not None
 
 

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from lastgood.adapters.files import sync_directory
-from lastgood.adapters.sqlite.database import BACKUP, copy_into, gate, open_uri, prepare
+from lastgood.adapters.sqlite.database import BACKUP, BACKUPS, copy_into, gate, open_uri, prepare
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
 from lastgood.adapters.sqlite.library import sqlite3
+from lastgood.adapters.sqlite.packed import SUFFIX, pack, unpack
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_rows
 from lastgood.errors import Damaged, LastgoodError
 from lastgood.names import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    Answer = TypeVar("Answer")
 
 _CHANGES = "SELECT value FROM meta WHERE name = 'changes'"
 
@@ -22,49 +31,97 @@ def back_up(connection: sqlite3.Connection, path: str) -> bool:
     `Damaged` if the copy is not sound: it must not push out one that is.
     """
     backup = os.path.join(os.path.dirname(path), BACKUP)
-    if _changes(backup) == connection.execute(_CHANGES).fetchone()[0]:
+    there = backups(path)
+    if there and _changes(there[0]) == connection.execute(_CHANGES).fetchone()[0]:
         return False
-    fresh = backup + ".fresh"
-    copy_into(connection, fresh)
-    if not is_sound(fresh):
-        os.unlink(fresh)
-        raise Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
-    if os.path.exists(backup):
-        os.rename(backup, backup + ".1")
-    os.rename(fresh, backup)
-    sync_directory(os.path.dirname(path))
+    fresh, packed = backup + ".fresh", backup + ".new"
+    try:
+        copy_into(connection, fresh)
+        if not is_sound(fresh):
+            raise Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
+        _pack(fresh, packed)
+        _put(packed, backup, before=there[0] if there else None)
+    finally:
+        _drop(fresh)
+        _drop(packed)
     return True
 
 
-def _changes(backup: str) -> object:
-    if not os.path.exists(backup):
-        return None
-    connection = open_uri(backup, "immutable=1", wait=0)
+def _pack(fresh: str, packed: str) -> None:
     try:
+        pack(fresh, packed)
+    except ValueError as error:
+        raise OSError(errno.EIO, f"a backup is not read as it was written: {error}") from error
+
+
+def _put(packed: str, backup: str, *, before: str | None) -> None:
+    """Make a copy the newest backup, and the newest until now the one before; all others go."""
+    if before == backup + SUFFIX:
+        before = backup + ".1" + SUFFIX
+        os.rename(backup + SUFFIX, before)
+    os.rename(packed, backup + SUFFIX)
+    sync_directory(os.path.dirname(backup))
+    for other in backups(backup):
+        if other not in {backup + SUFFIX, before}:
+            _drop(other)
+
+
+def backups(path: str) -> list[str]:
+    """Return the backups beside a catalogue, the newest first."""
+    places = (os.path.join(os.path.dirname(path), name) for name in BACKUPS)
+    return [place for place in places if os.path.exists(place)]
+
+
+def _changes(backup: str) -> object:
+    def ask(connection: sqlite3.Connection) -> object:
         return connection.execute(_CHANGES).fetchone()[0]
-    except (sqlite3.DatabaseError, TypeError):  # a TypeError where the row is missing
+
+    try:
+        return _ask(backup, ask)
+    except (sqlite3.DatabaseError, ValueError, TypeError):  # a TypeError where the row is missing
         return None
-    finally:
-        connection.close()
 
 
 def soundest_backup(path: str) -> str | None:
     """Return the newest backup beside a catalogue that proves whole, None if there is none."""
-    backup = os.path.join(os.path.dirname(path), BACKUP)
-    return next((one for one in (backup, backup + ".1") if os.path.exists(one) and is_sound(one)), None)
+    return next((one for one in backups(path) if is_sound(one)), None)
 
 
 def is_sound(path: str) -> bool:
-    """Tell whether a catalogue that nobody has open is whole, and of a version that can be read."""
-    connection = open_uri(path, "immutable=1", wait=0)
-    try:
+    """Tell whether a catalogue or backup that nobody has open is whole, and of a version that can be read."""
+
+    def ask(connection: sqlite3.Connection) -> bool:
         prepare(connection)
         gate(connection, CURRENT, path=path)
         return integrity_fault(connection) is None
-    except (sqlite3.DatabaseError, LastgoodError):
+
+    try:
+        return _ask(path, ask)
+    except (sqlite3.DatabaseError, LastgoodError, ValueError):
         return False
+
+
+def _ask(path: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    """Ask a database that nobody has open, unpacked first if need be; ValueError if that cannot be."""
+    plain = path.removesuffix(SUFFIX) + ".plain" if path.endswith(SUFFIX) else path
+    try:
+        if plain != path:
+            unpack(path, plain)
+        connection = open_uri(plain, "immutable=1", wait=0)
+        try:
+            return question(connection)
+        finally:
+            connection.close()
     finally:
-        connection.close()
+        if plain != path:
+            _drop(plain)
+
+
+def _drop(path: str) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # it is gone, or will be written over
 
 
 def integrity_fault(connection: sqlite3.Connection) -> str | None:

@@ -41,6 +41,7 @@ _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('o
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _FORGET = f"FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')}"
 _ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
+_HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
 _UNKNOWN = "the store knows no such checkpoint"
 _OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
@@ -183,7 +184,9 @@ class SqliteCatalogue:
         return [str(row[0]) for row in self._all(_ALTERED)]
 
     def add_workspace(self, row: WorkspaceRow) -> None:
-        """Add a workspace, or leave the one that is there."""
+        """Add a workspace, or leave the one that is there, which waits for nobody."""
+        if self._one(_HAS_WORKSPACE, (row.key,)) is not None:
+            return
 
         def insert(connection: sqlite3.Connection) -> None:
             if connection.execute(_ADD_WORKSPACE, rows.workspace_columns(row)).rowcount:
@@ -341,6 +344,10 @@ class SqliteCatalogue:
         from lastgood.adapters.sqlite.backup import back_up
 
         return self._database.read(lambda connection: back_up(connection, self.path))
+
+    def empty_log(self) -> None:
+        """Carry what stands in the log into the file, and give its room back; not if others are at it."""
+        self._database.empty_log()
 
     def close(self) -> None:
         """Close the database."""

@@ -26,7 +26,11 @@ if TYPE_CHECKING:
     Work = Callable[[sqlite3.Connection], Result]
 
 DEFAULT_WAIT = 10.0
+# So many pages (a megabyte) of the log are carried into the file at a time, about once in forty saves.
+_LOG_PAGES = 256
 BACKUP = "catalogue.backup.sqlite3"
+# The newest first: as they are written now, and (without compression) as they were before.
+BACKUPS = (BACKUP + ".gz", BACKUP + ".1.gz", BACKUP, BACKUP + ".1")
 # A finished replacement for a damaged catalogue; while it is there, a repair has not ended.
 RESCUE = ".rescue"
 _PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
@@ -63,6 +67,10 @@ class Database:
                 return _in_transaction(connection, work)
             except sqlite3.Error as error:
                 raise self.failure(error) from error
+
+    def empty_log(self) -> None:
+        """Carry the log over and cut it to nothing, unless others read or write just then."""
+        self.read(_empty_log)
 
     def close(self) -> None:
         """Close the connection; harmless when repeated."""
@@ -108,6 +116,7 @@ class Database:
         prepare(connection)
         connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
         connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         if gate(connection, self._schema, path=self.path):
             upgrade(connection, self._schema, path=self.path)
 
@@ -133,6 +142,17 @@ def _in_transaction(connection: sqlite3.Connection, work: Work[Result]) -> Resul
         if connection.in_transaction:
             connection.execute("ROLLBACK")
     return result
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    # What others need not wait for comes first; the rest is tried once.
+    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
 
 
 def connect(path: str, *, wait: float) -> sqlite3.Connection:
@@ -202,8 +222,9 @@ def ensure(path: str, schema: Schema, *, generation: str, allowed: bool) -> None
 
 
 def _refuse_loss(path: str, *, allowed: bool) -> None:
-    backup = os.path.join(os.path.dirname(path), BACKUP)
-    remains = [name for name in (path + "-wal", backup, backup + ".1") if os.path.exists(name)]
+    folder = os.path.dirname(path)
+    backups = [os.path.join(folder, name) for name in BACKUPS]
+    remains = [name for name in (path + "-wal", *backups) if os.path.exists(name)]
     if remains or not allowed:
         raise Damaged(
             f"the catalogue {printable(path)} is missing",

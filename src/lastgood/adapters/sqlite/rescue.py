@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.files import make_directories, read_whole, sync_directory, sync_file, write_private
+from lastgood.adapters.files import make_directories, sync_directory, sync_file
 from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup, structure_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.mending import AWAIT_ADOPTION
+from lastgood.adapters.sqlite.packed import unpack
 from lastgood.adapters.sqlite.salvage import WORK_FORMS, Salvage, columns, salvage
 from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
 from lastgood.adapters.sqlite.seal import reseal
@@ -82,7 +83,7 @@ def _build(draft: str, backup: str | None, found: Salvage, *, generation: str) -
     if backup is None:
         make_private_file(draft)
     else:
-        write_private(os.fsencode(draft), read_whole(os.fsencode(backup)) or b"")
+        unpack(backup, draft)
     connection = sqlite3.connect(draft, isolation_level=None)
     try:
         prepare(connection)
