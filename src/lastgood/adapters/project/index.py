@@ -11,12 +11,8 @@ from lastgood.rules.ignore import Unreadable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
-    from typing import TypeAlias
 
     from lastgood.adapters.project.repository import Repository
-
-    # Modification and change time (ns), inode, size, mode, object id, flags (the extended ones shifted).
-    Fact: TypeAlias = "tuple[int, int, int, int, int, bytes, int]"
 
 _LIMIT = 1 << 30
 HEADER = Struct(">4sII")
@@ -26,10 +22,7 @@ SPARSE = b"sdir"
 TREES = b"TREE"
 _TOLD = frozenset({SPLIT, SPARSE, TREES})
 _LENGTH = Struct(">I")
-_STAT = Struct(">10I")
 _STAT_BYTES = 40
-_SECOND = 1_000_000_000
-_EXTENDED = 0x4000
 # Of the two bytes that matter of a mode, the first; its upper half is 8 for a file. Of the first extended
 # byte the bit for what is not to be in the worktree.
 _MODE_AT = 26
@@ -115,21 +108,6 @@ class Index:
                 continue
             found.add(content[at + _STAT_BYTES : end])
         return found
-
-    def fact(self, path: bytes) -> Fact | None:
-        """Return what the index knows of a path."""
-        at = self.places.get(path)
-        if at is None or not self.whole:
-            return None
-        ctime, ctime_ns, mtime, mtime_ns, _dev, inode, mode, _uid, _gid, size = _STAT.unpack_from(
-            self._content, at
-        )
-        end = at + _STAT_BYTES + self._digest_size
-        flags = self._content[end] << 8 | self._content[end + 1]
-        if flags & _EXTENDED:
-            flags |= (self._content[end + 2] << 8 | self._content[end + 3]) << 16
-        oid = self._content[at + _STAT_BYTES : end]
-        return mtime * _SECOND + mtime_ns, ctime * _SECOND + ctime_ns, inode, size, mode, oid, flags
 
 
 def read_index(repository: Repository) -> Index | UnknownIndex:
