@@ -175,3 +175,45 @@ def test_a_proof_beside_saves_and_maintenance_finds_nothing_wrong(project: Path,
     assert busy.returncode == 0
     assert proofs
     assert [proof.faults for proof in proofs if not proof.ok] == []
+
+
+def test_what_no_checkpoint_reaches_is_looked_for_once_a_day(project: Path, store: Path) -> None:
+    """To look means to read every tree of the store: no save pays for that, but the processor does."""
+    clock = FakeClock(start=10 * 365 * DAY)
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        (project / "file").write_text("one")
+        workspace.save("one")
+        workspace.maintain()
+        writer = workspace._context.engine.writer()
+        nobodys = writer.blob(b"of a save that found nothing changed")
+        writer.publish()
+
+        clock.advance(0.5 * 24 * 3600)
+        workspace.maintain()
+        assert workspace._context.engine.read_blob(nobodys)
+        clock.advance(0.6 * 24 * 3600)
+        workspace.maintain()
+
+        assert workspace._context.engine.missing([nobodys]) == {nobodys}
+        assert workspace.verify(deep=True).ok
+
+
+def test_a_sweep_that_was_cut_short_goes_on_within_the_day(project: Path, store: Path) -> None:
+    """K3: rows that are gone without their bytes are not forgotten."""
+    clock = FakeClock(start=10 * 365 * DAY)
+    with lastgood.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        (project / "file").write_text("one")
+        gone = workspace.save("one").checkpoint
+        (project / "file").write_text("two")
+        workspace.save("two")
+        workspace.maintain()
+        workspace.delete(gone.id)
+        context = workspace._context
+        clock.advance(60)
+        assert context.catalogue.forget(deleted_before=clock.now()) == [gone.id]
+
+        workspace.maintain()
+
+        assert context.engine.missing([bytes.fromhex(gone.commit)])
+        assert context.catalogue.freed() == []
+        assert workspace.verify(deep=True).ok

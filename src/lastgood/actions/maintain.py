@@ -18,6 +18,8 @@ if TYPE_CHECKING:
 # Operations stay for ninety days (in nanoseconds), and always the newest of each workspace.
 OPERATION_LIFE = 90 * 24 * 3600 * 1_000_000_000
 OPERATIONS_KEPT = 1000
+# How long (in nanoseconds) it is believed that nothing is left to be freed: to look means to read every tree.
+SWEPT_LIFE = 24 * 3600 * 1_000_000_000
 
 
 def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) -> tuple[str, ...]:
@@ -73,10 +75,13 @@ def _free(context: Context, *, interrupted: Callable[[], Collection[str]]) -> in
                 return 0
             forgotten = context.catalogue.forget(deleted_before=horizon)
             kept = roots(context, deleted_after=horizon)
+            freed = 0
             # Bytes may be left of a sweep that was killed; what a save published just then is not among them.
-            if not forgotten and not context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
-                return 0
-            return collecting.sweep(kept)
+            if forgotten or context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
+                freed = collecting.sweep(kept)
+            context.catalogue.clear_freed()
+            context.catalogue.set_swept(context.clock.now())
+            return freed
     except Busy:
         return 0  # somebody saves right now; the next maintenance frees
 
@@ -84,10 +89,16 @@ def _free(context: Context, *, interrupted: Callable[[], Collection[str]]) -> in
 def _is_due(context: Context, horizon: int) -> bool:
     """Tell, beside saves, whether there is something to forget or to free."""
     deleted = (one.deleted_at for one in context.catalogue.find(Query(deleted=True)))
-    if any(at is not None and at < horizon for at in deleted):
+    if any(at is not None and at < horizon for at in deleted) or context.catalogue.freed():
         return True
+    now, swept = context.clock.now(), context.catalogue.swept()
+    if swept is not None and 0 <= now - swept < SWEPT_LIFE:
+        return False
     kept = roots(context, deleted_after=horizon)
-    return context.engine.unreached_bytes(kept.live, wounded=kept.wounded) > 0
+    if context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
+        return True
+    context.catalogue.set_swept(now)
+    return False
 
 
 def _forget_operations(context: Context) -> int:

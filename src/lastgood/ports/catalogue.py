@@ -203,6 +203,12 @@ class Catalogue(CatalogueReader, Protocol):
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""
 
+    def swept(self) -> int | None:
+        """Return when nothing was left to be freed, None where that is not known."""
+
+    def set_swept(self, at: int) -> None:
+        """Remember that at a time (in nanoseconds) nothing was left to be freed."""
+
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""
 

@@ -39,7 +39,6 @@ _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of c
 _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
-_FORGET = f"FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')}"
 _ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
@@ -278,12 +277,7 @@ class SqliteCatalogue:
 
     def forget(self, *, deleted_before: int) -> Sequence[str]:
         """Drop the rows of checkpoints deleted before a time, and return their ids."""
-
-        def drop(connection: sqlite3.Connection) -> list[str]:
-            found = connection.execute(f"SELECT id {_FORGET} ORDER BY sequence", (deleted_before,)).fetchall()
-            return pruning.drop(connection, [str(row[0]) for row in found])
-
-        return self._database.write(drop)
+        return self._database.write(lambda connection: pruning.forget(connection, deleted_before))
 
     def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
@@ -296,6 +290,14 @@ class SqliteCatalogue:
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""
         self._database.write(pruning.clear_freed)
+
+    def swept(self) -> int | None:
+        """Return when nothing was left to be freed, None where that is not known."""
+        return self._database.read(pruning.swept)
+
+    def set_swept(self, at: int) -> None:
+        """Remember that at a time (in nanoseconds) nothing was left to be freed."""
+        self._database.write(lambda connection: pruning.set_swept(connection, at))
 
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""

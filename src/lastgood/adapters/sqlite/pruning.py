@@ -25,6 +25,9 @@ _OLD_OPERATIONS = (
     " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
 )
 _DROP = f"DELETE FROM checkpoint WHERE id = ? AND deleted_at IS NOT NULL AND NOT {broken_seal('checkpoint')}"  # noqa: S608 - names of columns
+_FORGET = (
+    f"SELECT id FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - names of columns
+)
 
 
 def delete_unchanged(
@@ -41,6 +44,11 @@ def delete_unchanged(
         if sound:
             reseal(connection, "checkpoint", one.id)
     return marked
+
+
+def forget(connection: sqlite3.Connection, before: int) -> list[str]:
+    """Drop the rows of what was deleted before a time."""
+    return drop(connection, [str(row[0]) for row in connection.execute(_FORGET, (before,)).fetchall()])
 
 
 def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str]:
@@ -65,6 +73,17 @@ def freed(connection: sqlite3.Connection) -> list[str]:
 def clear_freed(connection: sqlite3.Connection) -> None:
     """Forget the commits of dropped rows."""
     connection.execute("DELETE FROM meta WHERE name = 'freed'")
+
+
+def swept(connection: sqlite3.Connection) -> int | None:
+    """Return when nothing was left to be freed; None where that is not known."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'swept'").fetchone()
+    return row[0] if row is not None and isinstance(row[0], int) else None
+
+
+def set_swept(connection: sqlite3.Connection, at: int) -> None:
+    """Remember when nothing was left to be freed."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('swept', ?)", (at,))
 
 
 def old_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
