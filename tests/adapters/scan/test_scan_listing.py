@@ -225,3 +225,33 @@ def test_of_the_kernels_own_files_times_prove_nothing() -> None:
     descriptor = os.open("/proc", os.O_RDONLY)
     assert mounts.proving_device(descriptor) is None
     os.close(descriptor)
+
+
+def test_what_only_a_guard_had_to_hold_is_a_gap_again_beside_a_change(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S7: although the file itself is as it was."""
+    plant(desk, monkeypatch)
+    desk.write("d1/large", b"x" * 5000)
+    rest()
+    before = desk.save(max_file_size=1000).result.tree
+    guard = desk.save(max_file_size=1000, forced=(b"d1/large",))
+    assert "d1/large" in desk.names(guard)
+    desk.previous = before
+    desk.write("d1/f1", "other")
+    assert desk.gaps(desk.save(max_file_size=1000)) == {"d1/large": "too-large"}
+
+
+def test_what_stays_captured_although_ignored_stays_private_beside_a_change(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S5."""
+    plant(desk, monkeypatch)
+    desk.write("d1/.gitignore", "*.log\n")
+    desk.write("d1/kept.log")
+    rest()
+    first = desk.save(include=("kept.log",))
+    desk.write("d1/f1", "other")
+    again = desk.save(include=("kept.log",))
+    assert first.result.private == again.result.private == (b"d1/kept.log",)
+    assert "d1/kept.log" in desk.names(again)

@@ -8,6 +8,7 @@ from lastgood.adapters.scan.form import (
     CAPTURED,
     DEPENDENT,
     DOUBTFUL,
+    FLAGS,
     FORMAT_FILE,
     FORMAT_MASK,
     HIDDEN,
@@ -129,7 +130,12 @@ class Examiner:
         node.token, same = self._rules(node, dict(found), listing, record=record, old=old, same=same)
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
         judge = self._judge.directory(path, token=node.token, old=old, same=same, held=held)
+        settled = self._settled(record, old) if same else {}
         for name, stat in found:
+            before = settled.get(name)
+            if before is not None and before[1:6] == stat:
+                node.rows.append(before)
+                continue
             row = self._row(node, name, stat, judge=judge, old=old.get(name), descriptor=listing.descriptor)
             if row is not None:
                 node.rows.append(row)
@@ -138,6 +144,15 @@ class Examiner:
         if listing.lost:
             node.rows.sort()
         return node
+
+    def _settled(self, record: Record | None, old: Mapping[bytes, Row]) -> Mapping[bytes, Row]:
+        """Return the rows that need no verdict where nothing that decides has changed since.
+
+        Where none is ignored, and none was forced, no captured one is captured for a reason of its own.
+        """
+        if record is None or record[FLAGS] & (DEPENDENT | DOUBTFUL) or self._gone:
+            return {}
+        return {name: row for name, row in old.items() if row[STATE] == CAPTURED}
 
     def _row(
         self,
