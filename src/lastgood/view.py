@@ -241,6 +241,22 @@ class ScannedFiles:
         return next((one for one in entries if one.name == name), None) if entries else None
 
 
+class RememberedFiles:
+    """The files of a checkpoint, as far as may be out of what the last scan remembers of them."""
+
+    __slots__ = ("_files", "_scan", "root")
+
+    def __init__(self, files: Files, scan: Scan) -> None:
+        self._files = files
+        self._scan = scan
+        self.root = files.root
+
+    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:
+        """Return the entries of one directory."""
+        known = self._scan.remembered(path, tree)
+        return self._files.directory(path, tree) if known is None else known
+
+
 def _number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 9:
         return int(text)

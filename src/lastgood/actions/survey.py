@@ -12,7 +12,7 @@ from lastgood.model.scan import ScanRequest
 from lastgood.model.tree import Counts, Gap, TreeId
 from lastgood.rules.compare import compare, counts, tally
 from lastgood.transaction.saving import Draft, Holdings
-from lastgood.view import Files, ScannedFiles
+from lastgood.view import Files, RememberedFiles, ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -200,7 +200,7 @@ class Survey:
         everything = Counts(added=result.files)
         if newest is None:
             return everything, None
-        before = Files(_tree(newest), self.context.engine)
+        before = RememberedFiles(Files(_tree(newest), self.context.engine), self.scan)
         try:
             if result.git is None:
                 return tally(before, self.files, gaps=result.gaps), None

@@ -49,6 +49,9 @@ class Scan(Protocol):
     def stamp(self, path: bytes) -> Stamp | None:
         """Return the evidence for a captured file or link."""
 
+    def remembered(self, path: bytes, tree: TreeId) -> Sequence[Entry] | None:
+        """Return what a directory held when it had an identity; None unless the last scan says so."""
+
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""
 

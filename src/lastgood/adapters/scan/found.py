@@ -105,6 +105,7 @@ class WorkspaceScan:
         *,
         folder: bytes,
         snapshot: Snapshot,
+        known: Mapping[bytes, Record],
         objects: ObjectReader,
         rules: IgnoreState,
         texts: Mapping[bytes, tuple[Text, Text]],
@@ -118,6 +119,8 @@ class WorkspaceScan:
         self._tree_rules: TreeRules | None = None
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
         self._listings: dict[bytes, Sequence[Entry]] = {}
+        # The records of the last scan, whose details are among this one's.
+        self._known = known
         self.snapshot = snapshot
         self.worth_keeping = worth_keeping
 
@@ -171,6 +174,17 @@ class WorkspaceScan:
         if row is None or row[STATE] > RACY or row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
             return None
         return Stamp(size=row[SIZE], mtime_ns=row[MTIME], ctime_ns=row[CTIME], inode=row[INODE])
+
+    def remembered(self, path: bytes, tree: TreeId) -> Sequence[Entry] | None:
+        """Return what a directory held when it had an identity; None unless the last scan says so."""
+        known = self._known
+        record = known.get(path)
+        if record is None or record[TREE] != tree.tree or record[MODES] != tree.modes:
+            return None
+        rows = self.snapshot.details.rows(record)
+        if rows is None:
+            return None
+        return [entry_of(row, known.get(join(path, row[NAME]))) for row in rows if row[STATE] <= RACY]
 
     def keep(self) -> None:
         """Write the scan cache; called only after what was scanned is durable and acknowledged."""

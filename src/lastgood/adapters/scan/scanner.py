@@ -147,6 +147,7 @@ class WorkspaceScanner:
             _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
             folder=self._folder,
             snapshot=Snapshot(conditions, records=records, details=known.details),
+            known=known.records,
             objects=self._objects,
             rules=rules,
             texts=examiner.texts,

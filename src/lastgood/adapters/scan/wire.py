@@ -63,6 +63,7 @@ def scan_of(plain: Plain, *, folder: bytes, objects: ObjectReader) -> WorkspaceS
         _result_of(plain["result"]),
         folder=folder,
         snapshot=snapshot,
+        known={},
         objects=objects,
         rules=IgnoreState(**plain["rules"]),
         texts={path: (_text_of(first), _text_of(second)) for path, (first, second) in plain["texts"].items()},
