@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import subprocess
 import sys
 import tempfile
@@ -143,6 +144,22 @@ def test_much_content_is_compressed_beside_and_comes_back(store: Store) -> None:
     commit = save(store.engine, 1, files)
     entries = store.open().directory(store.engine.contents(commit).workspace)
     assert {entry.name: store.engine.read_blob(entry.oid) for entry in entries} == files
+    store.judge()
+
+
+def test_contents_of_every_size_come_back_and_git_accepts_them(store: Store) -> None:
+    """Each size has a window of its own: noise, repetition near and as far away as can be."""
+    chance = random.Random(3)
+    sizes = {0, 1, 2, 255, 256, *((1 << bits) + step for bits in range(9, 18) for step in (-263, -1, 0, 1))}
+    contents = []
+    for size in sorted(sizes):
+        noise = chance.randbytes(size // 2 + 1)
+        contents += [noise[:size], (noise * 2)[:size], bytes(size)]
+    writer = store.engine.writer()
+    blobs = {writer.blob(content): content for content in contents}
+    writer.publish()
+    fresh = store.open()
+    assert {oid: fresh.read_blob(oid) for oid in blobs} == blobs
     store.judge()
 
 
