@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.actions.holders import living
 from lastgood.actions.session import named, unfinished
 from lastgood.actions.standing import report_on
 from lastgood.errors import Ambiguous, Conflict
@@ -40,7 +41,7 @@ def choose(
     dead = unfinished(context)
     if ref is not None and ref.startswith(SESSION_PREFIX):
         meant = report_on(context, named(context, ref))
-        _demand_dead(meant)
+        _demand_dead(context, meant)
         return Found(run=meant, checkpoint=_last(context, meant))
     if ref is None:
         if not dead:
@@ -66,12 +67,13 @@ def _last(context: Context, run: SessionReport) -> Checkpoint | None:
     return found[0] if found else None
 
 
-def _demand_dead(run: SessionReport) -> None:
+def _demand_dead(context: Context, run: SessionReport) -> None:
     if run.state == "incomplete":
         return
-    what = "is active" if run.state == "active" else "has ended"
+    if run.state == "active":
+        raise living(context, run.session, doing="is active, so that there is nothing to recover of it")
     raise Conflict(
-        f"session {run.id} {what}: there is nothing to recover of it",
+        f"session {run.id} has ended: there is nothing to recover of it",
         hint="see all: lastgood session list",
         details={"sessions": [run.id], "state": run.state},
     )

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from lastgood.actions import finishing
 from lastgood.actions.dead import choose
+from lastgood.actions.effects import forsake
+from lastgood.actions.holders import holder, way_to_end
 from lastgood.actions.restore import Wish, restore
 from lastgood.actions.session import unfinished
 from lastgood.actions.standing import current_session, report_on, state_of, uptime
@@ -37,13 +39,15 @@ def recover(
     choice: Choice | None = None,
     roll_back: bool = False,
     owner_pid: int | None = None,
+    force: bool = False,
 ) -> RecoverReport:
     """Finish an interrupted restore; then continue the run that died, give it up, or only look.
 
     ``ref`` names a checkpoint or a session. Without a choice it, or the one run that died, goes on;
     with nothing dead the position is reported, and artifacts that are missing are brought back.
     ``roll_back`` takes an interrupted restore back; else it takes the files and the progress of the run
-    that goes on back to the checkpoint (asked for together with ``continue``, it does both).
+    that goes on back to the checkpoint (asked for together with ``continue``, it does both). ``force``
+    does so although another session is at work (rule T14), and takes over from one that holds the workspace.
 
     Raises `Ambiguous` if several runs died and none is named, `Conflict` if the one that is named is
     not dead, or was settled by somebody else meanwhile.
@@ -60,11 +64,12 @@ def recover(
         roll_back = roll_back and choice == "continue"
     found = choose(context, view, ref, choice=choice, strict=changed is None)
     if found.run is None:
-        report = _reloaded(context, view, found).replace(done=settled)
+        report = _reloaded(context, view, found, force=force).replace(done=settled)
     elif choice == "fresh":
         report = _given_up(context, view, found)
     else:
-        report = _continued(context, view, found, owner=owner, roll_back=roll_back)
+        way = _Way(owner=owner, roll_back=roll_back, force=force)
+        report = _continued(context, view, found, way)
     return _with_restore(report, changed, settled=settled)
 
 
@@ -78,23 +83,34 @@ def _with_restore(
     )
 
 
-def _continued(context: Context, view: View, found: Found, *, owner: Owner, roll_back: bool) -> RecoverReport:
+class _Way(Value):
+    """How a run goes on."""
+
+    owner: Owner
+    roll_back: bool
+    force: bool
+
+
+def _continued(context: Context, view: View, found: Found, way: _Way) -> RecoverReport:
     """Make the session active again under another owner, its running tasks waiting to be done again."""
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_dead(context, found.run)
-        replacing = _rivals(context, was)
-        back = _taken_back(context, view, found) if roll_back else None
+        replacing, robbed = _rivals(context, was, force=way.force)
+        back = _taken_back(context, view, found, force=way.force) if way.roll_back else None
         anew = rules.revived(
             was,
-            owner=owner,
+            owner=way.owner,
             now=context.clock.now(),
             uptime=uptime(context),
             boot=context.processes.boot(),
         )
         change = rules.released if back is None else back.change
         _settle(context, anew, was=was, change=change, replacing=replacing)
-    report = _told(context, view, found.replace(run=report_on(context, anew))).replace(done="continue")
+        if robbed is not None:
+            forsake(context, robbed.id)
+    report = _told(context, view, found.replace(run=report_on(context, anew)))
+    report = report.replace(done="continue", took_over=robbed)
     if back is None:
         return report
     return report.replace(restored=back.report, irreversible=back.irreversible, outcomes=back.report.outcomes)
@@ -108,7 +124,7 @@ class _Back(Value):
     change: Callable[[Progress], Progress]
 
 
-def _taken_back(context: Context, view: View, found: Found) -> _Back:
+def _taken_back(context: Context, view: View, found: Found, *, force: bool) -> _Back:
     target = found.checkpoint
     if target is None:
         raise NotFound(
@@ -117,7 +133,7 @@ def _taken_back(context: Context, view: View, found: Found) -> _Back:
         )
     then = target.manifest.progress
     gone = irreversible(context, target)
-    report = restore(context, view, Wish(target=target, scopes=("files",)))
+    report = restore(context, view, Wish(target=target, scopes=("files",), force=force))
     return _Back(report=report, irreversible=gone, change=lambda present: rules.back_to(present, then))
 
 
@@ -158,18 +174,32 @@ def _still_dead(context: Context, run: SessionReport) -> Session:
     return session
 
 
-def _rivals(context: Context, session: Session) -> list[Session]:
-    """Return the other exclusive sessions that died unnoticed, as incomplete; refuse a living one."""
+def _rivals(context: Context, session: Session, *, force: bool) -> tuple[list[Session], Session | None]:
+    """Return the other exclusive sessions as they are to be recorded, and the living one among them.
+
+    Those that died unnoticed are incomplete. A living one is refused, or else taken over from.
+    """
     known = context.work.sessions(context.key) if session.exclusive else ()
-    others = [one for one in known if one.exclusive and one.state == "active" and one.id != session.id]
-    for one in others:
-        if state_of(context, one) == "active":
-            raise Conflict(
-                f"session {one.id} is active: {session.id} cannot go on beside it",
-                hint=f"end it first: lastgood session end {one.id}",
-                details={"sessions": [one.id]},
-            )
-    return [one.replace(state="incomplete") for one in others]
+    changed, robbed = [], None
+    for one in known:
+        if not one.exclusive or one.state != "active" or one.id == session.id:
+            continue
+        if state_of(context, one) != "active":
+            changed.append(one.replace(state="incomplete"))
+            continue
+        if not force:
+            raise _beside(context, one, session)
+        robbed = one.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
+        changed.append(robbed)
+    return changed, robbed
+
+
+def _beside(context: Context, living: Session, dead: Session) -> Conflict:
+    return Conflict(
+        f"{dead.id} cannot go on beside {living.id}, which is held by {holder(living)}",
+        hint=f"{way_to_end(context, living)}    or take over from it: --force",
+        details={"sessions": [living.id]},
+    )
 
 
 def _told(context: Context, view: View, found: Found) -> RecoverReport:
@@ -214,18 +244,20 @@ def _artifact(context: Context, path: bytes) -> Artifact:
     return Artifact(path=path, state="missing" if missing else "present")
 
 
-def _reloaded(context: Context, view: View, found: Found) -> RecoverReport:
+def _reloaded(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
     """Bring back the artifacts of the checkpoint that are missing, unless another session is at work."""
     report = _told(context, view, found)
     checkpoint, current = found.checkpoint, current_session(context)
+    if current is not None and current.id != context.session and state_of(context, current) == "active":
+        report = report.replace(beside=current)
     if checkpoint is None or checkpoint.manifest.workspace_key != context.key:
         return report
-    if current is not None and current.id != context.session:
+    if report.beside is not None and not force:
         return report
     held = _held(view, report, found)
     if not held:
         return report
-    restored = restore(context, view, Wish(target=checkpoint, paths=held, scopes=("files",)))
+    restored = restore(context, view, Wish(target=checkpoint, paths=held, scopes=("files",), force=force))
     anew = [
         one.replace(state="reloaded")
         if one.path in held and context.applier.present(one.path) is not None

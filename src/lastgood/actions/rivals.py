@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.actions.holders import holder
 from lastgood.actions.standing import current_session, state_of
 from lastgood.errors import Conflict
 from lastgood.names import printable
@@ -33,7 +34,7 @@ def refuse_rivals(context: Context) -> None:
             continue
         doing = f"is at task {printable(running[0])}" if running else "holds this workspace"
         raise Conflict(
-            f"session {session.id} {doing}; its owner is {_named(session)}",
+            f"session {session.id} {doing}; it is held by {holder(session)}",
             hint="wait until it has ended, or restore all the same: --force"
             f"    from within it: LASTGOOD_SESSION={session.id}",
             details={"session": session.id, "owner": session.owner.as_dict(), "running": running},
@@ -89,11 +90,3 @@ def _since(context: Context, guard: Checkpoint) -> list[Checkpoint]:
 
 def _is_own(context: Context, session: Session) -> bool:
     return session.id == context.session or context.processes.encloses(session.owner)
-
-
-def _named(session: Session) -> str:
-    owner = session.owner
-    if owner.pid is None:
-        return f"somebody on {printable(owner.host)}"
-    command = f" ({printable(owner.command)})" if owner.command else ""
-    return f"process {owner.pid}{command} on {printable(owner.host)}"

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lastgood.actions.effects import forsake
+from lastgood.actions.holders import held, refuse_run
 from lastgood.actions.moments import mark
 from lastgood.actions.standing import current_session, report_on, state_of, uptime
-from lastgood.codec.moment import iso
 from lastgood.errors import Ambiguous, Busy, Conflict, NotFound, Usage
 from lastgood.ids import session_id
 from lastgood.model.session import Session
@@ -135,6 +135,15 @@ def end(
         by=by or ("fresh" if state == "incomplete" else "finished" if finished else "interrupted"),
     )
     return SessionEnded(session=report_on(context, ended), saved=saved, unknown=forsake(context, session.id))
+
+
+def end_asked(context: Context, name: str | None = None, *, finished: bool = True) -> SessionEnded:
+    """End a session as anybody may ask for it; `Conflict` for that of a run under way."""
+    session = named(context, name) if name is not None else _at_hand(context)
+    refuse_run(context, session)
+    return (
+        end(context, session.id, finished=finished) if name is not None else end(context, finished=finished)
+    )
 
 
 def break_off(context: Context, name: str, *, reason: str, interrupted: bool, save: bool) -> SessionEnded:
@@ -280,28 +289,10 @@ def _rivals(context: Context, owner: Owner, *, force: bool) -> tuple[Sequence[Se
             changed.append(session.replace(state="incomplete"))
             continue
         if not force:
-            raise _held(session, owner)
+            raise held(context, session, by=owner)
         robbed = session.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
         changed.append(robbed)
     return changed, robbed
-
-
-def _held(session: Session, owner: Owner) -> Conflict:
-    who = session.owner
-    since = f"since {iso(session.started_at)}, last heartbeat {iso(session.heartbeat_at)}"
-    details: dict[str, object] = {"session": session.id, "pid": who.pid, "host": who.host}
-    if who.pid is not None and who == owner:
-        return Conflict(
-            f"this process ({who.pid}) has a session already: {session.id}, {since}",
-            hint=f"go on in it: export LASTGOOD_SESSION={session.id}    or end it: lastgood session end",
-            details=details,
-        )
-    whose = "no process named" if who.pid is None else f"process {who.pid} ({printable(who.command or '?')})"
-    return Conflict(
-        f"a session is already active: {session.id} of {whose} on {printable(who.host)}, {since}",
-        hint=f"join it: export LASTGOOD_SESSION={session.id}    or take over: lastgood session start --force",
-        details=details,
-    )
 
 
 def _lost(session: Session, *, state: str) -> Conflict:

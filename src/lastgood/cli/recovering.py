@@ -117,10 +117,11 @@ def resuming_lines(report: RecoverReport, *, verb: str) -> Iterator[str]:
     if not report.artifacts and where:
         yield "No in-progress artifacts."
     for artifact in report.artifacts:
-        yield _artifact_line(artifact, report)
+        yield artifact_line(artifact, report)
 
 
-def _artifact_line(artifact: Artifact, report: RecoverReport) -> str:
+def artifact_line(artifact: Artifact, report: RecoverReport) -> str:
+    """Return what became of a path that was being worked on."""
     shown = printable(to_text(artifact.path))
     if artifact.state == "reloaded":
         return f"In-progress artifact {shown} reloaded."

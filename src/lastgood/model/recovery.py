@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from lastgood.model.plan import Outcome
     from lastgood.model.progress import Position, Task
     from lastgood.model.report import HeadMoved, RestoreReport, State
-    from lastgood.model.session import Living, SessionReport
+    from lastgood.model.session import Living, Session, SessionReport
     from lastgood.model.tree import Counts
 
     Choice = Literal["continue", "fresh", "review"]
@@ -41,7 +41,8 @@ class RecoverReport(Value):
     is what counts: the session's, else the checkpoint's. ``interrupted_restore`` tells what
     became of one, ``restored`` what was brought back beside that: files of ``--rollback``, or
     artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
-    the checkpoint that files were taken back to.
+    the checkpoint that files were taken back to. ``took_over`` is a session that lived, and has ended for
+    this one to go on; ``beside`` one that lives and is at work, where nothing died.
     """
 
     state: State
@@ -61,6 +62,8 @@ class RecoverReport(Value):
     restored: RestoreReport | None = None
     outcomes: tuple[Outcome, ...] = ()
     parts: tuple[PartOutcome, ...] = ()
+    took_over: Session | None = None
+    beside: Session | None = None
 
     @property
     def position(self) -> Position | None:

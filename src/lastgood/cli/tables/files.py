@@ -205,6 +205,10 @@ FILES: tuple[Verb, ...] = (
                 form="number",
                 says="the session lives as long as this process (default: by heartbeat)",
             ),
+            Option(
+                name="force",
+                says="bring files back although another session is at work, and take over from it",
+            ),
         ),
         examples=(
             ("lastgood recover", "after a crash"),

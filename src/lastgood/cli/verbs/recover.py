@@ -10,6 +10,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.plans import remarks
 from lastgood.cli.progress import Progress
 from lastgood.cli.recovering import (
+    artifact_line,
     going_on,
     recovering_line,
     restored_line,
@@ -19,6 +20,8 @@ from lastgood.cli.recovering import (
     standing_lines,
 )
 from lastgood.cli.restoring import DECLINED
+from lastgood.cli.verbs.session import owner as whose
+from lastgood.cli.wording import moment
 from lastgood.codec.report.recovery import recover_document
 from lastgood.errors import Usage
 from lastgood.names import printable
@@ -29,6 +32,7 @@ if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
     from lastgood.model.recovery import Choice, RecoverReport
+    from lastgood.model.session import Session
     from lastgood.workspace import Workspace
 
 _OMISSIONS = 3
@@ -46,7 +50,13 @@ def carry_out(call: Call, console: Console) -> int:
             if declined:
                 return DECLINED
         with Progress(console, "recovering"):
-            report = workspace.recover(ref, choice=choice, roll_back=call.has("rollback"), owner_pid=owner)
+            report = workspace.recover(
+                ref,
+                choice=choice,
+                roll_back=call.has("rollback"),
+                owner_pid=owner,
+                force=call.has("force"),
+            )
     if console.json:
         console.document(recover_document(report))
     else:
@@ -60,6 +70,8 @@ def _choice(call: Call) -> Choice | None:
         raise Usage(f"--{given[0]} and --{given[1]} do not go together", hint="give one of them")
     if call.has("rollback") and given and given[0] != "continue":
         raise Usage(f"--{given[0]} changes no file: --rollback does not go with it", hint="leave one out")
+    if call.has("force") and given and given[0] != "continue":
+        raise Usage(f"--{given[0]} disturbs no other session: it needs no --force", hint="leave one out")
     return cast("Choice", given[0]) if given else None
 
 
@@ -115,6 +127,9 @@ def _tell(report: RecoverReport, call: Call, console: Console) -> None:
 
 def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
     """Say where the work stood: nothing died, or nothing that is meant."""
+    if report.beside is not None:
+        _tell_living(report, report.beside, call, console)
+        return
     if report.interrupted_restore is None and not report.waiting:
         console.note("nothing was interrupted")
     line = recovering_line(report, asked=call.argument(0) is not None)
@@ -128,6 +143,19 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
     console.line("Ready to continue.")
+
+
+def _tell_living(report: RecoverReport, living: Session, call: Call, console: Console) -> None:
+    """Say who is at work: whoever recovers then has mistaken the moment, or waits for it to end."""
+    goal = f" ({printable(living.goal)})" if living.goal else ""
+    console.line(f"Session {living.id}{goal} is at work: {whose(living)}, since {moment(living.started_at)}.")
+    for artifact in report.artifacts:
+        console.line(artifact_line(artifact, report))
+    if report.restored is not None and report.restored.operation is not None:
+        console.note(f"take the reloading back with: {call.command('undo')}")
+    _tell_waiting(report, call, console)
+    console.line("There is nothing to recover.")
+    console.note(f"see what it does: {call.command('status')}")
 
 
 def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
@@ -151,6 +179,8 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         console.line(back)
     for line in (*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())):
         console.line(line)
+    if report.took_over is not None:
+        console.warn(f"took over from {report.took_over.id}: {whose(report.took_over)}")
     active = f"Session {run.id} is active again"
     if run.words:
         console.line(f"{active}; {going_on(run, call)}")

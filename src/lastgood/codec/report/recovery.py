@@ -54,6 +54,8 @@ def recover_document(report: RecoverReport) -> Document:
             "operation": None if restored is None else restored.operation,
             "files": [outcome_record(one) for one in report.outcomes],
             "parts": [part_outcome_record(one) for one in report.parts],
+            "took_over": None if report.took_over is None else report.took_over.id,
+            "beside": None if report.beside is None else report.beside.id,
         },
     )
 

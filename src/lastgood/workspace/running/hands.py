@@ -21,12 +21,13 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.actions.attempts import Begun
+    from lastgood.errors import Conflict
     from lastgood.model.checkpoint import Checkpoint, Kind, Moment
     from lastgood.model.effect import Effect, EffectState
     from lastgood.model.progress import Progress
     from lastgood.model.report import SaveReport
     from lastgood.model.running import PlannedRun
-    from lastgood.model.session import Living, Owner, SessionReport
+    from lastgood.model.session import Living, Owner, Session, SessionReport
     from lastgood.model.verdict import CheckReport
     from lastgood.model.working import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.workplan import Command, WorkPlan
@@ -99,6 +100,12 @@ class Hands(Works, Looks, Restores, Recovers):
     def living(self) -> tuple[SessionReport, ...]:
         """Return the sessions that live and hold the workspace."""
         return tuple(one for one in session.alive(self._context) if one.session.exclusive)
+
+    def refused_beside(self, session: Session) -> Conflict:
+        """Return the refusal of a run beside a session that lives."""
+        from lastgood.actions.holders import living
+
+        return living(self._context, session, doing="is active in this workspace")
 
     def running(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Return the lock that a runner holds for as long as it lives."""

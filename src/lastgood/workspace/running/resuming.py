@@ -325,14 +325,4 @@ def _still_living(session: str, left: Sequence[Living]) -> Busy:
 
 def _refuse_the_living(hands: Hands) -> None:
     for one in hands.living():
-        owner = one.session.owner
-        who = (
-            f"somebody on {printable(owner.host)}"
-            if owner.pid is None
-            else f"process {owner.pid} ({printable(owner.command or '?')}) on {printable(owner.host)}"
-        )
-        raise Conflict(
-            f"session {one.id} of {who} is active in this workspace",
-            hint=f"wait until it has ended, or end it: lastgood session end {one.id}",
-            details={"session": one.id, "pid": owner.pid, "host": owner.host},
-        )
+        raise hands.refused_beside(one.session)

@@ -22,6 +22,7 @@ class Recovers(Door):
         choice: Choice | None = None,
         roll_back: bool = False,
         owner_pid: int | None = None,
+        force: bool = False,
     ) -> RecoverReport:
         """Finish an interrupted restore, then continue the run that died, end it, or only look.
 
@@ -29,7 +30,9 @@ class Recovers(Door):
         Without one the named or the only dead run continues, under ``owner_pid`` or else by heartbeat.
         Its files stay as they are; ``roll_back`` takes them and its progress back to the checkpoint, or
         an interrupted restore back. With nothing dead it reports the position and reloads artifacts
-        that are missing. Raises `Ambiguous` if several runs died, `Conflict` if one is not dead.
+        that are missing, unless another session is at work. ``force`` brings files back beside such a
+        session, and takes over from one that holds the workspace. Raises `Ambiguous` if several runs
+        died, `Conflict` if one is not dead, or cannot go on beside another.
         """
         from lastgood.actions.recover import recover
         from lastgood.model.recovery import CHOICES
@@ -40,7 +43,13 @@ class Recovers(Door):
         if owner_pid is not None:
             check_count(owner_pid, least=1, what="the owner's process number")
         return recover(
-            self._context, self._view, ref=ref, choice=choice, roll_back=roll_back, owner_pid=owner_pid
+            self._context,
+            self._view,
+            ref=ref,
+            choice=choice,
+            roll_back=roll_back,
+            owner_pid=owner_pid,
+            force=force,
         )
 
     def steps(self, session: str | None = None) -> tuple[Effect, ...]:

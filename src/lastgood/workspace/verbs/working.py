@@ -115,11 +115,12 @@ class Works(Saves):
     def session_end(self, id: str | None = None, *, finished: bool = True) -> SessionEnded:
         """End a session: the one named, the caller's, or the one that holds the workspace.
 
-        Not ``finished``, it is left incomplete, to be continued by `recover`.
+        Not ``finished``, it is left incomplete, to be continued by `recover`. Raises `Conflict` for the
+        session of a run under way: that ends when its runner is asked to end.
         """
         from lastgood.actions import session
 
-        report = self._told("session_ended", lambda: session.end(self._context, id, finished=finished))
+        report = self._told("session_ended", lambda: session.end_asked(self._context, id, finished=finished))
         self._after(report)
         return report
 
