@@ -210,6 +210,41 @@ def test_a_fork_of_the_owner_neither_shares_nor_holds_it(far: Far) -> None:
     assert far.ready == [process]
 
 
+def test_where_it_cannot_let_go_of_its_parent_it_ends_all_the_same(far: Far) -> None:
+    shim = far.desk.root.parent / "python-shim"
+    hindered = "import posix\n\ndef fork():\n    raise OSError\n\nposix.fork = fork\n"
+    shim.write_text(f'#!/bin/sh\nexec {sys.executable} -I -S -B -c "{hindered}$5" "$6"\n')
+    shim.chmod(0o755)
+    far.scanner = RemoteScanner(
+        cache=os.fsencode(far.desk.cache),
+        store=os.fsencode(far.desk.store),
+        engine=far.desk.engine,
+        python=os.fsencode(shim),
+    )
+    far.desk.scanner = far.scanner
+    assert far.desk.names(far.desk.save()) == {"a"}
+    (process,) = far.ready
+    assert far.desk.names(far.desk.save()) == {"a"}
+    assert far.ready == [process]
+    far.scanner.close()
+    with pytest.raises(ChildProcessError):
+        os.waitpid(process, 0)
+
+
+def test_what_took_the_number_of_its_pipe_is_not_written_to(far: Far) -> None:
+    far.desk.save()
+    (resident,) = far.scanner._ready
+    (process,) = far.ready
+    victim = os.open(far.desk.write("victim", "mine"), os.O_RDWR)
+    os.dup2(victim, resident._questions)  # as after a program has closed all that it did not know
+    assert ends(process)
+    assert far.desk.names(far.desk.save()) == {"a", "victim"}
+    assert (far.desk.root / "victim").read_bytes() == b"mine"
+    os.fstat(resident._questions)  # still theirs
+    os.close(victim)
+    os.close(resident._questions)
+
+
 def test_a_fork_that_lives_on_does_not_keep_it_alive(far: Far) -> None:
     far.desk.save()
     (process,) = far.ready

@@ -52,10 +52,12 @@ class Resident:
         self._starter = 0
         self._sheet = sheet
         self._questions = self._announcements = -1
+        self._pipe = (0, 0)
         theirs: list[int] = []
         try:
             receiving, self._questions = _pipe()
             theirs.append(receiving)
+            self._pipe = _identity(self._questions)
             _hold(self._questions)
             self._announcements, sending = _pipe()
             theirs.append(sending)
@@ -68,8 +70,11 @@ class Resident:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this process started it, not one that this is a fork of."""
-        return self._owner == os.getpid()
+        """Whether this process started and still holds it: a fork does not, nor who closed all files."""
+        try:
+            return self._owner == os.getpid() and _identity(self._questions) == self._pipe
+        except OSError:
+            return False
 
     def ask(self, question: bytes) -> tuple[bytes, bytes]:
         """Return what was announced (nothing if the process is gone), and what was said.
@@ -82,7 +87,7 @@ class Resident:
             announced = self._wait()
         finally:
             if announced[:1] == READY:
-                self._reap()
+                self._reap(os.WNOHANG)
             else:
                 self._dismiss()
         size = int.from_bytes(announced[1:], "big") if announced else os.fstat(self._sheet).st_size
@@ -90,14 +95,11 @@ class Resident:
 
     def end(self) -> None:
         """Have it end, and wait for that; harmless when repeated."""
-        if self._sheet < 0:
+        if self._sheet < 0 or (self._questions >= 0 and not self.is_ours):
             return
-        sheet, self._sheet = self._sheet, -1
-        if self.is_ours:
-            self._dismiss()
-        elif self._announcements >= 0:
-            os.close(self._announcements)
-        os.close(sheet)
+        self._dismiss()
+        os.close(self._sheet)
+        self._sheet = -1
 
     def __del__(self) -> None:
         self.end()
@@ -121,15 +123,17 @@ class Resident:
                 heed()
         return os.read(self._announcements, ANNOUNCEMENT_BYTES)
 
-    def _reap(self) -> None:
-        """Wait for what was started here, which has ended, or is about to."""
+    def _reap(self, how: int = 0) -> None:
+        """Wait for what was started here: it has ended, or is the process itself and does when dismissed."""
         if not self._starter:
             return
-        starter, self._starter = self._starter, 0
         try:
-            self.status = os.waitstatus_to_exitcode(os.waitpid(starter, 0)[1])
+            ended, status = os.waitpid(self._starter, how)
         except ChildProcessError:  # somebody else waits for all children here
-            return
+            ended, status = self._starter, 0
+        if ended:
+            self._starter = 0
+            self.status = os.waitstatus_to_exitcode(status)
 
     def _dismiss(self) -> None:
         """Let go of the process, which makes it end, and wait until nobody can announce anything."""
@@ -159,6 +163,11 @@ def _start(python: bytes, streams: tuple[int, int, int]) -> int:
     command = [python, *_OPTIONS, _BOOTSTRAP, os.fsencode(package)]
     actions = [(os.POSIX_SPAWN_DUP2, stream, place) for place, stream in enumerate(streams)]
     return os.posix_spawn(python, command, {}, file_actions=actions)
+
+
+def _identity(descriptor: int) -> tuple[int, int]:
+    seen = os.fstat(descriptor)
+    return seen.st_dev, seen.st_ino
 
 
 def _pipe() -> tuple[int, int]:
