@@ -17,7 +17,7 @@ from lastgood.rules.retention import (
     permanent,
     without,
 )
-from lastgood.transaction.collecting import Collecting, roots
+from lastgood.transaction.collecting import Collecting, inventory, kept_of, roots
 from lastgood.transaction.saving import Saving
 from lastgood.value import Value
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import VerifyReport
     from lastgood.ports.context import Context
+    from lastgood.transaction.collecting import Inventory
 
 # What a size limit takes of a workspace at a time, of the checkpoints that may go.
 _SHARE = 10
@@ -44,9 +45,16 @@ class Wish(Value):
     now: bool = False
 
 
-def plan_prune(context: Context, wish: Wish) -> PrunePlan:
-    """Return what a prune would do; nothing is touched."""
-    return _plan(context, wish, _listed(context, context.key))
+def plan_prune(context: Context, wish: Wish, *, known: Sequence[Checkpoint] | None = None) -> PrunePlan:
+    """Return what a prune would do; nothing is touched.
+
+    ``known`` are the workspace's checkpoints, deleted ones too, where the caller has them already.
+    """
+    if known is None:
+        return _plan(context, wish, _listed(context, context.key))
+    standing = [one for one in known if one.deleted_at is None]
+    alone = len(context.catalogue.workspaces()) == 1
+    return _plan(context, wish, standing, every=known if alone else None)
 
 
 def prune(context: Context, wish: Wish, *, interrupted: Callable[[], bool]) -> PruneReport:
@@ -165,7 +173,13 @@ def needed(context: Context, key: str) -> dict[str, str]:
     return found
 
 
-def _plan(context: Context, wish: Wish, checkpoints: Sequence[Checkpoint]) -> PrunePlan:
+def _plan(
+    context: Context,
+    wish: Wish,
+    checkpoints: Sequence[Checkpoint],
+    *,
+    every: Sequence[Checkpoint] | None = None,
+) -> PrunePlan:
     now = context.clock.now()
     spared = needed(context, context.key)
     conditions = _conditions(context, needed=spared)
@@ -179,7 +193,7 @@ def _plan(context: Context, wish: Wish, checkpoints: Sequence[Checkpoint]) -> Pr
     return PrunePlan(
         workspace_key=context.key,
         decisions=decisions,
-        freed_bytes=_freed_by(context, {*removed, *lost}) if removed or lost else 0,
+        freed_bytes=_freed_by(context, {*removed, *lost}, every=every) if removed or lost else 0,
         free_after=None if wish.now or not removed else now + GRACE,
         now=wish.now,
         lost=lost,
@@ -237,22 +251,38 @@ def _lasting_bytes(context: Context, settled: dict[str, tuple[Decision, ...]]) -
     if stored <= context.settings.limits.max_store_size:
         return stored
     going = {one.id for decisions in settled.values() for one in decisions if not one.keep}
-    deleted = {one.id for one in context.catalogue.find(Query(deleted=True)) if one.deleted_at is not None}
-    return stored - _unreached(context, going | deleted)
+    every = context.catalogue.find(Query(deleted=True))
+    gone = going | {one.id for one in every if one.deleted_at is not None}
+    try:
+        return stored - _unreached(context, inventory(context, deleted_after=0, checkpoints=every), gone)
+    except Damaged:
+        return stored - _added_by(context, gone)
 
 
-def _freed_by(context: Context, ids: Collection[str]) -> int:
-    return max(0, _unreached(context, ids) - _unreached(context, ()))
-
-
-def _unreached(context: Context, ids: Collection[str]) -> int:
+def _freed_by(context: Context, ids: Collection[str], *, every: Sequence[Checkpoint] | None) -> int:
     """Return how many bytes only some checkpoints need; about, where damage is in the way."""
     try:
-        kept = roots(context, deleted_after=0, without=ids)
-        return context.engine.unreached_bytes(kept.live, wounded=kept.wounded)
+        stock = inventory(context, deleted_after=0, checkpoints=every)
+        all_, kept = kept_of(stock), kept_of(stock, without=ids)
+        return context.engine.needed_bytes(
+            set(all_.live) - set(kept.live),
+            live=kept.live,
+            wounded=kept.wounded,
+            hurt=set(all_.wounded) - set(kept.wounded),
+        )
     except Damaged:
-        known = (context.catalogue.get(id) for id in ids)
-        return sum(one.manifest.metrics.stored_bytes for one in known if one is not None)
+        return _added_by(context, ids)
+
+
+def _unreached(context: Context, stock: Inventory, ids: Collection[str]) -> int:
+    """Return how many bytes a sweep would free if some checkpoints were gone; `Damaged`."""
+    kept = kept_of(stock, without=ids)
+    return context.engine.unreached_bytes(kept.live, wounded=kept.wounded)
+
+
+def _added_by(context: Context, ids: Collection[str]) -> int:
+    known = (context.catalogue.get(id) for id in ids)
+    return sum(one.manifest.metrics.stored_bytes for one in known if one is not None)
 
 
 def _prune_beside_saves(

@@ -48,13 +48,13 @@ def _sizes(context: Context, records: Records) -> Sizes:
         workspace=sum(size for size, _ in stored),
         deleted=sum(size for size, deleted in stored if deleted is not None),
         store=context.engine.stored_bytes() + context.ledgers.stored_bytes(),
-        prunable=_prunable(context),
+        prunable=_prunable(context, records),
     )
 
 
-def _prunable(context: Context) -> int | None:
+def _prunable(context: Context, records: Records) -> int | None:
     """Return what a prune by the policy would free, None where that cannot be told (damage)."""
     try:
-        return plan_prune(context, Wish()).freed_bytes
+        return plan_prune(context, Wish(), known=records.checkpoints).freed_bytes
     except LastgoodError:
         return None

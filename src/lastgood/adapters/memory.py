@@ -19,7 +19,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.ports.engine import Extent
 
@@ -251,9 +251,9 @@ class MemoryEngine:
             raise _lost(commit, "nothing stored has this id")
         return contents
 
-    def commits(self) -> Iterator[bytes]:
-        """Yield the id of every checkpoint commit stored, in no order."""
-        yield from tuple(self._stored.commits)
+    def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
+        """Yield the id of every checkpoint commit stored, in no order, but for those that are known."""
+        yield from [commit for commit in self._stored.commits if commit not in besides]
 
     def check(self) -> Iterator[MemoryFault]:
         """Prove every stored byte and yield each fault."""
@@ -296,6 +296,19 @@ class MemoryEngine:
     def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
         """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
         return self._stored.size() - self._kept(live, wounded).size()
+
+    def needed_bytes(
+        self,
+        commits: Iterable[bytes],
+        *,
+        live: Iterable[bytes],
+        wounded: Iterable[bytes] = (),
+        hurt: Iterable[bytes] = (),
+    ) -> int:
+        """Return about how many bytes only some commits need; `Damaged` if that cannot be told."""
+        kept, others = tuple(live), tuple(wounded)
+        whole = self._kept((*kept, *commits), (*others, *hurt))
+        return whole.size() - self._kept(kept, others).size()
 
     def _kept(self, live: Iterable[bytes], wounded: Iterable[bytes]) -> _Objects:
         kept = _Objects()

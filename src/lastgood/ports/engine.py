@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Literal, Protocol
 
     from lastgood.model.tree import Entry, TreeId
@@ -162,8 +162,11 @@ class Engine(CheckpointReader, Protocol):
     def resume(self, detached: Mapping[str, object]) -> ObjectWriter:
         """Go on with a pack that `ObjectWriter.detach` handed over."""
 
-    def commits(self) -> Iterator[bytes]:
-        """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out."""
+    def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
+        """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out.
+
+        Those ``besides`` are known to the caller, and are not even read.
+        """
 
     def check(self) -> Iterator[Fault]:
         """Prove every stored byte and yield each fault; one bad file never hides the others."""
@@ -200,6 +203,19 @@ class Engine(CheckpointReader, Protocol):
 
     def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
         """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
+
+    def needed_bytes(
+        self,
+        commits: Iterable[bytes],
+        *,
+        live: Iterable[bytes],
+        wounded: Iterable[bytes] = (),
+        hurt: Iterable[bytes] = (),
+    ) -> int:
+        """Return about how many bytes only some commits need, beside the live and the wounded ones.
+
+        ``hurt`` are more of them, which are damaged. `Damaged` if it cannot be told.
+        """
 
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes."""

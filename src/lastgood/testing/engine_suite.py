@@ -295,6 +295,28 @@ class EngineSuite:
         assert abs(engine.sweep([second]) - told) < 5000
         assert_refused(lambda: engine.unreached_bytes([UNKNOWN]), Damaged)
 
+    def test_what_only_some_commits_need_can_be_told(self) -> None:
+        engine = self.make_engine()
+        big = os.urandom(100_000)
+        first = save(engine, 1, {b"a": b"one", b"big": big})
+        second = save(engine, 2, {b"a": b"one", b"b": b"two"})
+        third = save(engine, 3, {b"b": b"two", b"big": big})
+        every = {first, second, third}
+        for going in ([first], [second], [first, third], [], [first, second, third]):
+            live = sorted(every - set(going))
+            told = engine.needed_bytes(going, live=live)
+            assert told == engine.unreached_bytes(live) - engine.unreached_bytes(sorted(every))
+            assert told == engine.needed_bytes((), live=live, hurt=going)
+        assert engine.needed_bytes([first], live=[second], wounded=[third]) < len(big) // 2
+        assert_refused(lambda: engine.needed_bytes([UNKNOWN], live=[first]), Damaged)
+
+    def test_commits_that_are_known_are_not_told_again(self) -> None:
+        engine = self.make_engine()
+        first = save(engine, 1, {b"a": b"one"})
+        second = save(engine, 2, {b"a": b"two"})
+        assert list(engine.commits(besides={first})) == [second]
+        assert list(engine.commits(besides={first, second})) == []
+
     def test_of_a_wounded_checkpoint_a_sweep_keeps_what_is_left(self) -> None:
         engine = self.make_engine()
         first = save(engine, 1, {b"a": b"one"})

@@ -9,12 +9,15 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterator
+    from collections.abc import Collection, Iterator, Sequence
     from types import TracebackType
     from typing import Self
 
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.ports.context import Context
 
+_DIGITS = 40
+_HEX = frozenset("0123456789abcdef")
 # How long the bytes of a commit without a row stay, in nanoseconds: thirty days.
 STRANGER_LIFE = 30 * 24 * 3600 * 1_000_000_000
 
@@ -26,22 +29,48 @@ class Roots(Value):
     wounded: tuple[bytes, ...]
 
 
-def roots(context: Context, *, deleted_after: int, without: Collection[str] = ()) -> Roots:
-    """Return what has to be kept of the store: all that exists, and what was deleted lately.
+class Inventory(Value):
+    """What the store has, read once for several questions: commits of rows, checkpoints, other commits."""
 
-    ``without`` are checkpoints that do not count. Raises `Damaged` if a row was altered from outside.
+    commits: frozenset[str]
+    checkpoints: tuple[Checkpoint, ...]
+    strangers: tuple[bytes, ...]
+
+
+def inventory(
+    context: Context, *, deleted_after: int, checkpoints: Sequence[Checkpoint] | None = None
+) -> Inventory:
+    """Take stock of all that exists, and of what was deleted lately; `Damaged` if a row was altered.
+
+    ``checkpoints`` are all of the store, deleted ones too, where the caller has them already.
     """
-    commits = set(context.catalogue.commits(deleted_after=deleted_after))
-    known = context.catalogue.find(Query(deleted=True))
+    commits = context.catalogue.commits(deleted_after=deleted_after)
+    known = context.catalogue.find(Query(deleted=True)) if checkpoints is None else checkpoints
+    return Inventory(
+        commits=frozenset(commits), checkpoints=tuple(known), strangers=tuple(_strangers(context))
+    )
+
+
+def kept_of(stock: Inventory, *, without: Collection[str] = ()) -> Roots:
+    """Return what has to be kept; ``without`` are checkpoints that do not count."""
+    known = stock.checkpoints
     spared = {one.commit for one in known if one.id in without} - {
         one.commit for one in known if one.id not in without
     }
     wounded = {one.commit for one in known if one.damaged is not None}
-    kept = commits - spared
+    kept = stock.commits - spared
     return Roots(
         live=tuple(bytes.fromhex(commit) for commit in kept - wounded),
-        wounded=(*(bytes.fromhex(commit) for commit in kept & wounded), *_strangers(context)),
+        wounded=(*(bytes.fromhex(commit) for commit in kept & wounded), *stock.strangers),
     )
+
+
+def roots(context: Context, *, deleted_after: int) -> Roots:
+    """Return what has to be kept of the store: all that exists, and what was deleted lately.
+
+    Raises `Damaged` if a row was altered from outside.
+    """
+    return kept_of(inventory(context, deleted_after=deleted_after))
 
 
 def _strangers(context: Context) -> Iterator[bytes]:
@@ -52,15 +81,18 @@ def _strangers(context: Context) -> Iterator[bytes]:
     """
     known = {*context.catalogue.commits(), *context.catalogue.freed()}
     horizon = context.clock.now() - STRANGER_LIFE
-    for commit in context.engine.commits():
-        if commit.hex() in known:
-            continue
+    for commit in context.engine.commits(besides=_ids(known)):
         try:
             manifest = decode(context.engine.contents(commit).manifest)
         except LastgoodError:
             continue  # nothing could be brought back of it
         if manifest.created_at > horizon:
             yield commit
+
+
+def _ids(commits: Collection[str]) -> set[bytes]:
+    """Return commits as the engine names them; what is no commit's id stands for none."""
+    return {bytes.fromhex(one) for one in commits if len(one) == _DIGITS and _HEX.issuperset(one)}
 
 
 class Collecting:

@@ -16,7 +16,7 @@ from lastgood.adapters.git.writer import GitWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     from lastgood.adapters.git.check import GitFault
@@ -59,12 +59,12 @@ class GitEngine(GitReader):
         except OSError as error:
             raise storage(error, doing="taking over a pack") from error
 
-    def commits(self) -> Iterator[bytes]:
+    def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
         """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out."""
         from lastgood.adapters.git.reach import checkpoint_commits
 
         self.stored.refresh()
-        return checkpoint_commits(self)
+        return checkpoint_commits(self, besides)
 
     def check(self) -> Iterator[GitFault]:
         """Prove every stored byte and yield each fault; one bad file never hides the others."""
@@ -110,6 +110,19 @@ class GitEngine(GitReader):
         from lastgood.adapters.git.sweep import unreached_bytes
 
         return unreached_bytes(self, live=live, wounded=wounded)
+
+    def needed_bytes(
+        self,
+        commits: Iterable[bytes],
+        *,
+        live: Iterable[bytes],
+        wounded: Iterable[bytes] = (),
+        hurt: Iterable[bytes] = (),
+    ) -> int:
+        """Return about how many bytes only some commits need; `Damaged` if that cannot be told."""
+        from lastgood.adapters.git.sweep import needed_bytes
+
+        return needed_bytes(self, commits=commits, live=live, wounded=wounded, hurt=hurt)
 
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.

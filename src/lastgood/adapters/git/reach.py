@@ -10,7 +10,7 @@ from lastgood.errors import Damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator
+    from collections.abc import Collection, Iterable, Iterator
 
     from lastgood.adapters.git.pack_read import PackFile
     from lastgood.adapters.git.reader import GitReader
@@ -19,11 +19,16 @@ if TYPE_CHECKING:
 def reachable(reader: GitReader, commits: Iterable[bytes]) -> dict[bytes, bytes]:
     """Return every object that commits reach, with a name; `Damaged` if one cannot be told."""
     names: dict[bytes, bytes] = {}
+    reach(reader, commits, names)
+    return names
+
+
+def reach(reader: GitReader, commits: Iterable[bytes], names: dict[bytes, bytes]) -> None:
+    """Add every object that commits reach; what is below a tree that has a name has one too."""
     for commit in commits:
         waiting = _top(reader, commit, names)
         while waiting:
             waiting += _below(reader, waiting.pop(), names)
-    return names
 
 
 def reach_further(reader: GitReader, commits: Iterable[bytes], names: dict[bytes, bytes]) -> None:
@@ -67,13 +72,15 @@ def _below(reader: GitReader, tree: bytes, names: dict[bytes, bytes]) -> list[by
     return fresh
 
 
-def checkpoint_commits(reader: GitReader) -> Iterator[bytes]:
-    """Yield every checkpoint commit that can be read, once."""
-    seen: set[bytes] = set()
+def checkpoint_commits(reader: GitReader, besides: Collection[bytes] = ()) -> Iterator[bytes]:
+    """Yield every checkpoint commit that can be read, once, but for those that are known."""
+    seen = set(besides)
     for pack in list(reader.stored.all()):
         try:
             reader.stored.opened(pack)
-            found = [oid for oid, _, offset in pack.index.entries() if _is_commit(pack, offset)]
+            found = [
+                oid for oid, _, offset in pack.index.entries() if oid not in seen and _is_commit(pack, offset)
+            ]
         except (OSError, ValueError):
             continue
         for oid in found:

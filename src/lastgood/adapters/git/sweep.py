@@ -8,14 +8,14 @@ from lastgood.adapters.git.files import pieces, storage
 from lastgood.adapters.git.pack_write import Draft
 from lastgood.adapters.git.prove import prove_object
 from lastgood.adapters.git.publish import publish_draft
-from lastgood.adapters.git.reach import reach_further, reachable
+from lastgood.adapters.git.reach import reach, reach_further, reachable
 from lastgood.adapters.git.rewrite import pack_bytes, remove_packs, write_pack
 from lastgood.adapters.git.tags import keep_tags
 from lastgood.errors import Damaged
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Callable, Iterable
 
     from lastgood.adapters.git.pack_read import PackFile
     from lastgood.adapters.git.reader import GitReader
@@ -66,24 +66,42 @@ def unreached_bytes(reader: GitReader, *, live: Iterable[bytes], wounded: Iterab
     commits = set(live)
     names = reachable(reader, commits)
     reach_further(reader, set(wounded) - commits, names)
+    return _bytes_of(reader, lambda oid: oid not in names)
+
+
+def needed_bytes(
+    reader: GitReader,
+    *,
+    commits: Iterable[bytes],
+    live: Iterable[bytes],
+    wounded: Iterable[bytes],
+    hurt: Iterable[bytes],
+) -> int:
+    """Return how many bytes only some commits, sound and damaged, reach; `Damaged` if it cannot be told."""
+    reader.stored.refresh()
+    kept, going = set(live), set(commits)
+    names = reachable(reader, kept)
+    reach_further(reader, set(wounded) - kept, names)
+    others = frozenset(names)
+    reach(reader, going - kept, names)
+    reach_further(reader, set(hurt) - kept - going, names)
+    return _bytes_of(reader, lambda oid: oid in names and oid not in others)
+
+
+def _bytes_of(reader: GitReader, counts: Callable[[bytes], bool]) -> int:
+    """Add up what the objects that count take in every pack that has them."""
     total = 0
     for pack in list(reader.stored.all()):
         reader.stored.opened(pack)
         try:
-            total += _dead_bytes(pack, names)
+            end = pack.end
+            for offset, oid in sorted(((at, oid) for oid, _, at in pack.index.entries()), reverse=True):
+                if counts(oid):
+                    total += end - offset
+                end = offset
         except (OSError, ValueError) as error:
             raise _refusal(f"{pack.name.decode()}: {error}", []) from error
     return total
-
-
-def _dead_bytes(pack: PackFile, names: dict[bytes, bytes]) -> int:
-    dead = 0
-    end = pack.end
-    for offset, oid in sorted(((offset, oid) for oid, _, offset in pack.index.entries()), reverse=True):
-        if oid not in names:
-            dead += end - offset
-        end = offset
-    return dead
 
 
 def _write(layout: Layout, wanted: dict[bytes, bytes], *, reader: GitReader, git: Git, size: int) -> bytes:
