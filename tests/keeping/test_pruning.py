@@ -411,7 +411,7 @@ def test_what_is_clearly_over_the_limit_is_pruned_beside_the_saves(
     monkeypatch.setenv("XDG_CONFIG_HOME", str(tmp_path / "configuration"))
     with lastgood.open(project, store=store, maintenance="background") as workspace:
         assert workspace.settings.limits.max_checkpoints == 5
-        saved = []
+        saved: list[str] = []
         deadline = time.monotonic() + 60
         # One runs at a time, and not every save asks: so it goes on until one has pruned.
         while len(ids(workspace)) == len(saved) and time.monotonic() < deadline:
