@@ -60,6 +60,19 @@ def ensure_store(path: bytes, *, random: bytes) -> None:
         raise _failed(path, error) from error
 
 
+def is_absent(path: bytes) -> bool:
+    """Tell whether no store is there, nor anything that speaks against making one; `Unsafe`."""
+    if os.path.lexists(path + b"/format"):
+        return False
+    check_owner(path)
+    try:
+        return _BEGINNINGS.issuperset(os.listdir(path))
+    except FileNotFoundError:
+        return True
+    except OSError:  # whoever opens it says why
+        return False
+
+
 def read_format(path: bytes) -> bool:
     """Tell whether a store is there; `Unsupported` if a newer lastgood made it, `Damaged` if garbled."""
     try:

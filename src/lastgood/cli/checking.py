@@ -16,14 +16,14 @@ if TYPE_CHECKING:
 
     from lastgood.cli.console import Console
     from lastgood.model.verdict import CheckReport
-    from lastgood.workspace import Workspace
+    from lastgood.workspace.verbs.checking import Checks
 
 _LINES_SHOWN = 10
 _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def judged(
-    workspace: Workspace,
+    workspace: Checks,
     ref: str,
     command: str | Sequence[str],
     *,

@@ -14,34 +14,53 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.settings import Settings
     from lastgood.workspace import Workspace
+    from lastgood.workspace.opening import Opened, Purpose
+    from lastgood.workspace.verbs.door import Door
+    from lastgood.workspace.verbs.looking import Looks
 
 _WAYS_BACK = frozenset(
     {"list", "show", "diff", "status", "restore", "rewind", "undo", "redo", "recover", "verify", "report"}
 )
 
 
-def open_anywhere(call: Call) -> Workspace:
-    """Return the workspace of a call that only asks about the store: any folder will do."""
-    from lastgood.workspace import open_workspace
+def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
+    """Return the workspace of a call that is about the store: any folder will do."""
+    from lastgood.workspace import Workspace
     from lastgood.workspace.configuration import configuration
+    from lastgood.workspace.opening import open_door
 
-    return open_workspace(
+    return open_door(
+        Workspace,
         call.text("directory"),
         store=call.text("store"),
         allow_root=True,
         environment=os.environ,
         settings=configuration(None, environment=os.environ).settings,
+        purpose=purpose,
     )
 
 
-def open_for(call: Call, *, repair: bool = False) -> Workspace:
-    """Return the workspace of a call; ``repair`` mends first what keeps the store from being opened.
+def open_for(call: Call, *, purpose: Purpose = "make") -> Workspace:
+    """Return the workspace of a call, with all verbs."""
+    from lastgood.workspace import Workspace
 
-    A project's file with a fault in it stops what would save by its rules, never the way back: an
-    agent may have broken that very file.
+    return open_group(call, Workspace, purpose=purpose)
+
+
+def open_existing(call: Call) -> Workspace:
+    """Return the workspace of a call that needs what is there already: no store is made for it."""
+    return open_for(call, purpose="find")
+
+
+def open_group(call: Call, group: type[Opened], *, purpose: Purpose) -> Opened:
+    """Return the workspace of a call with the verbs of one group: others are not even loaded.
+
+    To ``find`` makes no store; to ``repair`` mends first what keeps it from being opened. A project's
+    file with a fault in it stops what would save by its rules, never the way back: an agent may have
+    broken that very file.
     """
     try:
-        return _open(call, settings=None, repair=repair)
+        return _open(call, group, settings=None, purpose=purpose)
     except Invalid as error:
         if error.details.get("scope") != "project" or call.verb.name not in _WAYS_BACK:
             raise
@@ -49,23 +68,24 @@ def open_for(call: Call, *, repair: bool = False) -> Workspace:
 
         own = configuration(None, environment=os.environ).settings
         os.write(2, f"lastgood: {error.message}\n  going on without that file\n".encode("utf-8", "replace"))
-        return _open(call, settings=own, repair=repair)
+        return _open(call, group, settings=own, purpose=purpose)
 
 
-def _open(call: Call, *, settings: Settings | None, repair: bool) -> Workspace:
-    from lastgood.workspace import open_workspace
+def _open(call: Call, group: type[Opened], *, settings: Settings | None, purpose: Purpose) -> Opened:
+    from lastgood.workspace.opening import open_door
 
-    return open_workspace(
+    return open_door(
+        group,
         call.text("directory"),
         store=call.text("store"),
         allow_root=call.has("allow-root"),
         environment=os.environ,
         settings=settings,
-        repair=repair,
+        purpose=purpose,
     )
 
 
-def paths_of(call: Call, workspace: Workspace) -> tuple[str, ...]:
+def paths_of(call: Call, workspace: Door) -> tuple[str, ...]:
     """Return the paths after ``--`` relative to the workspace.
 
     As typed they are relative to the folder of ``-C``, else to the current folder if that lies in
@@ -104,7 +124,7 @@ def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def looked_up(ref: str, call: Call, workspace: Workspace) -> Checkpoint:
+def looked_up(ref: str, call: Call, workspace: Looks) -> Checkpoint:
     """Return the checkpoint of a REF; a path given in its place is answered with the right form."""
     try:
         return workspace.get(ref)
@@ -127,7 +147,7 @@ def looked_up(ref: str, call: Call, workspace: Workspace) -> Checkpoint:
         ) from error
 
 
-def _is_path(ref: str, workspace: Workspace) -> bool:
+def _is_path(ref: str, workspace: Looks) -> bool:
     if os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
         return True
     try:

@@ -200,7 +200,7 @@ class Fields:
     def binary(self, name: str) -> bytes:
         """Return bytes written as base64."""
         try:
-            return _from_base64(self.text(name))
+            return _bytes_of(self.text(name))
         except ValueError as error:
             raise self.wrong(name, "base64") from error
 
@@ -260,7 +260,7 @@ class Fields:
             return value.encode("utf-8", "surrogateescape")
         if isinstance(value, dict) and isinstance(value.get("bytes"), str):
             try:
-                return _from_base64(value["bytes"])
+                return _bytes_of(value["bytes"])
             except ValueError as error:
                 raise self.wrong(name, "a path") from error
         raise self.wrong(name, "a path")
@@ -291,7 +291,7 @@ def base64_text(content: bytes) -> str:
     return b2a_base64(content, newline=False).decode("ascii")
 
 
-def _from_base64(text: str) -> bytes:
+def _bytes_of(text: str) -> bytes:
     if not text:
         return b""
     from binascii import a2b_base64

@@ -26,6 +26,7 @@ _SKEW = 2.0
 _SECOND = 10**9
 # The first save of a workspace earlier than this was told by a clock that was never set.
 _YEAR_2020 = 1_577_836_800 * _SECOND
+_MAKING = "the first save makes it; if one should be there, look at --store and LASTGOOD_STORE"
 # What each extra of the package brings, and what it is for.
 _EXTRAS = {
     "fast": (("isal",), "quicker first saves"),
@@ -67,6 +68,9 @@ def _extra(name: str, libraries: tuple[str, ...], purpose: str) -> Finding:
 
 def examine_store(context: Context) -> list[Finding]:
     """Look at the store's place, and at the clocks."""
+    if not os.path.isdir(context.store):
+        message = "nothing was saved here yet, so there is no store"
+        return [Finding(code="no-store", state="note", message=message, hint=_MAKING)]
     try:
         return [_space(context.store), _locks(context.store), _privacy(context.store), *_clocks(context)]
     except OSError as error:

@@ -34,7 +34,8 @@ class LedgersOfStore:
 
     def check(self) -> Sequence[str]:
         """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
-        if not os.path.exists(self._shelf.directory + _FILE) and not os.path.isdir(self._witness):
+        store = self._shelf.directory
+        if not os.path.exists(store + _FILE) and not (os.path.isdir(store) and os.path.isdir(self._witness)):
             return []
         return self._composed().check()
 

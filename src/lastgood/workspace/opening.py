@@ -8,12 +8,11 @@ from lastgood.adapters.clock import SystemClock
 from lastgood.adapters.configuration import read_settings
 from lastgood.adapters.identity import make_private
 from lastgood.adapters.journal import FileJournal
-from lastgood.adapters.locks import FlockLocks
+from lastgood.adapters.store_format import is_absent
 from lastgood.errors import Unsafe
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.context import Context
-from lastgood.workspace.api import Workspace
 from lastgood.workspace.journals import JOURNAL
 from lastgood.workspace.ledgers import LedgersOfStore
 from lastgood.workspace.paths import plain
@@ -25,6 +24,7 @@ from lastgood.workspace.upkeep import Upkeep
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
+    from typing import Literal, TypeVar
 
     from lastgood.adapters.scan.remote import RemoteScanner
     from lastgood.adapters.scan.scanner import WorkspaceScanner
@@ -34,8 +34,13 @@ if TYPE_CHECKING:
     from lastgood.ports.text import TextMerger
     from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.workspace import Applier
+    from lastgood.workspace.api import Workspace
     from lastgood.workspace.paths import PathLike
     from lastgood.workspace.upkeep import Maintenance
+    from lastgood.workspace.verbs.door import Door
+
+    Opened = TypeVar("Opened", bound=Door)
+    Purpose = Literal["make", "find", "repair"]
 
 
 def open_workspace(
@@ -57,6 +62,37 @@ def open_workspace(
     missing catalogue first. Raises `NotFound`, `Unsafe` (home, system folders, another user's
     store), `Unsupported` (a newer store), `Damaged`, `Storage`.
     """
+    from lastgood.workspace.api import Workspace
+
+    return open_door(
+        Workspace,
+        path,
+        store=store,
+        allow_root=allow_root,
+        environment=environment,
+        settings=settings,
+        maintenance=maintenance,
+        clock=clock,
+        purpose="repair" if repair else "make",
+    )
+
+
+def open_door(
+    door: type[Opened],
+    path: PathLike | None = None,
+    *,
+    store: PathLike | None = None,
+    allow_root: bool = False,
+    environment: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    maintenance: Maintenance | None = None,
+    clock: Clock | None = None,
+    purpose: Purpose = "make",
+) -> Opened:
+    """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
+
+    To ``find`` makes no store: one that is not there reads as an empty one.
+    """
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else to_text(plain(store)), given)
     wanted = None if path is None else to_text(plain(path))
@@ -66,7 +102,7 @@ def open_workspace(
         first = find_root(wanted, given, known=_nothing)
         admit(first, given, allow_root=allow_root)
         chosen = chosen or read_settings(first, environment=given)
-    shelf = Shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, repair=repair)
+    shelf = _shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
     catalogue = shelf.catalogue(durability="full" if chosen is None else chosen.durability)
     try:
         paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
@@ -76,7 +112,7 @@ def open_workspace(
         if chosen is None:
             chosen = read_settings(root, environment=given)
         composer = Composer(shelf, catalogue, settings=chosen, root=to_bytes(root), environment=given)
-        return Workspace(
+        return door(
             composer.context(),
             upkeep=Upkeep(_mode(maintenance, given)),
             recompose=composer.context,
@@ -87,6 +123,14 @@ def open_workspace(
         catalogue.close()
         shelf.close()
         raise
+
+
+def _shelf(directory: bytes, *, clock: Clock, purpose: Purpose) -> Shelf:
+    if purpose == "find" and is_absent(directory):
+        from lastgood.workspace.absent import AbsentShelf
+
+        return AbsentShelf(directory, clock=clock)
+    return Shelf(directory, clock=clock, repair=purpose == "repair")
 
 
 class Composer:
@@ -123,7 +167,6 @@ class Composer:
         shelf = self._shelf
         row = shelf.place(self._catalogue, self._root)
         cache = shelf.directory + b"/workspaces/" + row.key.encode()
-        make_private(cache)
         self._scanner = scanner = ScannerOfChoice(
             lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)
         )
@@ -135,7 +178,7 @@ class Composer:
             settings=self._settings,
             engine_of=shelf.engine,
             catalogue=self._catalogue,
-            locks=FlockLocks(shelf.directory),
+            locks=shelf.locks(),
             clock=shelf.clock,
             journal=FileJournal(cache + b"/" + JOURNAL),
             scanner=scanner,
@@ -154,12 +197,14 @@ class Composer:
 def _here(shelf: Shelf, cache: bytes) -> WorkspaceScanner:
     from lastgood.adapters.scan.scanner import WorkspaceScanner
 
+    make_private(cache)
     return WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine())
 
 
 def _project(shelf: Shelf, search_path: bytes, *, cache: bytes) -> ProjectGit:
     from lastgood.adapters.project.git import SealedGit
 
+    make_private(cache)
     return SealedGit(shelf.repository, search_path=search_path, folder=cache)
 
 
@@ -172,6 +217,7 @@ def _processes() -> Processes:
 def _transcripts(cache: bytes) -> Transcripts:
     from lastgood.adapters.transcripts.files import TranscriptFiles
 
+    make_private(cache)
     return TranscriptFiles(cache)
 
 
@@ -190,6 +236,7 @@ def _merger(shelf: Shelf, search_path: bytes) -> TextMerger:
 def _elsewhere(shelf: Shelf, cache: bytes) -> RemoteScanner:
     from lastgood.adapters.scan.remote import RemoteScanner
 
+    make_private(cache)
     return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine())
 
 

@@ -6,6 +6,7 @@ import os
 from _thread import allocate_lock
 
 from lastgood.adapters.identity import machine_id, make_private, workspace_key
+from lastgood.adapters.locks import FlockLocks
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.store_format import ensure_store, stored_machine
 from lastgood.errors import Damaged
@@ -16,31 +17,36 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.adapters.git.engine import GitEngine
     from lastgood.model.settings import Durability
-    from lastgood.ports.host import Clock
+    from lastgood.ports.engine import Engine
+    from lastgood.ports.host import Clock, Locks
 
 
 class Shelf:
     """A store that is open: what is kept, whichever workspace it is of."""
 
+    rescued: tuple[str, ...] = ()
+
     def __init__(self, directory: bytes, *, clock: Clock, repair: bool = False) -> None:
-        self.clock = clock
-        self.rescued: tuple[str, ...] = ()
         if repair:
             from lastgood.workspace.rescue import rescue
 
             self.rescued = rescue(directory, clock=clock)
         ensure_store(directory, random=clock.random())
-        self.directory = os.path.realpath(directory)
-        self.temporary = self.directory + b"/tmp"
-        self.repository = self.directory + b"/objects.git"
-        self._catalogue = self.directory + b"/catalogue.sqlite3"
+        self._name(os.path.realpath(directory), clock=clock)
+        self._lock = allocate_lock()
+        self._engine: GitEngine | None = None
         if not repair:
             self._complete()
         make_private(self.temporary)
-        self._lock = allocate_lock()
-        self._engine: GitEngine | None = None
 
-    def engine(self) -> GitEngine:
+    def _name(self, directory: bytes, *, clock: Clock) -> None:
+        self.clock = clock
+        self.directory = directory
+        self.temporary = directory + b"/tmp"
+        self.repository = directory + b"/objects.git"
+        self._catalogue = directory + b"/catalogue.sqlite3"
+
+    def engine(self) -> Engine:
         """Return the engine, opened when it is first asked for: a list of checkpoints has no use for it."""
         from lastgood.adapters.git.engine import GitEngine
 
@@ -57,6 +63,10 @@ class Shelf:
         """Let go of the engine's files; harmless when repeated."""
         if self._engine is not None:
             self._engine.close()
+
+    def locks(self) -> Locks:
+        """Return the store's locks."""
+        return FlockLocks(self.directory)
 
     def machine(self) -> str:
         """Return what tells this machine from others."""

@@ -72,6 +72,13 @@ class SqliteCatalogue:
         ensure(path, schema, generation=clock.random().hex(), allowed=create)
         return cls(Database(path, schema=schema, durability=durability, wait=wait))
 
+    @classmethod
+    def of_nothing(cls, path: str, *, schema: Schema = CURRENT) -> SqliteCatalogue:
+        """Return the catalogue of a store that is not there: empty, in memory, gone with its closing."""
+        from lastgood.adapters.sqlite.memory import MemoryDatabase
+
+        return cls(MemoryDatabase(path, schema=schema, durability="fast", wait=0))
+
     @property
     def work(self) -> SqliteWork:
         """The facts about the work, in the same file."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli import values
 from lastgood.cli.checking import judged, tell_verdict
-from lastgood.cli.opening import looked_up, open_for
+from lastgood.cli.opening import looked_up, open_existing
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -17,7 +17,7 @@ _OMISSIONS = 3
 def carry_out(call: Call, console: Console) -> int:
     """Check; exit code 3 unless the command passed, and counts."""
     timeout = values.seconds_option(call, "timeout")
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         report = judged(workspace, checkpoint.id, call.paths or (), timeout=timeout, console=console)
     if console.json:

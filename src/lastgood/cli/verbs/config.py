@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.columns import table
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing
 from lastgood.cli.wording import size, span, wrapped
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import folder_value, text_value
@@ -78,7 +78,7 @@ def _import_record(imported: Imported, *, planned: bool) -> dict[str, object]:
 
 
 def _show(call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         path, store = workspace.path, workspace.store
     found = configuration(path, environment=os.environ)
     if console.json:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, open_for
+from lastgood.cli.opening import looked_up, open_existing
 from lastgood.cli.wording import count, moment
 from lastgood.codec.report.documents import delete_document
 from lastgood.ids import short
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def carry_out(call: Call, console: Console) -> int:
     """Delete without asking: it can be undone."""
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         report = workspace.delete(*(looked_up(ref, call, workspace).id for ref in call.arguments))
     if console.json:
         console.document(delete_document("delete", report))

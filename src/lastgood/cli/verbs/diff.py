@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from lastgood.cli.differences import name_status_lines, print_patch, stat_lines, unmatched_line
-from lastgood.cli.opening import looked_up, open_for, paths_of
+from lastgood.cli.opening import looked_up, open_group, paths_of
 from lastgood.cli.progress import Progress
 from lastgood.errors import NotFound, Usage
+from lastgood.workspace.verbs.looking import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
     from lastgood.model.report import DiffReport
-    from lastgood.workspace import Workspace
 
 
 def carry_out(call: Call, console: Console) -> int:
     """Compare, and print a patch or a summary."""
     summary = call.has("stat") or call.has("name-status")
-    with open_for(call) as workspace:
+    with open_group(call, Looks, purpose="find") as workspace:
         before, after = _sides(call, workspace)
         paths = paths_of(call, workspace)
         with Progress(console, "comparing"):
@@ -46,7 +46,7 @@ def _print(report: DiffReport, call: Call, console: Console) -> None:
         console.line(line)
 
 
-def _sides(call: Call, workspace: Workspace) -> tuple[str | None, str | None]:
+def _sides(call: Call, workspace: Looks) -> tuple[str | None, str | None]:
     previous = call.text("previous")
     if len(call.arguments) + (previous is not None) * 2 + call.has("since-start") > 2 or (
         call.has("since-start") and call.arguments

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.columns import table
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing
 from lastgood.cli.version import VERSION
 from lastgood.cli.wording import size
 from lastgood.codec.report.documents import document
@@ -28,7 +28,7 @@ def carry_out(call: Call, console: Console) -> int:
     findings = [_good("lastgood", VERSION), *examine_machine()]
     code = 0
     try:
-        with open_for(call) as workspace:
+        with open_existing(call) as workspace:
             findings += _place(workspace)
     except LastgoodError as error:
         code = error.exit_code

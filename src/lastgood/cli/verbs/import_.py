@@ -18,7 +18,7 @@ _SHOWN = 5
 def carry_out(call: Call, console: Console) -> int:
     """Import, and say where the checkpoints are now."""
     attach = call.has("attach")
-    with open_for(call) if attach else open_anywhere(call) as workspace:
+    with open_for(call) if attach else open_anywhere(call, purpose="make") as workspace:
         report = workspace.import_file(call.arguments[0], attach=attach)
         here = workspace.path
     if console.json:

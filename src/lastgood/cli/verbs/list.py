@@ -6,10 +6,11 @@ import time
 
 from lastgood.cli import values
 from lastgood.cli.columns import table
-from lastgood.cli.opening import open_anywhere, open_for
+from lastgood.cli.opening import open_anywhere, open_group
 from lastgood.cli.wording import count, moment, place_cell, shortened, title
 from lastgood.names import printable
 from lastgood.value import cast
+from lastgood.workspace.verbs.looking import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,7 +34,7 @@ def carry_out(call: Call, console: Console) -> int:
     limit = values.number_option(call, "limit")
     since = values.moment_option(call, "since", now=time.time_ns())
     everywhere = call.has("all-workspaces")
-    with open_anywhere(call) if everywhere else open_for(call) as workspace:
+    with open_anywhere(call) if everywhere else open_group(call, Looks, purpose="find") as workspace:
         checkpoints = workspace.list(
             limit=limit,
             kind=cast("Kind | None", call.text("kind")),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, open_for
+from lastgood.cli.opening import looked_up, open_existing
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import checkpoint_record
 from lastgood.names import printable
@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
 def carry_out(call: Call, console: Console) -> int:
     """Name one checkpoint."""
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         checkpoint = workspace.name(looked_up(call.arguments[0], call, workspace).id, call.arguments[1])
     if console.json:
         console.document(document("name", {"checkpoint": checkpoint_record(checkpoint)}))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, open_for
+from lastgood.cli.opening import looked_up, open_existing
 from lastgood.cli.wording import called
 from lastgood.codec.report.documents import document
 from lastgood.codec.report.records import checkpoint_record
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 def carry_out(call: Call, console: Console) -> int:
     """Pin or unpin one checkpoint."""
     verb = call.verb.name
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         act = workspace.pin if verb == "pin" else workspace.unpin
         checkpoint = act(looked_up(call.arguments[0], call, workspace).id)
     if console.json:

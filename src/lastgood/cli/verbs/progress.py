@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli import values
 from lastgood.cli.columns import pairs
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing, open_for
 from lastgood.cli.progress import Progress
 from lastgood.cli.verbs.task import tell_saved
 from lastgood.cli.wording import artifacts, place, where_it_stands
@@ -54,7 +54,7 @@ def carry_out(call: Call, console: Console) -> int:
 
 
 def _show(call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         report = workspace.progress_report()
     if console.json:
         console.document(progress_document("progress", report))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.columns import table
 from lastgood.cli.consent import agreed
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing
 from lastgood.cli.restoring import DECLINED
 from lastgood.cli.values import number_option
 from lastgood.cli.wording import count, moment, size
@@ -29,7 +29,7 @@ def carry_out(call: Call, console: Console) -> int:
     from lastgood.actions.prune import dry
 
     keep, older_than, now = number_option(call, "keep"), call.text("older-than"), call.has("now")
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         if call.has("dry-run"):
             plan = workspace.plan_prune(keep=keep, older_than=older_than, now=now)
             return _tell(dry(plan), call, console)
@@ -65,7 +65,7 @@ def _verify(call: Call, console: Console) -> int:
                 f"`prune --verify` removes nothing and takes no --{option}",
                 hint="verify first, then prune",
             )
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         report = workspace.prune(verify=True)
     if console.json:
         console.document(prune_document(report))

@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli import values
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing
 from lastgood.cli.plans import remarks
 from lastgood.cli.progress import Progress
 from lastgood.cli.recovering import (
@@ -44,7 +44,7 @@ def carry_out(call: Call, console: Console) -> int:
     """Recover; on a terminal a person is asked what to do about a run that died."""
     ref, choice = call.argument(0), _choice(call)
     owner = values.number_option(call, "owner-pid")
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         if choice is None and console.can_ask:
             ref, choice, declined = _asked(ref, call, console, workspace=workspace)
             if declined:

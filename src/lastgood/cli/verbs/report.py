@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.activity import sections
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing
 from lastgood.cli.progress import Progress
 from lastgood.errors import Conflict, LastgoodError, Storage
 from lastgood.names import printable
@@ -23,7 +23,7 @@ def carry_out(call: Call, console: Console) -> int:
     period = cast("Period", call.text("period") or "all")
     target = call.text("html")
     page = None
-    with open_for(call) as workspace, Progress(console, "adding up"):
+    with open_existing(call) as workspace, Progress(console, "adding up"):
         activity = workspace.report(period, session=call.text("session"))
         if target is not None:
             page = workspace.report_page(activity)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, open_for
+from lastgood.cli.opening import looked_up, open_existing
 from lastgood.cli.restoring import DECLINED, check_options, restore
 from lastgood.errors import NotFound, Usage
 
@@ -26,7 +26,7 @@ def carry_out(call: Call, console: Console) -> int:
             hint=f"write: lastgood {call.verb.usage}   (the latest is @; `lastgood list` shows all)",
         )
     check_options(call)
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         target = _picked(console, workspace) if ref is None else looked_up(ref, call, workspace)
         if target is None:
             console.warn("nothing was changed")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli import values
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing
 from lastgood.cli.restoring import check_options, restore
 
 TYPE_CHECKING = False
@@ -17,5 +17,5 @@ def carry_out(call: Call, console: Console) -> int:
     text = call.argument(0)
     steps = 1 if text is None else values.number(text, what="N")
     check_options(call)
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         return restore(workspace.rewound(steps), call, console, workspace=workspace)

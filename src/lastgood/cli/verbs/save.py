@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from lastgood.cli import values
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_group
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import changes, count, size, where_it_stands
 from lastgood.errors import Usage
 from lastgood.names import printable, to_text
 from lastgood.value import cast
+from lastgood.workspace.verbs.saving import Saves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +19,6 @@ if TYPE_CHECKING:
     from lastgood.model.report import SaveReport
     from lastgood.model.tree import Gap
     from lastgood.model.verdict import CheckReport
-    from lastgood.workspace import Workspace
 
 _OMISSIONS = 3
 _GAPS_SHOWN = 10
@@ -30,7 +30,7 @@ def carry_out(call: Call, console: Console) -> int:
     kind = cast("Kind", call.text("kind") or "manual")
     budget = values.seconds_option(call, "budget")
     metadata = values.pairs_option(call, "meta")
-    with open_for(call) as workspace:
+    with open_group(call, Saves, purpose="make") as workspace:
         with Progress(console, "saving"):
             report = workspace.save(
                 call.argument(0) or "",
@@ -71,7 +71,7 @@ def _order(call: Call) -> tuple[str, float | None] | None:
 
 
 def _judged(
-    report: SaveReport, order: tuple[str, float | None], console: Console, *, workspace: Workspace
+    report: SaveReport, order: tuple[str, float | None], console: Console, *, workspace: Saves
 ) -> CheckReport:
     from lastgood.cli.checking import judged, tell_verdict
 

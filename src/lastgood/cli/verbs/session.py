@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli import values
 from lastgood.cli.columns import pairs, table
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing, open_for
 from lastgood.cli.progress import Progress
 from lastgood.cli.verbs.task import tell_lacks
 from lastgood.cli.wording import ago, artifacts, called, count, moment, place, place_cell
@@ -131,7 +131,7 @@ def _tell_end(report: SessionEnded, console: Console) -> None:
 
 
 def _list(call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         reports = workspace.sessions()
     if console.json:
         console.document(document("session", {"sessions": [_record(one) for one in reports]}))
@@ -161,7 +161,7 @@ def _row(report: SessionReport) -> tuple[str, ...]:
 
 
 def _show(call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         report = workspace.get_session(call.argument(1))
     if console.json:
         console.document(document("session", {"session": _record(report)}))
@@ -191,7 +191,7 @@ def _facts(report: SessionReport) -> list[tuple[str, str]]:
 
 
 def _heartbeat(call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         report = workspace.session_heartbeat(call.argument(1))
     if console.json:
         console.document(document("session", {"session": _record(report)}))

@@ -6,9 +6,10 @@ import time
 
 from lastgood.cli.columns import pairs, table
 from lastgood.cli.differences import stat_lines
-from lastgood.cli.opening import looked_up, open_for
+from lastgood.cli.opening import looked_up, open_group
 from lastgood.cli.wording import ago, changes, count, moment, size
 from lastgood.names import printable, to_text
+from lastgood.workspace.verbs.looking import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -19,12 +20,11 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Check, Checkpoint, GitState
     from lastgood.model.conversation import Conversation
     from lastgood.model.report import DiffReport, ListedEntry
-    from lastgood.workspace import Workspace
 
 
 def carry_out(call: Call, console: Console) -> int:
     """Show one checkpoint."""
-    with open_for(call) as workspace:
+    with open_group(call, Looks, purpose="find") as workspace:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
@@ -61,7 +61,7 @@ def _conversation(messages: Sequence[Mapping[str, object]]) -> list[str]:
     return lines
 
 
-def _changed(workspace: Workspace, checkpoint: Checkpoint) -> DiffReport | None:
+def _changed(workspace: Looks, checkpoint: Checkpoint) -> DiffReport | None:
     before = workspace.previous(checkpoint.id)
     return None if before is None else workspace.diff(before.id, checkpoint.id)
 

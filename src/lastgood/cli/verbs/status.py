@@ -6,13 +6,14 @@ import os
 import time
 
 from lastgood.cli.columns import pairs
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_group
 from lastgood.cli.progress import Progress
 from lastgood.cli.recovering import going_on
 from lastgood.cli.verbs.session import owner, standing
 from lastgood.cli.wording import ago, called, changes, count, place, size
 from lastgood.names import printable, to_text
 from lastgood.workspace.configuration import added_by_project
+from lastgood.workspace.verbs.looking import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,7 +27,7 @@ _GAPS_SHOWN = 5
 
 def carry_out(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
-    with open_for(call) as workspace, Progress(console, "looking"):
+    with open_group(call, Looks, purpose="find") as workspace, Progress(console, "looking"):
         report = workspace.status()
     added = added_by_project(report.workspace, environment=os.environ)
     if console.json:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.columns import table
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_existing
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import count, moment
@@ -26,7 +26,7 @@ _STACKED = frozenset({"restore", "delete", "prune"})
 def carry_out(call: Call, console: Console) -> int:
     """Undo or redo, or list what can be."""
     verb = call.verb.name
-    with open_for(call) as workspace:
+    with open_existing(call) as workspace:
         if call.has("list"):
             return _list(call, console, workspace.operations())
         with Progress(console, verb):

@@ -21,7 +21,7 @@ _DAMAGED = 16
 def carry_out(call: Call, console: Console) -> int:
     """Verify; exit code 16 where damage remains."""
     repair = call.has("repair")
-    with open_for(call, repair=repair) as workspace, Progress(console, "verifying"):
+    with open_for(call, purpose="repair" if repair else "find") as workspace, Progress(console, "verifying"):
         report = workspace.verify(call.argument(0), deep=call.has("deep"), repair=repair)
     if console.json:
         console.document(verify_document(report))

@@ -1,0 +1,74 @@
+"""A store that is not there, looked into: it reads as an empty one, and nothing is made."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.adapters.identity import machine_id
+from lastgood.adapters.memory import MemoryEngine
+from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.names import to_text
+from lastgood.ports.host import ExclusiveHold
+from lastgood.workspace.shelf import Shelf
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from lastgood.model.settings import Durability
+    from lastgood.ports.engine import Engine
+    from lastgood.ports.host import Clock, Locks
+
+
+class AbsentShelf(Shelf):
+    """What a store would be; whatever is asked of it is answered as by one without checkpoints."""
+
+    def __init__(self, directory: bytes, *, clock: Clock) -> None:
+        self._name(os.path.realpath(directory), clock=clock)
+
+    def engine(self) -> Engine:
+        """Return an engine that holds nothing."""
+        return MemoryEngine()
+
+    def catalogue(self, *, durability: Durability) -> SqliteCatalogue:  # noqa: ARG002 - nothing is written
+        """Return a catalogue that knows nothing."""
+        return SqliteCatalogue.of_nothing(to_text(self._catalogue))
+
+    def locks(self) -> Locks:
+        """Return locks that keep nobody out: there is nothing to be kept from."""
+        return _NoLocks()
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+    def machine(self) -> str:
+        """Return what tells this machine from others; without an id of its own, by chance."""
+        return machine_id(self.clock.random().hex())
+
+
+class _Freedom:
+    """Entered in the place of a lock."""
+
+    def __enter__(self) -> ExclusiveHold:
+        return ExclusiveHold()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing was held."""
+
+
+class _NoLocks:
+    """The locks of a store that nobody else can have open."""
+
+    def share_workspace(self, key: str, *, wait: float) -> _Freedom:  # noqa: ARG002 - as in all of these, the port's words
+        """Keep nobody out."""
+        return _Freedom()
+
+    hold_workspace = recovery = running = share_workspace
+
+    def share_store(self, *, wait: float) -> _Freedom:  # noqa: ARG002 - as above
+        """Keep nobody out."""
+        return _Freedom()
+
+    hold_store = maintenance = share_store
