@@ -11,11 +11,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.sqlite import rescue
+from lastgood.adapters.sqlite import manifests, rescue
 from lastgood.adapters.sqlite.backup import is_sound, soundest_backup
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.packed import pack, unpack
 from lastgood.adapters.sqlite.rescue import restore_from_backup
+from lastgood.codec.manifest import encode
 from lastgood.errors import Damaged
 from lastgood.model.operation import Operation
 from lastgood.ports.catalogue import Query
@@ -343,7 +344,8 @@ def test_an_altered_row_is_found_hides_no_other_and_is_mended(
     save(1)
     save(2, name="mine", pinned=True)
     if change == "message":
-        change = "manifest = replace(manifest, 'message 2', 'massage 2')"
+        kept = manifests.pack(encode(manifest(2, message="massage 2")))
+        change = f"manifest = x'{kept.hex()}'"
     alter(catalogue.path, f"UPDATE checkpoint SET {change} WHERE id = 'ckpt_{2:016x}'")
     assert "altered: checkpoint ckpt_" in (catalogue.fault() or "")
     found = catalogue.find(Query(deleted=True))

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.adapters.files import make_directories, sync_directory, sync_file
+from lastgood.adapters.sqlite import manifests
 from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup, structure_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import translate
@@ -134,7 +135,7 @@ def _name_workspaces(connection: sqlite3.Connection) -> None:
         " WHERE workspace_key NOT IN (SELECT key FROM workspace) GROUP BY workspace_key"
     ).fetchall()
     for key, text, _ in orphans:
-        manifest = decode(text)
+        manifest = decode(manifests.unpack(text))
         # The machine is not in the manifest; a workspace of no known machine can still be attached.
         row = (key, to_bytes(manifest.workspace), "", manifest.created_at)
         connection.execute("INSERT INTO workspace (key, path, machine, created_at) VALUES (?, ?, ?, ?)", row)

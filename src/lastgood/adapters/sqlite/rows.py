@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.adapters.sqlite import manifests
 from lastgood.adapters.sqlite.seal import broken_seal
 from lastgood.codec.canonical import Fields, dumps, loads
 from lastgood.codec.manifest import decode, encode, encode_gaps
@@ -56,7 +57,7 @@ def birth(manifest: Manifest, *, commit: str, name: str | None, pinned: bool, re
         pinned,
         recovered,
         encode_gaps(manifest.gaps),
-        encode(manifest).decode("ascii"),
+        manifests.pack(encode(manifest)),
         manifest.session,
         manifest.task,
         manifest.moment,
@@ -101,7 +102,7 @@ def checkpoint(row: Row) -> Checkpoint:
         reason = reason or "its record in the catalogue was altered from outside"
     check = None
     try:
-        manifest = decode(_text(text))
+        manifest = decode(manifests.unpack(text))
         check = None if verdict is None else _check(_text(verdict))
     except (Damaged, Unsupported) as error:
         manifest = _remains(birth_columns)

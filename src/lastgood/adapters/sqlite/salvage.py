@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from lastgood.adapters.sqlite import manifests
 from lastgood.adapters.sqlite.database import open_uri, prepare
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
@@ -138,7 +139,7 @@ def _sound(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
 
 def _decodes(row: Row) -> bool:
     try:
-        decode(str(row[19]))
+        decode(manifests.unpack(row[19]))
     except LastgoodError:
         return False
     return True

@@ -113,7 +113,7 @@ _STATEMENTS = (
         deleted_at INTEGER,
         seal INTEGER NOT NULL DEFAULT 0,
         gaps TEXT NOT NULL,
-        manifest TEXT NOT NULL
+        manifest BLOB NOT NULL
     )
     """,
     "CREATE INDEX checkpoint_of_workspace ON checkpoint (workspace_key, sequence)",
@@ -151,7 +151,11 @@ def _to_version_3(connection: sqlite3.Connection) -> None:
         connection.execute(statement)
 
 
-CURRENT = Schema(version=3, statements=_STATEMENTS, migrations=(_to_version_2, _to_version_3))
+def _to_version_4(_connection: sqlite3.Connection) -> None:
+    """Let new rows keep their manifest compressed; those that are there stay as they are."""
+
+
+CURRENT = Schema(version=4, statements=_STATEMENTS, migrations=(_to_version_2, _to_version_3, _to_version_4))
 
 
 def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -> None:
