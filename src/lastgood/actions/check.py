@@ -88,7 +88,7 @@ def _in_copy(
     """Write a copy, run the command in it, and look whether it changed what it was to judge."""
     applier = context.applier_of(folder)
     with context.locks.share_store(wait=context.wait):
-        outcomes = applier.write_tree(tree.root, objects=context.engine)
+        outcomes = applier.write_tree(tree.root, objects=context.engine, durability="fast")
         held = [(path, entry) for path, entry in tree.walk() if entry.kind != DIRECTORY]
     failed = [one for one in outcomes if one.result in {"failed", "skipped"}]
     if failed:

@@ -287,7 +287,7 @@ def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[bytes, ...]:
 
     def attempt(folder: bytes) -> None:
         applier = context.applier_of(folder)
-        outcomes = applier.write_tree(tree, objects=context.engine)
+        outcomes = applier.write_tree(tree, objects=context.engine, durability="fast")
         wrong.extend(outcome.path for outcome in outcomes if outcome.result == "failed")
         for path, entry in Files(tree, context.engine).walk():
             if not alike(applier.present(path), entry):

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Journal
     from lastgood.model.plan import Outcome, Step
     from lastgood.model.scan import ScanRequest, ScanResult
+    from lastgood.model.settings import Durability
     from lastgood.model.tree import Entry, TreeId
     from lastgood.ports.engine import ObjectReader, ObjectWriter
 else:
@@ -91,8 +92,13 @@ class Applier(Protocol):
         is full (nothing is deleted then).
         """
 
-    def write_tree(self, tree: TreeId, *, objects: ObjectReader) -> Sequence[Outcome]:
-        """Write a whole tree into the (empty) root."""
+    def write_tree(
+        self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
+    ) -> Sequence[Outcome]:
+        """Write a whole tree into the (empty) root.
+
+        With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
+        """
 
     def clear_temporaries(self, token: str, directories: Sequence[bytes]) -> None:
         """Delete the temporary files of an interrupted apply in some directories.

@@ -130,3 +130,20 @@ def test_a_directory_that_does_not_change_any_more_is_synced_once(field: Field, 
     for name in names:
         place = os.stat(field.at(name)).st_ino
         assert sum(what == "fsync" and place in places for what, places in deeds) == 1
+
+
+def test_a_copy_that_stays_is_synced(field: Field, deeds: list[Deed]) -> None:
+    """T11."""
+    field.applier.write_tree(field.forest.plant(AFTER), objects=field.forest)
+    assert field.now() == AFTER
+    synced = {place for what, places in deeds if what == "fsync" for place in places}
+    everything = [os.path.join(place, name) for place, _, names in os.walk(field.root) for name in names]
+    files = {os.stat(path).st_ino for path in everything if not os.path.islink(path)}
+    assert _directories(field.root) | files <= synced
+
+
+def test_a_copy_that_goes_again_is_not_synced(field: Field, deeds: list[Deed]) -> None:
+    outcomes = field.applier.write_tree(field.forest.plant(AFTER), objects=field.forest, durability="fast")
+    assert {one.result for one in outcomes} == {"restored"}
+    assert field.now() == AFTER
+    assert not any(what == "fsync" for what, _ in deeds)

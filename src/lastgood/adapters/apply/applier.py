@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.adapters.apply.aside import clear, is_temporary, token_of
+from lastgood.adapters.apply.flush import flush, leave
 from lastgood.adapters.apply.places import Directories, is_nowhere, open_parent, open_root
 from lastgood.adapters.apply.reading import content_at, entry_at
 from lastgood.adapters.apply.run import Run
@@ -21,7 +22,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
+    from lastgood.adapters.apply.flush import Flush
     from lastgood.model.plan import Action, Outcome
+    from lastgood.model.settings import Durability
     from lastgood.model.tree import TreeId
     from lastgood.ports.engine import ObjectReader
     from lastgood.ports.workspace import Stamp
@@ -78,16 +81,21 @@ class DescriptorApplier:
 
         Raises `Unsafe` before the first write if a path must not be touched.
         """
-        refuse(tuple(_faults(steps)))
-        with Directories(self._root) as directories:
-            return Run(steps, directories=directories, token=token, objects=objects, stamp=stamp).outcomes()
+        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush)
 
-    def write_tree(self, tree: TreeId, *, objects: ObjectReader) -> Sequence[Outcome]:
-        """Write a whole tree into the root, which has to be empty, or is made."""
+    def write_tree(
+        self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
+    ) -> Sequence[Outcome]:
+        """Write a whole tree into the root, which has to be empty, or is made.
+
+        With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
+        """
         whole = StoredTree(tree, objects.directory)
         refuse_faults(whole)
         self._make_root()
-        return self.apply(in_order(_all_of(whole)), token=_NEW, objects=objects, stamp=_no_stamp)
+        carry = flush if durability == "full" else leave
+        steps = in_order(_all_of(whole))
+        return self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
 
     def clear_temporaries(self, token: str, directories: Sequence[bytes]) -> None:
         """Delete the temporary files of an interrupted apply in some directories.
@@ -113,6 +121,21 @@ class DescriptorApplier:
             for token in sorted({token_of(name) for name in names if is_temporary(name)}):
                 found.setdefault(token, []).append(place[len(self._root) :].lstrip(b"/"))
         return found
+
+    def _run(
+        self,
+        steps: Sequence[Step],
+        *,
+        token: str,
+        objects: ObjectReader,
+        stamp: Callable[[bytes], Stamp | None],
+        flush: Flush,
+    ) -> Sequence[Outcome]:
+        refuse(tuple(_faults(steps)))
+        with Directories(self._root) as directories:
+            return Run(
+                steps, directories=directories, token=token, objects=objects, stamp=stamp, flush=flush
+            ).outcomes()
 
     def _parent(self, path: bytes) -> int:
         """Open the directory that holds a path; the caller closes it."""

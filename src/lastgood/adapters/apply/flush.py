@@ -12,7 +12,10 @@ from _thread import allocate_lock, start_new_thread
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from _thread import LockType
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+
+    # Returns what went wrong by descriptor.
+    Flush = Callable[[Sequence[int]], dict[int, OSError]]
 
 _THREADS = 8
 _FEW = 4
@@ -41,6 +44,11 @@ def flush(descriptors: Sequence[int]) -> dict[int, OSError]:
     for ended in running:
         ended.acquire()
     return troubles
+
+
+def leave(_descriptors: Sequence[int]) -> dict[int, OSError]:
+    """Sync nothing."""
+    return {}
 
 
 def _flush(descriptors: Sequence[int], troubles: dict[int, OSError], ended: LockType | None = None) -> None:

@@ -7,7 +7,6 @@ import os
 import stat
 
 from lastgood.adapters.apply import aside
-from lastgood.adapters.apply.flush import flush
 from lastgood.adapters.apply.places import change_mode, is_nowhere
 from lastgood.adapters.apply.site import Site
 from lastgood.adapters.apply.writing import CHUNK, Chunk
@@ -21,6 +20,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
+    from lastgood.adapters.apply.flush import Flush
     from lastgood.adapters.apply.places import Directories
     from lastgood.model.plan import Action, Result, Step
     from lastgood.ports.engine import ObjectReader
@@ -53,7 +53,9 @@ class Run:
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        flush: Flush,
     ) -> None:
+        self._flush = flush
         self._steps = steps
         self._directories = directories
         self._site = Site(directories, token=token, stamp=stamp)
@@ -140,7 +142,7 @@ class Run:
     def _write(self, numbered: list[Numbered]) -> None:
         chunk = self._chunk
         written = self._each(numbered, chunk.write)
-        chunk.flush()
+        chunk.flush(self._flush)
         renamed = self._each(self._each(written, chunk.check), chunk.rename)
         for number, step in numbered:
             if number in self._remarks:
@@ -241,7 +243,7 @@ class Run:
                     descriptor = self._open_to_sync(path)
                     if descriptor is not None:
                         opened[descriptor] = path
-                for descriptor, error in flush(list(opened)).items():
+                for descriptor, error in self._flush(list(opened)).items():
                     raise _unsynced(opened[descriptor], error) from error
             finally:
                 for descriptor in opened:

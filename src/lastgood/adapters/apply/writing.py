@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 
-from lastgood.adapters.apply.flush import flush
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.names import parent
 from lastgood.rules.evidence import PERMISSION_BITS
@@ -14,6 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lastgood.adapters.apply.flush import Flush
     from lastgood.adapters.apply.site import Site
     from lastgood.model.plan import Step
     from lastgood.model.tree import Entry
@@ -53,7 +53,7 @@ class Chunk:
             raise OSError(errno.EIO, "not all of it could be written")
         os.fchmod(descriptor, step.want.mode & PERMISSION_BITS)
 
-    def flush(self) -> None:
+    def flush(self, flush: Flush) -> None:
         """Carry all contents through to the disk; `check` tells how that went."""
         troubles = flush(list(self._open.values()))
         self._troubles = {number: troubles.get(descriptor) for number, descriptor in self._open.items()}
