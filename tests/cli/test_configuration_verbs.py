@@ -187,3 +187,56 @@ def test_a_broken_file_of_the_users_stops_all(kept: Command) -> None:
     own_file().parent.mkdir(parents=True)
     own_file().write_text("[capture\n")
     told(kept("list", expect=None), 12)
+
+
+def test_a_flag_counts_most_and_for_this_call_only(lastgood: Command) -> None:
+    """Defaults, the user's file, the project's, the environment, flags: the later counts, lists extend."""
+    own_file().parent.mkdir(parents=True)
+    own_file().write_text('[capture]\nexclude = ["a"]\nmax_file_size = "1MiB"\n')
+    (lastgood.project / ".lastgood.toml").write_text('[capture]\nexclude = ["b"]\n')
+    variables = {"LASTGOOD_CAPTURE_EXCLUDE": "c", "LASTGOOD_CAPTURE_MAX_FILE_SIZE": "2MiB"}
+    flags = [
+        "--set",
+        "capture.exclude=d",
+        "--set=capture.exclude=e,f",
+        "--set",
+        "capture.max_file_size=64KiB",
+    ]
+
+    def shown(*words: str) -> dict[str, tuple[object, list[str]]]:
+        settings = lastgood("config", *words, "--json", env=variables).json["settings"]
+        return {one["key"]: (one["value"], one["from"]) for one in settings}
+
+    files = [str(own_file()), str(lastgood.project / ".lastgood.toml")]
+    assert shown(*flags)["capture.exclude"] == (list("abcdef"), [*files, "environment", "--set"])
+    assert shown(*flags)["capture.max_file_size"] == (64 << 10, ["--set"])
+    assert shown()["capture.max_file_size"] == (2 << 20, ["environment"])
+
+    (lastgood.project / "large").write_bytes(bytes(100_000))
+    (lastgood.project / "d").touch()
+    gaps = lastgood("save", *flags, "--json", expect=3).json["checkpoint"]["gaps"]
+    assert [one["path"] for one in gaps] == ["large"]
+    assert "d" not in lastgood("show", "@", "--files").out.split()
+    lastgood("save", "more")
+    assert {"d", "large"} < set(lastgood("show", "@", "--files").out.split())
+
+
+def test_a_flag_that_says_nothing_known_is_refused_before_anything_is_done(lastgood: Command) -> None:
+    for verb in ("save", "list", "status", "config"):
+        assert "KEY=VALUE" in lastgood(verb, "--set", "x", expect=2).err
+        assert "KEY=VALUE" in lastgood(verb, "--set", "=1", expect=2).err
+        done = lastgood(verb, "--set", "capture.max_file_siz=1", expect=12)
+        assert "--set: there is no setting" in done.err
+        assert "did you mean capture.max_file_size?" in done.err
+        assert (
+            "--set: capture.max_file_size cannot be"
+            in lastgood(verb, "--set", "capture.max_file_size=x", expect=12).err
+        )
+    assert lastgood("list", "--json").json["checkpoints"] == []
+
+
+def test_a_flag_decides_beside_a_project_file_that_is_broken(lastgood: Command) -> None:
+    (lastgood.project / ".lastgood.toml").write_text("[capture\n")
+    done = lastgood("status", "--set", "durability=fast", "--json")
+    assert done.json["durability"] == "fast"
+    assert "going on without that file" in done.err

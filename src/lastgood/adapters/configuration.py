@@ -6,17 +6,18 @@ import os
 import stat
 import sys
 
-from lastgood.errors import Invalid
+from lastgood.errors import Invalid, Usage
 from lastgood.model.settings import Settings
 from lastgood.names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Literal
 
     from lastgood.rules.configuration import Configuration, Layer
 
+FLAG = "--set"
 PROJECT_FILE = ".lastgood.toml"
 _LIMIT = 1 << 20
 _SECTIONS = ("CAPTURE", "AUTO", "RETENTION", "SESSION")
@@ -24,21 +25,25 @@ _LONE = frozenset({"LASTGOOD_DURABILITY"})
 _RESERVED = frozenset({"LASTGOOD_SESSION", "LASTGOOD_SESSION_ID"})
 
 
-def read_configuration(workspace: str | None, *, environment: Mapping[str, str]) -> Configuration:
+def read_configuration(
+    workspace: str | None, *, environment: Mapping[str, str], flags: Sequence[str] = ()
+) -> Configuration:
     """Return the settings that count for a workspace, and where each comes from.
 
-    Without a workspace they are the user's alone. Raises `Invalid` for a file that is no TOML, an
-    unknown key (with the nearest one), a wrong type, and what a project's file may not say (rule
-    K7); ``details["scope"]`` tells whose file it is.
+    Without a workspace they are the user's alone. ``flags`` are of the form ``KEY=VALUE``, or `Usage`.
+    Raises `Invalid` for a file that is no TOML, an unknown key (with the nearest one), a wrong type,
+    and what a project's file may not say (rule K7); ``details["scope"]`` tells whose file it is.
     """
     from lastgood.rules.configuration import configured
 
-    return configured(_layers(workspace, environment))
+    return configured(_layers(workspace, environment, flags))
 
 
-def read_settings(workspace: str | None, *, environment: Mapping[str, str]) -> Settings:
+def read_settings(
+    workspace: str | None, *, environment: Mapping[str, str], flags: Sequence[str] = ()
+) -> Settings:
     """Return the settings that count; where nobody says anything, the rules of saying need no loading."""
-    layers = _layers(workspace, environment)
+    layers = _layers(workspace, environment, flags)
     if not layers:
         return Settings()
     from lastgood.rules.configuration import configured
@@ -46,7 +51,7 @@ def read_settings(workspace: str | None, *, environment: Mapping[str, str]) -> S
     return configured(layers).settings
 
 
-def _layers(workspace: str | None, environment: Mapping[str, str]) -> list[Layer]:
+def _layers(workspace: str | None, environment: Mapping[str, str], flags: Sequence[str]) -> list[Layer]:
     """Return what each source says, the weakest first."""
     layers: list[Layer | None] = []
     home = user_file(environment)
@@ -56,6 +61,7 @@ def _layers(workspace: str | None, environment: Mapping[str, str]) -> list[Layer
     if workspace is not None:
         layers.append(_project(workspace))
     layers.append(_variables(environment))
+    layers += [_flag(text) for text in flags]
     return [layer for layer in layers if layer is not None]
 
 
@@ -166,6 +172,19 @@ def _variables(environment: Mapping[str, str]) -> Layer | None:
         elif _section(name) in _SECTIONS:
             raise Invalid(f"there is no setting for {printable(name)}", hint=_near(name, list(names)))
     return Layer(scope="environment", source="environment", values=values, texts=True) if values else None
+
+
+def _flag(text: str) -> Layer:
+    """Return what one flag says; each is a layer of its own, so that a list can be given in several."""
+    from lastgood.rules.configuration import Layer
+
+    key, equals, value = text.partition("=")
+    if not key or not equals:
+        raise Usage(
+            f"{FLAG} takes KEY=VALUE, not '{printable(text)}'",
+            hint=f"for example {FLAG} capture.max_file_size=64MiB    all keys: lastgood config",
+        )
+    return Layer(scope="flags", source=FLAG, values={key: value}, texts=True)
 
 
 def _section(name: str) -> str:

@@ -35,7 +35,7 @@ def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
         store=call.text("store"),
         allow_root=True,
         environment=os.environ,
-        settings=configuration(None, environment=os.environ).settings,
+        settings=configuration(None, environment=os.environ, flags=call.texts("set")).settings,
         purpose=purpose,
     )
 
@@ -66,7 +66,7 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose) -> Opened:
             raise
         from lastgood.workspace.configuration import configuration
 
-        own = configuration(None, environment=os.environ).settings
+        own = configuration(None, environment=os.environ, flags=call.texts("set")).settings
         os.write(2, f"lastgood: {error.message}\n  going on without that file\n".encode("utf-8", "replace"))
         return _open(call, group, settings=own, purpose=purpose)
 
@@ -81,6 +81,7 @@ def _open(call: Call, group: type[Opened], *, settings: Settings | None, purpose
         allow_root=call.has("allow-root"),
         environment=os.environ,
         settings=settings,
+        flags=call.texts("set"),
         purpose=purpose,
     )
 

@@ -33,7 +33,7 @@ def count_option(call: Call, option: str) -> int | None:
     raise Usage(f"--{option} is a whole number, not '{printable(text)}'", hint=f"for example --{option} 1200")
 
 
-_EVERYWHERE = frozenset({"directory", "store", "allow-root", "json", "quiet", "help"})
+_EVERYWHERE = frozenset({"directory", "store", "allow-root", "json", "quiet", "help", "set"})
 
 
 def only(call: Call, *, takes: frozenset[str]) -> None:

@@ -103,7 +103,7 @@ KEYS: dict[str, Key] = {
 class Layer(Value):
     """The settings of one source, by full key (``capture.exclude``), as written there.
 
-    ``texts`` tells that values are texts only (environment variables), to be read by their form.
+    ``texts`` tells that values are texts only (environment variables, flags), to be read by their form.
     ``content`` is the file's text and ``below`` the table in it that is ours, by which errors name lines.
     """
 
@@ -176,8 +176,8 @@ def _joined(before: Setting | None, key: str, value: object, source: str) -> Set
     if before is None or not isinstance(value, tuple):
         return Setting(key=key, value=value, sources=(source,))
     earlier = cast("tuple[str, ...]", before.value)
-    sources = (*(before.sources if earlier else ()), source)
-    return Setting(key=key, value=tuple(dict.fromkeys((*earlier, *value))), sources=sources)
+    sources = dict.fromkeys((*(before.sources if earlier else ()), source))
+    return Setting(key=key, value=tuple(dict.fromkeys((*earlier, *value))), sources=tuple(sources))
 
 
 def _is_off(setting: Setting) -> bool:

@@ -7,18 +7,20 @@ from lastgood.errors import Invalid, NotFound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lastgood.rules.configuration import Configuration
     from lastgood.rules.configuration_import import Imported
 
 
-def configuration(root: str | None, *, environment: Mapping[str, str]) -> Configuration:
+def configuration(
+    root: str | None, *, environment: Mapping[str, str], flags: Sequence[str] = ()
+) -> Configuration:
     """Return the settings that count for a workspace; `Invalid` names a wrong file, line and key.
 
-    Without a workspace they are the user's own.
+    Without a workspace they are the user's own. ``flags`` are of the form ``KEY=VALUE``, or `Usage`.
     """
-    return read_configuration(root, environment=environment)
+    return read_configuration(root, environment=environment, flags=flags)
 
 
 def added_by_project(root: str, *, environment: Mapping[str, str]) -> tuple[str, ...]:

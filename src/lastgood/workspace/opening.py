@@ -23,7 +23,7 @@ from lastgood.workspace.upkeep import Upkeep
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
     from typing import Literal, TypeVar
 
     from lastgood.adapters.scan.remote import RemoteScanner
@@ -77,7 +77,7 @@ def open_workspace(
     )
 
 
-def open_door(
+def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a command line says beside
     door: type[Opened],
     path: PathLike | None = None,
     *,
@@ -85,13 +85,15 @@ def open_door(
     allow_root: bool = False,
     environment: Mapping[str, str] | None = None,
     settings: Settings | None = None,
+    flags: Sequence[str] = (),
     maintenance: Maintenance | None = None,
     clock: Clock | None = None,
     purpose: Purpose = "make",
 ) -> Opened:
     """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
 
-    To ``find`` makes no store: one that is not there reads as an empty one.
+    To ``find`` makes no store: one that is not there reads as an empty one. ``flags`` are settings of
+    the form ``KEY=VALUE``, over all that is configured.
     """
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else to_text(plain(store)), given)
@@ -101,7 +103,7 @@ def open_door(
         # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
         first = find_root(wanted, given, known=_nothing)
         admit(first, given, allow_root=allow_root)
-        chosen = chosen or read_settings(first, environment=given)
+        chosen = chosen or read_settings(first, environment=given, flags=flags)
     shelf = _shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
     catalogue = shelf.catalogue(durability="full" if chosen is None else chosen.durability)
     try:
@@ -110,7 +112,7 @@ def open_door(
         admit(root, given, allow_root=allow_root)
         _apart(root, shelf)
         if chosen is None:
-            chosen = read_settings(root, environment=given)
+            chosen = read_settings(root, environment=given, flags=flags)
         composer = Composer(shelf, catalogue, settings=chosen, root=to_bytes(root), environment=given)
         return door(
             composer.context(),

@@ -15,6 +15,13 @@ GLOBAL_OPTIONS: tuple[Option, ...] = (
     ),
     Option(name="store", value="DIR", form="folder", says="keep and find checkpoints here"),
     Option(name="allow-root", says="accept a home, system or temporary folder as workspace"),
+    Option(
+        name="set",
+        value="KEY=VALUE",
+        form="pair",
+        repeated=True,
+        says="decide a setting of `lastgood config` for this call",
+    ),
     Option(name="json", says="print one JSON document"),
     Option(name="quiet", short="q", says="print only what was asked for"),
     Option(name="help", short="h", says="explain, and do nothing"),

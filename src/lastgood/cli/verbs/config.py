@@ -80,7 +80,7 @@ def _import_record(imported: Imported, *, planned: bool) -> dict[str, object]:
 def _show(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         path, store = workspace.path, workspace.store
-    found = configuration(path, environment=os.environ)
+    found = configuration(path, environment=os.environ, flags=call.texts("set"))
     if console.json:
         console.document(_document(found, path=path, store=store))
         return 0
