@@ -68,7 +68,6 @@ CHEAP_IMPORTS = {
     "_struct",
     "_thread",
     "abc",
-    "binascii",
     "codecs",
     "encodings",
     "errno",
@@ -88,7 +87,8 @@ CHEAP_IMPORTS = {
     "zlib",
 }
 # The one dear thing that a save needs, and what it brings along (its C part imports functools).
-SQLITE_IMPORTS = {"sqlite3", "_sqlite3", "datetime", "_datetime", "math"} | {
+SQLITE_IMPORTS = {
+    "_sqlite3",
     "collections",
     "_collections",
     "functools",
@@ -245,6 +245,25 @@ def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
     loaded = imported(command, LASTGOOD_STORE=str(tmp_path / "store"), HOME=str(tmp_path))
     others = {"restore", "undo", "delete", "verify", "recover", "diff"}
     assert {f"lastgood.actions.{name}" for name in others} & loaded == set()
+
+
+def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    surroundings = {"LASTGOOD_STORE": str(tmp_path / "store"), "HOME": str(tmp_path)}
+    command = [os.path.join(ROOT, "lastgood"), "-C", str(tmp_path / "workspace"), "--allow-root"]
+    imported([*command, "save"], **surroundings)
+    loaded = imported([*command, "list"], **surroundings)
+    others = {
+        "lastgood.actions",
+        "lastgood.adapters.git",
+        "lastgood.adapters.project",
+        "lastgood.adapters.scan",
+        "lastgood.adapters.sqlite.work",
+        "lastgood.codec.records",
+        "lastgood.rules.configuration",
+        "lastgood.workspace.api",
+    }
+    assert others & loaded == set()
 
 
 @pytest.mark.parametrize("rule", RULES)

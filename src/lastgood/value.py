@@ -44,11 +44,9 @@ class _ValueType(type):
             if isinstance(base, _ValueType):
                 fields += base._fields
                 defaults |= base._defaults  # noqa: SLF001 - the same class
-        namespace["__slots__"] = names
-        made = super().__new__(mcs, name, bases, namespace)
-        made._fields = fields + names
-        made._defaults = defaults | given
-        return made
+        # Into the class as it is made: to set them afterwards takes half as long again.
+        namespace |= {"__slots__": names, "_fields": fields + names, "_defaults": defaults | given}
+        return super().__new__(mcs, name, bases, namespace)
 
 
 @dataclass_transform(frozen_default=True, kw_only_default=True)
