@@ -13,7 +13,7 @@ import pytest
 
 import lastgood
 from command import Command
-from conversation.transcripts import append, captured, said
+from conversation.transcripts import append, captured, said, whole_lines
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -105,7 +105,7 @@ def test_a_killed_save_loses_nothing_of_the_conversation(project: Path, store: P
             assert content.startswith(workspace.transcript(one.id))
         last = captured(workspace, file)
         held = workspace.transcript(last.checkpoint.id)
-        assert held == content[: content.rfind(b"\n") + 1]
+        assert held == whole_lines(content)
         assert last.notes == ()
         assert workspace.verify(deep=True).ok
 
@@ -123,7 +123,7 @@ def test_several_save_one_transcript_at_once(project: Path, store: Path, file: P
     environment = dict(os.environ) | {"PYTHONPATH": os.pathsep.join(sys.path)}
     command = [sys.executable, "-c", program, str(project), str(store), str(file)]
     savers = [subprocess.Popen(command, env=environment) for _ in range(3)]
-    assert [saver.wait(60) for saver in savers] == [0, 0, 0]
+    assert [saver.wait(300) for saver in savers] == [0, 0, 0]
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         assert workspace.transcript(captured(workspace, file).checkpoint.id) == file.read_bytes()
 
