@@ -179,9 +179,12 @@ def test_after_an_error_none_is_kept(far: Far) -> None:
 def test_whoever_is_asked_to_give_up_leaves_none_behind(far: Far) -> None:
     far.desk.save()
     (process,) = far.ready
+    descriptors = len(os.listdir("/proc/self/fd"))
     far.desk.write("large", os.urandom(30_000_000))
-    with Listening(lambda: True), pytest.raises(Stopped):
+    with Listening(lambda: True), pytest.raises(Stopped) as stopped:
         far.desk.scan()
+    assert stopped.value.__traceback__ is not None  # which holds whatever had a name on the way
+    assert len(os.listdir("/proc/self/fd")) == descriptors - 3
     assert ends(process)
     assert far.ready == []
     assert far.desk.names(far.desk.save()) == {"a", "large"}

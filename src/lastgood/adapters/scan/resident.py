@@ -81,15 +81,16 @@ class Resident:
 
         It works on after this only if it is ready for the next question.
         """
-        announced = b""
         try:
             self._send(len(question).to_bytes(LENGTH_BYTES, "big") + question)
             announced = self._wait()
-        finally:
-            if announced[:1] == READY:
-                self._reap(os.WNOHANG)
-            else:
-                self._dismiss()
+        except BaseException:
+            self.end()
+            raise
+        if announced[:1] == READY:
+            self._reap(os.WNOHANG)
+        else:
+            self._dismiss()
         size = int.from_bytes(announced[1:], "big") if announced else os.fstat(self._sheet).st_size
         return announced[:1], os.pread(self._sheet, size, 0)
 
