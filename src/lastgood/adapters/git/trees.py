@@ -40,7 +40,12 @@ _DEFAULTS = {
     SUBTREE: DEFAULT_DIRECTORY_MODE,
     SYMLINK: 0,
 }
-_KINDS = {PLAIN: FILE, EXECUTABLE: FILE, SUBTREE: DIRECTORY, SYMLINK: LINK}
+_FORMS = {
+    PLAIN: (FILE, DEFAULT_FILE_MODE),
+    EXECUTABLE: (FILE, DEFAULT_EXECUTABLE_MODE),
+    SUBTREE: (DIRECTORY, DEFAULT_DIRECTORY_MODE),
+    SYMLINK: (LINK, 0),
+}
 
 
 def encode_tree(rows: Iterable[Row]) -> bytes:
@@ -58,13 +63,12 @@ def decode_tree(content: bytes) -> list[Row]:
     rows: list[Row] = []
     at, end = 0, len(content)
     while at < end:
-        space = content.index(b" ", at)
-        nul = content.index(b"\0", space)
-        oid = content[nul + 1 : nul + 21]
-        if len(oid) != 20:
-            raise ValueError("a row is cut short")
-        rows.append((content[at:space], content[space + 1 : nul], oid))
+        nul = content.index(b"\0", at)
+        mode, _, name = content[at:nul].partition(b" ")
         at = nul + 21
+        rows.append((mode, name, content[nul + 1 : at]))
+    if at > end:
+        raise ValueError("a row is cut short")
     return rows
 
 
@@ -103,18 +107,14 @@ def join_entries(rows: Sequence[Row], table: bytes, below: Sequence[Row]) -> tup
     subtrees = {name[len(BELOW_PREFIX) :]: oid for _, name, oid in below}
     entries = []
     for git_mode, name, oid in sorted(rows, key=_row_name):
-        default = _DEFAULTS.get(git_mode)
-        if default is None:
+        if git_mode not in _FORMS:
             raise ValueError(f"the mode {git_mode!r} is not one of ours")
-        entries.append(
-            Entry(
-                name=name,
-                kind=_KINDS[git_mode],
-                mode=modes.get(name, default),
-                oid=oid,
-                modes=subtrees.get(name, b""),
-            )
-        )
+        kind, mode = _FORMS[git_mode]
+        if modes or subtrees:  # few directories have any
+            mode, below_it = modes.get(name, mode), subtrees.get(name, b"")
+            entries.append(Entry(name=name, kind=kind, mode=mode, oid=oid, modes=below_it))
+        else:
+            entries.append(Entry(name=name, kind=kind, mode=mode, oid=oid))
     return tuple(entries)
 
 
