@@ -182,8 +182,11 @@ def test_an_edit_of_a_person_while_a_task_runs_is_never_lost(
     workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]}, observer=told)
     (back,) = told.of("rolled-back")
     assert set(back.paths) == {b"mine", b"junk"}
-    assert back.checkpoint is not None
-    workspace.restore(back.checkpoint, paths=["mine"])
+    assert back.reason is not None
+    command = back.reason.partition(": lastgood restore ")[2].split()
+    assert command[1:] == ["--", "PATH"]
+    assert workspace.get(command[0]).id == back.checkpoint
+    workspace.restore(command[0], paths=["mine"])
     assert (project / "mine").read_text() == "a person's\n"
     assert not (project / "junk").exists()
 

@@ -109,6 +109,8 @@ def _rolled_back(event: RunEvent) -> Iterator[Line]:
     back = f"{count(len(event.paths), 'path')} taken back" if event.paths else "nothing had to be taken back"
     yield "yellow", f"{back}{kept}"
     yield from _paths(event)
+    if event.reason is not None:
+        yield "", f"  {printable(event.reason)}"
 
 
 def _task_done(event: RunEvent) -> Iterator[Line]:

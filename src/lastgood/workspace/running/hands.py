@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.actions.attempts import Begun
+    from lastgood.actions.finished import TakenBack
     from lastgood.errors import Conflict
     from lastgood.model.checkpoint import Checkpoint, Kind, Moment
     from lastgood.model.effect import Effect, EffectState
@@ -279,6 +280,12 @@ class Hands(Works, Looks, Restores, Recovers):
     def kept_start(self, attempt: Effect) -> Checkpoint:
         """Return the checkpoint that an attempt began from."""
         return attempts.kept_start(self._context, attempt)
+
+    def taken_back_since(self, session: Session) -> TakenBack | None:
+        """Return the restore that took back what a session left at its end, if any did."""
+        from lastgood.actions.finished import taken_back_since
+
+        return taken_back_since(self._context, session)
 
     def newest_of(self, session: str) -> str | None:
         """Return the id of a session's newest checkpoint."""

@@ -182,7 +182,11 @@ def _merged(stage: Stage, start: Checkpoint, left: Checkpoint, paths: Sequence[b
 
 def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Checkpoint) -> str | None:
     back = tuple(one.path for one in report.outcomes if one.result in {"restored", "removed"})
-    stage.telling.tell("rolled-back", task=task.id, checkpoint=left.id, paths=back)
+    # What a person edited while the task ran cannot be told from what the task did.
+    yours = f"an edit of yours among them comes back with: lastgood restore {short(left.id)} -- PATH"
+    stage.telling.tell(
+        "rolled-back", task=task.id, checkpoint=left.id, paths=back, reason=yours if back else None
+    )
     failed = [one for one in report.outcomes if one.result == "failed"]
     kept = [one for one in report.outcomes if one.result in {"kept", "skipped"}]
     if kept:

@@ -6,10 +6,12 @@ import os
 import time
 from contextlib import contextmanager
 
+from lastgood.codec.canonical import path_value
+from lastgood.codec.moment import iso
 from lastgood.errors import Busy, Conflict, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.running import RunReport
-from lastgood.names import printable
+from lastgood.names import printable, to_text
 from lastgood.rules import workplan as rules
 from lastgood.rules.progress import task as task_of
 from lastgood.rules.recovery import unknown_effects
@@ -21,6 +23,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from lastgood.actions.finished import TakenBack
     from lastgood.model.effect import Effect
     from lastgood.model.progress import Progress, Task
     from lastgood.model.recovery import Choice, RecoverReport
@@ -81,7 +84,7 @@ def engage(
     elif dead:
         return _continued(hands, plan, dead[0], wish, signals=signals)
     elif wish.choice == "continue":
-        return _finished(hands, plan)
+        return _finished(hands, plan, orders=orders)
     else:
         _refuse_orders(orders)
     _refuse_the_living(hands)
@@ -164,8 +167,11 @@ def _several(dead: Sequence[Dead]) -> Usage:
     )
 
 
-def _finished(hands: Hands, plan: WorkPlan) -> RunReport:
-    """Return the report of the newest run of a plan if that finished: there is nothing left to do."""
+def _finished(hands: Hands, plan: WorkPlan, *, orders: Orders) -> RunReport:
+    """Return the report of the newest run of a plan if that finished: there is nothing left to do.
+
+    `Conflict` if a restore took back since what it left: it is done, and what it did is not there.
+    """
     run = next((one for one in hands.runs() if _is_same(one, plan)), None)
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
@@ -177,7 +183,34 @@ def _finished(hands: Hands, plan: WorkPlan) -> RunReport:
             hint="start anew: leave out --continue, or give --fresh",
         )
     _demand_same(run, plan)
+    back = hands.taken_back_since(report.session)
+    if back is not None:
+        raise _gone(report, back)
+    if orders.redo or orders.done:
+        raise Usage(
+            f"the last run of this plan, {report.id}, has finished: nothing of it is done again",
+            hint="carry the whole plan out anew: --fresh    or leave out --redo and --done",
+        )
     return _told(report.progress, run.plan, report, state="done", reason="it has finished already")
+
+
+def _gone(report: SessionReport, back: TakenBack) -> Conflict:
+    operation, last = back.operation, short(back.last.id)
+    target = "" if operation.target is None else f" of {short(operation.target)}"
+    amount = len(back.paths)
+    shown = ", ".join(printable(to_text(path)) for path in back.paths[:_SHOWN])
+    more = f" and {amount - _SHOWN} more" if amount > _SHOWN else ""
+    return Conflict(
+        f"the last run of this plan, {report.id}, finished; but what it did was taken back by the restore"
+        f"{target} at {iso(operation.at)}: {shown}{more}",
+        hint=f"carry the plan out anew: --fresh    or bring back what it did: lastgood restore {last}",
+        details={
+            "session": report.id,
+            "operation": operation.id,
+            "checkpoint": back.last.id,
+            "paths": [path_value(path) for path in back.paths],
+        },
+    )
 
 
 def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:

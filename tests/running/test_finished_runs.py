@@ -1,0 +1,143 @@
+"""Going on with a run that finished: done is what it did, as long as that is there (rules P7, T8, T15)."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import pytest
+
+from command import Command
+from lastgood.errors import Conflict, Usage
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+    Plan = Callable[..., str]
+
+
+@pytest.fixture
+def plan(plan_file: Plan, outside: Path) -> str:
+    make = f"mkdir -p sub; echo a > sub/made; echo b > old; rm gone; echo x >> {outside}/effects"
+    return plan_file({"id": "A", "run": make}, {"id": "B", "run": "true"})
+
+
+@pytest.fixture
+def finished(workspace: Workspace, project: Path, plan: str) -> str:
+    """Return the checkpoint from before a run that has finished."""
+    for name in ("old", "gone", "other"):
+        (project / name).write_text("before\n")
+    before = workspace.save("before").checkpoint.id
+    assert workspace.run(plan).state == "done"
+    return before
+
+
+def goes_on(workspace: Workspace, plan: str) -> tuple[str, str | None]:
+    report = workspace.run(plan, choice="continue")
+    return report.state, report.reason
+
+
+FINISHED = ("done", "it has finished already")
+
+
+def test_a_finished_run_whose_files_were_taken_back_is_not_called_done(
+    workspace: Workspace, plan: str, finished: str
+) -> None:
+    """P7: the restore is named, and both ways on."""
+    restored = workspace.restore(finished)
+    with pytest.raises(Conflict) as caught:
+        workspace.run(plan, choice="continue")
+    error = caught.value
+    assert f"was taken back by the restore of {finished[:13]} at 20" in error.message
+    assert error.message.endswith(": gone, old, sub/made")
+    assert error.hint is not None
+    assert "--fresh" in error.hint
+    assert error.details["operation"] == restored.operation
+    workspace.restore(error.hint.split()[-1])
+    assert goes_on(workspace, plan) == FINISHED
+
+
+def test_what_was_taken_back_and_given_back_is_done(workspace: Workspace, plan: str, finished: str) -> None:
+    """T8."""
+    workspace.restore(finished)
+    workspace.undo()
+    assert goes_on(workspace, plan) == FINISHED
+    workspace.redo()
+    with pytest.raises(Conflict):
+        workspace.run(plan, choice="continue")
+
+
+def test_one_path_that_was_taken_back_is_enough(workspace: Workspace, plan: str, finished: str) -> None:
+    workspace.restore(finished, paths=["old"])
+    with pytest.raises(Conflict, match=r"old$"):
+        workspace.run(plan, choice="continue")
+
+
+def test_what_the_run_did_not_change_may_come_back_from_any_time(
+    workspace: Workspace, project: Path, plan: str, finished: str
+) -> None:
+    (project / "other").write_text("after\n")
+    workspace.restore(finished, paths=["other"])
+    assert (project / "other").read_text() == "before\n"
+    assert goes_on(workspace, plan) == FINISHED
+
+
+def test_what_came_after_the_run_may_be_taken_back_to_its_end(
+    workspace: Workspace, project: Path, plan: str, finished: str
+) -> None:
+    """T15: also to a later checkpoint, whatever that holds."""
+    assert finished
+    (project / "old").write_text("mine\n")
+    later = workspace.save("mine").checkpoint.id
+    (project / "old").write_text("worse\n")
+    workspace.restore(later)
+    assert goes_on(workspace, plan) == FINISHED
+    workspace.restore(workspace.list(kind="session-end")[0].id)
+    assert goes_on(workspace, plan) == FINISHED
+
+
+def test_a_restore_before_the_run_takes_nothing_from_it(
+    workspace: Workspace, project: Path, plan: str
+) -> None:
+    for name in ("old", "gone"):
+        (project / name).write_text("before\n")
+    before = workspace.save("before").checkpoint.id
+    (project / "old").write_text("between\n")
+    workspace.restore(before)
+    assert workspace.run(plan).state == "done"
+    assert goes_on(workspace, plan) == FINISHED
+
+
+def test_a_plan_is_carried_out_anew_after_it_was_taken_back(
+    workspace: Workspace, project: Path, plan: str, finished: str, outside: Path
+) -> None:
+    """P7: also without a word, as any plan whose last run has ended."""
+    for choice in ("fresh", None):
+        workspace.restore(finished)
+        assert workspace.run(plan, choice=choice).state == "done"
+        assert (project / "sub" / "made").read_text() == "a\n"
+    assert goes_on(workspace, plan) == FINISHED
+    assert (outside / "effects").read_text() == "x\nx\nx\n"
+
+
+def test_nothing_of_a_finished_run_is_done_again(workspace: Workspace, plan: str, finished: str) -> None:
+    """P6: it is refused rather than left out without a word."""
+    assert finished
+    for orders in ({"redo": ["A"]}, {"done": ["A"]}):
+        with pytest.raises(Usage, match="has finished: nothing of it is done again") as caught:
+            workspace.run(plan, choice="continue", **orders)  # type: ignore[arg-type]
+        assert "--fresh" in (caught.value.hint or "")
+
+
+def test_the_command_says_so_with_a_code_of_its_own(
+    project: Path, store: Path, workspace: Workspace, plan: str, finished: str
+) -> None:
+    workspace.restore(finished)
+    lastgood = Command(project, store)
+    refused = lastgood("run", plan, "--continue", expect=13)
+    assert refused.out == ""
+    assert "finished; but what it did was taken back by the restore" in refused.err
+    document = lastgood("run", plan, "--continue", "--json", expect=13).json
+    assert document["error"]["details"]["paths"] == ["gone", "old", "sub/made"]
