@@ -41,7 +41,7 @@ def within(path: bytes, scope: bytes) -> bool:
 
 def printable(text: str) -> str:
     """Return text fit for a terminal: control characters, lone surrogates and direction marks escaped."""
-    if text.isprintable() and not any(ch in _DIRECTION for ch in text):
+    if text.isprintable() and _DIRECTION.isdisjoint(text):
         return text
     return "".join(ch if ch.isprintable() and ch not in _DIRECTION else _escape(ch) for ch in text)
 
