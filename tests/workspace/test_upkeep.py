@@ -108,12 +108,12 @@ def test_the_turn_of_maintenance_ends_with_its_process(
     monkeypatch.setattr(detaching, "REST", 0.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = detaching.start(str(project), str(store))
+        first = detaching.start(str(project), str(store), packs=1)
         assert first is not None
         os.kill(first, signal.SIGKILL)
         os.waitpid(first, 0)
 
-        second = detaching.start(str(project), str(store))
+        second = detaching.start(str(project), str(store), packs=1)
 
         assert second is not None
         assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == 0
@@ -126,14 +126,14 @@ def test_maintenance_that_was_just_started_rests_before_the_next(
     monkeypatch.setattr(detaching, "REST", 3600.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = detaching.start(str(project), str(store))
+        first = detaching.start(str(project), str(store), packs=1)
         assert first is not None
         os.waitpid(first, 0)
 
-        assert detaching.start(str(project), str(store)) is None
+        assert detaching.start(str(project), str(store), packs=1) is None
         long_ago = time.time() - 2 * 3600
         os.utime(store / "locks" / "upkeep.lock", (long_ago, long_ago))
-        later = detaching.start(str(project), str(store))
+        later = detaching.start(str(project), str(store), packs=1)
 
         assert later is not None
         os.waitpid(later, 0)
@@ -144,7 +144,7 @@ def test_maintenance_leaves_the_processor_to_others() -> None:
     program = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
         "from lastgood.workspace.detaching import stand_back\n"
-        "stand_back()\n"
+        "stand_back(10)\n"
         "print(os.nice(0))\n"
         "path = '/proc/self/autogroup'\n"
         "print(open(path).read().split()[-1] if os.path.exists(path) else '10')\n"
@@ -159,3 +159,9 @@ def test_maintenance_leaves_the_processor_to_others() -> None:
     ).stdout.split()
 
     assert shown == [str(min(19, os.nice(0) + 10)), "10"]
+
+
+def test_maintenance_that_cannot_keep_up_stands_back_no_more() -> None:
+    """Where saves never leave the processor alone, packs would grow without bound, and saves slow."""
+    assert detaching.niceness(64) == 10
+    assert detaching.niceness(400) == 0

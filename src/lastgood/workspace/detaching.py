@@ -9,47 +9,55 @@ import time
 
 from lastgood.adapters.files import PRIVATE_FILE
 from lastgood.ids import SESSION_VARIABLE
+from lastgood.model.settings import PACKS_DUE
 
 # So long (in seconds) after a start there is no other: what could not be done just now cannot be done yet.
 REST = 5.0
 _LOCK = b"/locks/upkeep.lock"
 _NICENESS = 10
+# With this many packs every look-up takes longer: then tidying is in everybody's interest.
+_PRESSING = 4 * PACKS_DUE
 _ATTEMPTS = 5
 _PATIENCE = 0.15
 # Where the started process has the lock; another number where the starter's own is this one.
 _PLACES = (3, 4)
 _PROGRAM = (
     "import os, sys; os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
-    "from lastgood.workspace.detaching import stand_back; stand_back(); "
+    "from lastgood.workspace.detaching import stand_back; stand_back(int(sys.argv.pop(1))); "
     "from lastgood.cli.main import main; "
     "raise SystemExit(main(sys.argv[1:]))"
 )
 
 
-def start(root: str, store: str) -> int | None:
+def start(root: str, store: str, *, packs: int) -> int | None:
     """Start maintenance and return its process id; None where one is under way, or none can be started.
 
-    The started process has the turn from its first moment on: however many save meanwhile, none
-    starts another.
+    ``packs`` is how many there are: with very many it stands back no more. The started process has the
+    turn from its first moment on: however many save meanwhile, none starts another.
     """
     turn = _take_turn(os.fsencode(store) + _LOCK)
     if turn is None:
         return None
     try:
-        return _spawn(root, store, turn=turn)
+        return _spawn(root, store, turn=turn, niceness=niceness(packs))
     except OSError:
         return None
     finally:
         os.close(turn)
 
 
-def stand_back() -> None:
+def niceness(packs: int) -> int:
+    """Return how far maintenance stands back for others (nice(1)) when there are so many packs."""
+    return _NICENESS if packs < _PRESSING else 0
+
+
+def stand_back(niceness: int) -> None:
     """Leave the processor to others, also where the kernel shares it out among sessions first."""
-    os.nice(_NICENESS)
+    os.nice(niceness)
     for _ in range(_ATTEMPTS):
         try:
             with open("/proc/self/autogroup", "w", encoding="ascii") as group:
-                group.write(str(_NICENESS))
+                group.write(str(niceness))
         except BlockingIOError:  # the kernel takes one such wish in a tenth of a second
             time.sleep(_PATIENCE)
         except OSError:
@@ -82,12 +90,12 @@ def _rests(descriptor: int) -> bool:
     return status.st_size > 0 and 0 <= time.time() - status.st_mtime < REST
 
 
-def _spawn(root: str, store: str, *, turn: int) -> int | None:
+def _spawn(root: str, store: str, *, turn: int, niceness: int) -> int | None:
     if not sys.executable:  # a program that embeds Python
         return None
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     place = _PLACES[turn == _PLACES[0]]
-    words = [sys.executable, "-I", "-c", _PROGRAM, str(place), package]
+    words = [sys.executable, "-I", "-c", _PROGRAM, str(place), package, str(niceness)]
     words += ["--store", store, "-C", root, "--allow-root", "maintain", "--quiet"]
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [(os.POSIX_SPAWN_DUP2, turn, place)]
     actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]

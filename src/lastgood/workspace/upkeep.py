@@ -40,7 +40,8 @@ class Upkeep:
         if due:
             from lastgood.workspace.detaching import start  # most saves need none of it
 
-            self._child = start(os.fsdecode(context.root), os.fsdecode(context.store))
+            root, store = os.fsdecode(context.root), os.fsdecode(context.store)
+            self._child = start(root, store, packs=context.engine.packs())
 
     def _is_running(self) -> bool:
         """Tell whether the maintenance started last still runs; one that ended is let go."""
