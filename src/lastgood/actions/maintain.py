@@ -53,6 +53,11 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
         done.append("packs consolidated")
     if context.catalogue.back_up():
         done.append("catalogue backed up")
+    try:
+        if context.ledgers.back_up():
+            done.append("ledger backed up")
+    except (Busy, Damaged) as error:  # its owner is told when it is read, or verified
+        done.append(error.message)
     context.engine.write_tags(_tags(context))
     context.catalogue.empty_log()
     return done

@@ -79,6 +79,19 @@ class KeptProgress(Value):
     progress: Progress
 
 
+class KeptBook(Value):
+    """A book of the ledger: its entries (key, mark or None, and two cells), and the pieces that these need.
+
+    The texts are UTF-8, with surrogates as they are.
+    """
+
+    workspace_key: str
+    space: str
+    name: bytes
+    entries: tuple[tuple[bytes, bytes | None, bytes, bytes], ...]
+    pieces: tuple[bytes, ...]
+
+
 class Facts(Value):
     """Everything that an export says beside the objects."""
 
@@ -87,6 +100,7 @@ class Facts(Value):
     sessions: tuple[Session, ...] = ()
     progress: tuple[KeptProgress, ...] = ()
     effects: tuple[Effect, ...] = ()
+    books: tuple[KeptBook, ...] = ()
 
 
 class Withheld(Value):
@@ -99,7 +113,10 @@ class Withheld(Value):
 
 
 class ExportReport(Value):
-    """What an export wrote; ``size`` in bytes. ``damaged`` were left out, being known as such."""
+    """What an export wrote; ``size`` in bytes. ``damaged`` were left out, being known as such.
+
+    ``books`` of the ledger left with it, ``books_withheld`` stayed.
+    """
 
     file: str
     checkpoints: tuple[str, ...]
@@ -108,12 +125,15 @@ class ExportReport(Value):
     size: int
     withheld: tuple[Withheld, ...] = ()
     damaged: tuple[str, ...] = ()
+    books: int = 0
+    books_withheld: int = 0
 
 
 class ImportReport(Value):
     """What an import added (``checkpoints``), and what was here already (``known``).
 
-    ``reduced`` are those that the file has whole, and of which a reduced copy is here and stays.
+    ``reduced`` are those that the file has whole, and of which a reduced copy is here and stays. ``books``
+    of the ledger are those that were added.
     """
 
     file: str
@@ -123,3 +143,4 @@ class ImportReport(Value):
     sessions: int
     attached: str | None = None
     reduced: tuple[str, ...] = ()
+    books: int = 0

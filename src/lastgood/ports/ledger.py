@@ -14,6 +14,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Protocol, TypeVar
 
+    from lastgood.model.exchange import KeptBook
+
     Result = TypeVar("Result")
 else:
     Protocol = object
@@ -97,8 +99,29 @@ class Ledgers(Protocol):
     def check(self) -> Sequence[str]:
         """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
 
+    def back_up(self) -> bool:
+        """Write a sound copy beside the ledger; False if nothing changed since the last, or there is none.
+
+        `Damaged` if the ledger is not whole: an older copy that is stays.
+        """
+
+    def repair(self) -> tuple[str, ...]:
+        """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
+
+    def count(self, workspaces: Sequence[str]) -> int:
+        """Return how many books some workspaces (their keys) have; nothing is made if there is none."""
+
+    def leaving(self, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+        """Return the books of some workspaces whole; `Damaged` if one is not."""
+
+    def prove(self, books: Sequence[KeptBook]) -> None:
+        """Raise `Damaged` for a book of another store that is not whole, or expands beyond reason."""
+
+    def take_in(self, books: Sequence[KeptBook]) -> int:
+        """Add proven books of another store that are not here yet, all of them or none; return how many."""
+
     def stored_bytes(self) -> int:
-        """Return the size of the ledger in bytes, with its log."""
+        """Return the size of the ledger in bytes, with its log and its copy."""
 
     def close(self) -> None:
         """Let go of the file."""

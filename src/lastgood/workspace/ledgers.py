@@ -13,10 +13,12 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.adapters.sqlite.ledgers import SqliteLedgers
+    from lastgood.model.exchange import KeptBook
     from lastgood.ports.ledger import Ledger
     from lastgood.workspace.shelf import Shelf
 
 _FILE = b"/ledger.sqlite3"
+_BACKUP = b"/ledger.backup.sqlite3.gz"
 
 
 class LedgersOfStore:
@@ -39,9 +41,39 @@ class LedgersOfStore:
             return []
         return self._composed().check()
 
+    def back_up(self) -> bool:
+        """Write a sound copy beside the ledger; False if nothing changed since the last, or there is none."""
+        return self._is_there() and self._composed().back_up()
+
+    def repair(self) -> tuple[str, ...]:
+        """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
+        return self._composed().repair() if os.path.exists(self._shelf.directory + _BACKUP) else ()
+
+    def count(self, workspaces: Sequence[str]) -> int:
+        """Return how many books some workspaces have; nothing is made if there is none."""
+        return self._composed().count(workspaces) if self._is_there() else 0
+
+    def leaving(self, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+        """Return the books of some workspaces whole; `Damaged` if one is not."""
+        return self._composed().leaving(workspaces) if self._is_there() else ()
+
+    def prove(self, books: Sequence[KeptBook]) -> None:
+        """Raise `Damaged` for a book of another store that is not whole, or expands beyond reason."""
+        if books:
+            from lastgood.adapters.sqlite.ledger_exchange import prove
+
+            prove(books)
+
+    def take_in(self, books: Sequence[KeptBook]) -> int:
+        """Add proven books of another store that are not here yet, all of them or none; return how many."""
+        return self._composed().take_in(books) if books else 0
+
+    def _is_there(self) -> bool:
+        return os.path.exists(self._shelf.directory + _FILE)
+
     def stored_bytes(self) -> int:
-        """Return the size of the ledger in bytes, with its log."""
-        return sum(map(_size, (self._shelf.directory + _FILE, self._shelf.directory + _FILE + b"-wal")))
+        """Return the size of the ledger in bytes, with its log and its copy."""
+        return sum(_size(self._shelf.directory + name) for name in (_FILE, _FILE + b"-wal", _BACKUP))
 
     def close(self) -> None:
         """Let go of the file; harmless when repeated."""

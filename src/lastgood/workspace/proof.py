@@ -23,8 +23,13 @@ def verify(context: Context, checkpoints: Sequence[Checkpoint], *, deep: bool) -
 
 
 def repair(context: Context) -> tuple[str, ...]:
-    """Mend the engine's files, then the catalogue's rows, and set a damaged journal aside."""
-    return (*proving.repair(context), *proving.readopt(context), *proving.set_journal_aside(context))
+    """Mend the engine's files, the catalogue's rows and the ledger, and set a damaged journal aside."""
+    return (
+        *proving.repair(context),
+        *proving.readopt(context),
+        *context.ledgers.repair(),
+        *proving.set_journal_aside(context),
+    )
 
 
 def _aside_in(store: bytes) -> Callable[[Callable[[bytes], None]], None]:

@@ -2,25 +2,18 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
 from lastgood.adapters.files import sync_directory
-from lastgood.adapters.sqlite.database import BACKUP, BACKUPS, copy_into, gate, open_uri, prepare
+from lastgood.adapters.sqlite.copies import ask, drop, make
+from lastgood.adapters.sqlite.database import BACKUP, BACKUPS, gate, prepare
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
 from lastgood.adapters.sqlite.library import sqlite3
-from lastgood.adapters.sqlite.packed import SUFFIX, pack, unpack
+from lastgood.adapters.sqlite.packed import SUFFIX
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_rows
 from lastgood.errors import Damaged, LastgoodError
 from lastgood.names import printable
-
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from typing import TypeVar
-
-    Answer = TypeVar("Answer")
 
 _CHANGES = "SELECT value FROM meta WHERE name = 'changes'"
 
@@ -34,24 +27,13 @@ def back_up(connection: sqlite3.Connection, path: str) -> bool:
     there = backups(path)
     if there and _changes(there[0]) == connection.execute(_CHANGES).fetchone()[0]:
         return False
-    fresh, packed = backup + ".fresh", backup + ".new"
+    refusal = Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
+    packed = make(connection, backup, is_sound=is_sound, refusal=refusal)
     try:
-        copy_into(connection, fresh)
-        if not is_sound(fresh):
-            raise Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
-        _pack(fresh, packed)
         _put(packed, backup, before=there[0] if there else None)
     finally:
-        _drop(fresh)
-        _drop(packed)
+        drop(packed)
     return True
-
-
-def _pack(fresh: str, packed: str) -> None:
-    try:
-        pack(fresh, packed)
-    except ValueError as error:
-        raise OSError(errno.EIO, f"a backup is not read as it was written: {error}") from error
 
 
 def _put(packed: str, backup: str, *, before: str | None) -> None:
@@ -63,7 +45,7 @@ def _put(packed: str, backup: str, *, before: str | None) -> None:
     sync_directory(os.path.dirname(backup))
     for other in backups(backup):
         if other not in {backup + SUFFIX, before}:
-            _drop(other)
+            drop(other)
 
 
 def backups(path: str) -> list[str]:
@@ -73,11 +55,11 @@ def backups(path: str) -> list[str]:
 
 
 def _changes(backup: str) -> object:
-    def ask(connection: sqlite3.Connection) -> object:
+    def changes(connection: sqlite3.Connection) -> object:
         return connection.execute(_CHANGES).fetchone()[0]
 
     try:
-        return _ask(backup, ask)
+        return ask(backup, changes)
     except (sqlite3.DatabaseError, ValueError, TypeError):  # a TypeError where the row is missing
         return None
 
@@ -90,38 +72,15 @@ def soundest_backup(path: str) -> str | None:
 def is_sound(path: str) -> bool:
     """Tell whether a catalogue or backup that nobody has open is whole, and of a version that can be read."""
 
-    def ask(connection: sqlite3.Connection) -> bool:
+    def proven(connection: sqlite3.Connection) -> bool:
         prepare(connection)
         gate(connection, CURRENT, path=path)
         return integrity_fault(connection) is None
 
     try:
-        return _ask(path, ask)
+        return ask(path, proven)
     except (sqlite3.DatabaseError, LastgoodError, ValueError):
         return False
-
-
-def _ask(path: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
-    """Ask a database that nobody has open, unpacked first if need be; ValueError if that cannot be."""
-    plain = path.removesuffix(SUFFIX) + ".plain" if path.endswith(SUFFIX) else path
-    try:
-        if plain != path:
-            unpack(path, plain)
-        connection = open_uri(plain, "immutable=1", wait=0)
-        try:
-            return question(connection)
-        finally:
-            connection.close()
-    finally:
-        if plain != path:
-            _drop(plain)
-
-
-def _drop(path: str) -> None:
-    try:
-        os.unlink(path)
-    except OSError:
-        return  # it is gone, or will be written over
 
 
 def integrity_fault(connection: sqlite3.Connection) -> str | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 
-from lastgood.adapters.sqlite.ledger_file import NOTHING, minus, plus, tampered
+from lastgood.adapters.sqlite.ledger_seal import NOTHING, minus, plus, tampered
 from lastgood.codec.plain import pack, pairs, piece_id, references, unpack
 from lastgood.errors import Damaged
 from lastgood.names import printable
@@ -17,7 +17,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
 
-    from lastgood.adapters.sqlite.ledger_file import LedgerFile, Root
+    from lastgood.adapters.sqlite.ledger_file import LedgerFile
+    from lastgood.adapters.sqlite.ledger_seal import Root, Tags
 
     Examine = Callable[[str, bytes], None]
 
@@ -292,7 +293,7 @@ class Writer(Reader):
             if known is None:
                 self._connection.execute(
                     "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)",
-                    (book.number, id, len(pieces[id]), _compressed(pieces[id])),
+                    (book.number, id, len(pieces[id]), compressed(pieces[id])),
                 )
                 fresh.append(pieces[id])
                 wanted += references(pieces[id])
@@ -303,19 +304,17 @@ class Writer(Reader):
         return cell
 
 
-def entry_tag(
-    file: LedgerFile, born: bytes, key: bytes, mark: bytes | None, head: bytes, body: bytes
-) -> bytes:
+def entry_tag(file: Tags, born: bytes, key: bytes, mark: bytes | None, head: bytes, body: bytes) -> bytes:
     """Return the tag of an entry: it binds the values to book and key."""
     return file.tag("entry", born, key, mark, head, body)
 
 
-def place_tag(file: LedgerFile, born: bytes, key: bytes, mark: bytes | None, tag: bytes) -> bytes:
+def place_tag(file: Tags, born: bytes, key: bytes, mark: bytes | None, tag: bytes) -> bytes:
     """Return what an entry adds to its book's total: the entry, and where it is found."""
     return file.tag("place", born, key, mark, tag)
 
 
-def prove_entries(file: LedgerFile, connection: sqlite3.Connection, book: Book) -> None:
+def prove_entries(file: Tags, connection: sqlite3.Connection, book: Book) -> None:
     """Raise `Damaged` unless the entries of a book, where they are found, make up its total."""
     total = count = 0
     for kinds, key, mark, tag in connection.execute(_PLACES, (book.number,)):
@@ -374,7 +373,8 @@ def sweep(connection: sqlite3.Connection, book: int) -> None:
     connection.executemany("DELETE FROM piece WHERE book = ? AND id = ?", gone)
 
 
-def _compressed(cell: bytes) -> bytes:
+def compressed(cell: bytes) -> bytes:
+    """Return a piece as it is stored."""
     if len(cell) >= _COMPRESSED:
         packed = zlib.compress(cell, 1)
         if len(packed) < len(cell):

@@ -1,23 +1,19 @@
-"""The file of a store's ledger: its tables, and the seals that tell whether it is as we left it.
+"""The file of a store's ledger: its tables, and whether it is the one that we left.
 
-Whoever alters a column may alter its type with it: what is bytes is read as bytes, by CAST.
-
-Every entry and every book carries a tag that only the key can make. A book's total is the sum of tags
-over its entries' keys, marks and tags, the root that of all books' tags: what was added, altered, moved or
-taken away makes a sum that is not the recorded one. The root is sealed with a number that grows with each
-change, and the newest number is also kept outside the store. (Sums of keyed tags as digests of sets: Clarke
-et al., "Incremental Multiset Hash Functions", 2003.)
+Whoever alters a column may alter its type with it: what is bytes is read as bytes, by CAST. The root of
+all tags is sealed with a number that grows with each change, and the newest number is also kept outside
+the store.
 """
 
 from __future__ import annotations
 
 import fcntl
-import hmac
 import os
 
 from lastgood.adapters.files import sync_directory, sync_file
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, make_private_file, prepare
 from lastgood.adapters.sqlite.faults import translate
+from lastgood.adapters.sqlite.ledger_seal import NOTHING, TRUST_HINT, Root, Sealing, read_root, tag_of
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.schema import Schema, application, version
 from lastgood.adapters.witness import Sighting
@@ -36,14 +32,6 @@ if TYPE_CHECKING:
 # "lstl": tells a ledger from a catalogue.
 APPLICATION_ID = 0x6C73746C
 VERSION = 1
-TAG = 32
-_PROVEN_MOST = 100_000
-_MODULUS = 1 << 8 * TAG
-NOTHING = bytes(TAG)
-TRUST_HINT = (
-    "if you put this store here yourself (from a backup, another machine), accept it as it is:"
-    " workspace.ledger(...).accept()"
-)
 _STATEMENTS = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID",
     """
@@ -87,51 +75,16 @@ _STATEMENTS = (
 SCHEMA = Schema(version=VERSION, statements=_STATEMENTS)
 
 
-class Root:
-    """The sum of all books' tags, and how often the ledger was changed."""
-
-    __slots__ = ("ledger", "seal", "serial", "total")
-
-    def __init__(self, ledger: str, serial: int, total: bytes, seal: bytes) -> None:
-        self.ledger = ledger
-        self.serial = serial
-        self.total = total
-        self.seal = seal
-
-
-_BOOKS = (
-    "SELECT workspace, space, CAST(name AS BLOB), CAST(born AS BLOB), entries, CAST(total AS BLOB),"
-    " CAST(tag AS BLOB),"
-    " typeof(workspace) || typeof(space) || typeof(name) FROM book"
-)
-# What is of another type is not found by its name.
-_TYPES = "texttextblob"
-
-
-def plus(total: bytes, tag: bytes) -> bytes:
-    """Return a sum with a tag in it."""
-    return ((int.from_bytes(total, "big") + int.from_bytes(tag, "big")) % _MODULUS).to_bytes(TAG, "big")
-
-
-def minus(total: bytes, tag: bytes) -> bytes:
-    """Return a sum without a tag."""
-    return ((int.from_bytes(total, "big") - int.from_bytes(tag, "big")) % _MODULUS).to_bytes(TAG, "big")
-
-
-def tampered(what: str, why: str) -> Damaged:
-    """Return the error for something that is not as we left it."""
-    return Damaged(f"{what} {why}", hint="see what is hit: lastgood verify", details={"what": what})
-
-
 class LedgerFile(Database):
     """A ledger that is open; every access proves first that it is the one last seen."""
 
     def __init__(self, path: str, *, witness: Witness) -> None:
         self._witness = witness
-        self._key = witness.key()
+        self.sealing = Sealing(witness.key())
+        self.tag = self.sealing.tag
         self.sound: set[int] = set()
-        self._proven: set[object] = set()
         self._seen: tuple[object, int] | None = None
+        self._identity: tuple[int, int] | None = None
         super().__init__(path, schema=SCHEMA, durability="full", wait=DEFAULT_WAIT)
 
     @classmethod
@@ -139,10 +92,6 @@ class LedgerFile(Database):
         """Open the ledger of a store, making it first if there was none; `Damaged` if it is gone."""
         _ensure(path, witness=witness, id=id)
         return cls(path, witness=witness)
-
-    def tag(self, *fields: bytes | int | str | None) -> bytes:
-        """Return what only the key can make of some fields."""
-        return _tag(self._key, fields)
 
     def look(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Ask something of one moment."""
@@ -201,6 +150,10 @@ class LedgerFile(Database):
         fields = {"id": root.ledger, "serial": root.serial, "root": root.total, "seal": root.seal}
         connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fields.items())
 
+    def last_seen(self) -> Sighting | None:
+        """Return what was last seen of the ledger."""
+        return self._witness.last()
+
     def forget(self) -> None:
         """Prove everything anew from here on."""
         self._seen = None
@@ -210,22 +163,24 @@ class LedgerFile(Database):
         """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
         return translate(error, self.path, what="the ledger", hint="run: lastgood verify")
 
+    def _ready(self) -> sqlite3.Connection:
+        """Return the connection to the file that lies there now: a repair may have put another one there."""
+        here = _identity(self.path)
+        if self._connection is not None and here != self._identity:
+            super().close()
+            self.forget()
+            self._connection = self._connect()
+        return super()._ready()
+
+    def _connect(self) -> sqlite3.Connection:
+        self._identity = _identity(self.path)
+        return super()._connect()
+
     def _prepare(self, connection: sqlite3.Connection) -> None:
         prepare(connection)
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")  # what was removed is not to be found in the file
-        if application(connection) != APPLICATION_ID:
-            raise Damaged(
-                f"{printable(self.path)} is not a ledger of lastgood", hint="put it back from a backup"
-            )
-        found = version(connection)
-        if found > VERSION:
-            raise Unsupported(
-                f"the ledger {printable(self.path)} was written by a newer lastgood"
-                f" (ledger version {found}; this one reads up to {VERSION})",
-                hint="use the newer lastgood for this store",
-                details={"found": found, "supported": VERSION},
-            )
+        gate(connection, path=self.path)
 
     def _trust(self, connection: sqlite3.Connection, known: Sighting | None) -> Root:
         """Return the root, proven; nothing is proven twice while nobody else changed the file."""
@@ -234,8 +189,14 @@ class LedgerFile(Database):
         if self._seen == seen:
             return root
         self.forget()
-        if root.seal != self.tag("root", root.ledger, root.serial, root.total):
-            raise Damaged(f"the ledger {printable(self.path)} was not sealed here", hint=TRUST_HINT)
+        self.prove_genuine(connection, known)
+        self.sealing.prove_books(connection, root, path=self.path)
+        self._seen = seen
+        return root
+
+    def prove_genuine(self, connection: sqlite3.Connection, known: Sighting | None) -> None:
+        """Raise `Damaged` unless the root was sealed by this key, and none that is newer was ever seen."""
+        root = self.sealing.root(connection, path=self.path)
         if known is not None and not _follows(root, known):
             raise Damaged(
                 f"the ledger {printable(self.path)} is not the one last seen:"
@@ -243,45 +204,28 @@ class LedgerFile(Database):
                 hint=TRUST_HINT,
                 details={"serial": root.serial, "known": known.serial},
             )
-        self._prove_books(connection, root)
-        self._seen = seen
-        return root
-
-    def _prove_books(self, connection: sqlite3.Connection, root: Root) -> None:
-        total = 0
-        for row in connection.execute(_BOOKS):
-            *fields, tag, types = row
-            if row not in self._proven and (types != _TYPES or tag != self.tag("book", *fields)):
-                raise tampered(f"a book of the ledger {printable(self.path)}", "is not as it was written")
-            self._proven.add(row)
-            total += int.from_bytes(tag, "big")
-        if total % _MODULUS != int.from_bytes(root.total, "big"):
-            raise tampered(
-                f"the ledger {printable(self.path)}", "has lost books, or older ones in their place"
-            )
-        if len(self._proven) > _PROVEN_MOST:
-            self._proven.clear()
 
 
-def _tag(key: bytes, fields: tuple[bytes | int | str | None, ...]) -> bytes:
-    message = []
-    for field in fields:
-        if isinstance(field, bytes):
-            content = field
-        else:
-            content = b"" if field is None else str(field).encode("utf-8", "surrogatepass")
-        message.append(b"%d:" % (-1 if field is None else len(content)))
-        message.append(content)
-    return hmac.digest(key, b"".join(message), "sha256")
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:  # whoever opens it says why
+        return None
+    return found.st_dev, found.st_ino
 
 
-def read_root(connection: sqlite3.Connection) -> Root:
-    """Return the root as it is recorded."""
-    rows = dict(connection.execute("SELECT name, value FROM meta").fetchall())
-    match (rows.get("id"), rows.get("serial"), rows.get("root"), rows.get("seal")):
-        case (str() as ledger, int() as serial, bytes() as total, bytes() as seal):
-            return Root(ledger, serial, total, seal)
-    raise tampered("the ledger", "has lost its seal")
+def gate(connection: sqlite3.Connection, *, path: str) -> None:
+    """Raise `Damaged` for what is no ledger, `Unsupported` for one of a newer lastgood."""
+    if application(connection) != APPLICATION_ID:
+        raise Damaged(f"{printable(path)} is not a ledger of lastgood", hint="put it back from a backup")
+    found = version(connection)
+    if found > VERSION:
+        raise Unsupported(
+            f"the ledger {printable(path)} was written by a newer lastgood"
+            f" (ledger version {found}; this one reads up to {VERSION})",
+            hint="use the newer lastgood for this store",
+            details={"found": found, "supported": VERSION},
+        )
 
 
 def _any_root(connection: sqlite3.Connection, known: Sighting | None) -> Root:
@@ -327,7 +271,7 @@ def _create(path: str, *, witness: Witness, id: str) -> None:
             f"the ledger {printable(path)} is gone; it had been changed {known.serial} times",
             hint=f"put it back from a backup; or, to begin an empty one, remove {printable(witness.file)}",
         )
-    seal = _tag(witness.key(), ("root", id, 0, NOTHING))
+    seal = tag_of(witness.key(), ("root", id, 0, NOTHING))
     temporary = path + ".new"
     for leftover in (temporary, temporary + "-journal"):
         if os.path.exists(leftover):

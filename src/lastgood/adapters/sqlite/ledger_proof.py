@@ -12,7 +12,7 @@ from lastgood.adapters.sqlite.ledger import (
     read_piece,
     sweep,
 )
-from lastgood.adapters.sqlite.ledger_file import NOTHING, plus
+from lastgood.adapters.sqlite.ledger_seal import NOTHING, plus
 from lastgood.errors import Damaged, LastgoodError
 
 TYPE_CHECKING = False
@@ -20,7 +20,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Iterator, Sequence
 
-    from lastgood.adapters.sqlite.ledger_file import LedgerFile, Root
+    from lastgood.adapters.sqlite.ledger_file import LedgerFile
+    from lastgood.adapters.sqlite.ledger_seal import Root, Tags
 
 _BOOKS = (
     "SELECT workspace, space, CAST(name AS BLOB), number, CAST(born AS BLOB), entries, CAST(total AS BLOB),"
@@ -36,12 +37,13 @@ def check(file: LedgerFile) -> Sequence[str]:
     """Prove every entry and every piece, and say what is wrong."""
     file.forget()
     try:
-        return file.look(lambda connection: list(_faults(file, connection)))
+        return file.look(lambda connection: list(faults_in(file, connection)))
     except LastgoodError as error:
         return [f"{error.message} ({error.hint})"]
 
 
-def _faults(file: LedgerFile, connection: sqlite3.Connection) -> Iterator[str]:
+def faults_in(file: Tags, connection: sqlite3.Connection) -> Iterator[str]:
+    """Yield what is wrong with the structure, the books and the entries of a ledger."""
     fault = structure_fault(connection)
     if fault is not None:
         yield fault
@@ -58,7 +60,7 @@ def _faults(file: LedgerFile, connection: sqlite3.Connection) -> Iterator[str]:
         yield from (f"{shown}: {fault}" for fault in _book_faults(file, connection, book))
 
 
-def _book_faults(file: LedgerFile, connection: sqlite3.Connection, book: Book) -> Iterator[str]:
+def _book_faults(file: Tags, connection: sqlite3.Connection, book: Book) -> Iterator[str]:
     for (id,) in connection.execute(
         "SELECT CAST(id AS BLOB) FROM piece WHERE book = ?", (book.number,)
     ).fetchall():

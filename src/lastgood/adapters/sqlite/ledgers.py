@@ -5,19 +5,24 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
+from lastgood.adapters.sqlite import ledger_exchange as exchange
+from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.ledger import Reader, Writer
+from lastgood.adapters.sqlite.ledger_backup import back_up, backup_of, faults_of, repair
 from lastgood.adapters.sqlite.ledger_file import LedgerFile
 from lastgood.adapters.sqlite.ledger_proof import accept, check
+from lastgood.adapters.sqlite.ledger_seal import Sealing
+from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.errors import LastgoodError
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
     from collections.abc import Callable, Sequence
     from typing import TypeVar
 
-    from lastgood.adapters.sqlite.ledger_file import Root
+    from lastgood.adapters.sqlite.ledger_seal import Root
     from lastgood.adapters.witness import Witness
+    from lastgood.model.exchange import KeptBook
     from lastgood.ports.host import Clock
     from lastgood.ports.ledger import LedgerReader, LedgerWriter
 
@@ -70,9 +75,42 @@ class SqliteLedgers:
         if not os.path.exists(self._path) and self._witness.last() is None:
             return []
         try:
-            return check(self._open())
+            faults = check(self._open())
         except LastgoodError as error:
-            return [f"{error.message} ({error.hint})"]
+            faults = [f"{error.message} ({error.hint})"]
+        return [*faults, *self._faults_of_backup()]
+
+    def back_up(self) -> bool:
+        """Copy the ledger, if there is one that changed; `Damaged` if it is not sound."""
+        return os.path.exists(self._path) and back_up(self._open())
+
+    def repair(self) -> tuple[str, ...]:
+        """Bring back what is damaged from the copy, and say what."""
+        try:
+            return repair(self._path, witness=self._witness, at=self._clock.now())
+        except (sqlite3.Error, OSError) as error:
+            raise translate(error, self._path, what="the ledger", hint="check the store") from error
+
+    def count(self, workspaces: Sequence[str]) -> int:
+        """Return how many books some workspaces have."""
+        return self._open().look(lambda connection: exchange.count(connection, workspaces))
+
+    def leaving(self, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+        """Return the books of some workspaces whole; `Damaged` if one is not."""
+        file = self._open()
+        return file.look(lambda connection: exchange.leaving(file, connection, workspaces))
+
+    def take_in(self, books: Sequence[KeptBook]) -> int:
+        """Add proven books of another store that are not here yet, all of them or none; return how many."""
+        file = self._open()
+        return file.change(lambda connection, root: exchange.take_in(file, connection, root, books))
+
+    def _faults_of_backup(self) -> Sequence[str]:
+        backup = backup_of(self._path)
+        if not os.path.exists(backup):
+            return []
+        found = faults_of(backup, Sealing(self._witness.key()))
+        return [f"its backup {os.path.basename(backup)}: {fault}" for fault in found]
 
     def close(self) -> None:
         """Let go of the file."""
