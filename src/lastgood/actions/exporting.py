@@ -11,7 +11,7 @@ from lastgood.model.exchange import Choices, Facts, KeptProgress, Origin, Parcel
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, Gap, TreeId
 from lastgood.names import printable, to_text, within
 from lastgood.rules import segments
-from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value
+from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value, secrets_in
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -22,9 +22,11 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Check, Checkpoint, Manifest
     from lastgood.model.conversation import Conversation
     from lastgood.model.effect import Effect
+    from lastgood.model.exchange import KeptBook
     from lastgood.model.progress import Progress
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectWriter
+    from lastgood.ports.ledger import Ledgers
 
 _SHOWN = 20
 
@@ -34,6 +36,7 @@ class Packed(Value):
 
     facts: Facts
     withheld: tuple[Withheld, ...]
+    books_withheld: int
 
 
 def pack_up(
@@ -55,9 +58,15 @@ def pack_up(
         packing = _Packing(context, choices, writer=writer, spool=spool)
         ordered = sorted(checkpoints, key=lambda one: one.sequence)
         parcelled = [packing.add(one) for one in ordered]
+    keys = tuple(dict.fromkeys(one.manifest.workspace_key for one in ordered))
+    books = packing.books(context.ledgers, keys)
     packing.refuse_secrets()
     facts = _facts(context, ordered, tuple(parcelled), exact=choices.exact)
-    return Packed(facts=facts, withheld=tuple(packing.withheld))
+    return Packed(
+        facts=facts.replace(books=books),
+        withheld=tuple(packing.withheld),
+        books_withheld=context.ledgers.count(keys) - len(books),
+    )
 
 
 class _Packing:
@@ -117,6 +126,22 @@ class _Packing:
             good=checkpoint.good,
             check=_told(checkpoint.check, exact=self._choices.exact),
         )
+
+    def books(self, ledgers: Ledgers, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+        """Return the books that leave: what frameworks keep is private, and leaves as it is."""
+        if not (self._choices.private and self._choices.conversation):
+            return ()
+        books = ledgers.leaving(workspaces)
+        if not (self._choices.secrets or self._choices.exact):
+            self._look_into(books)
+        return books
+
+    def _look_into(self, books: Sequence[KeptBook]) -> None:
+        for book in books:
+            cells = (*book.pieces, *(cell for entry in book.entries for cell in entry[2:]))
+            found = next((one for cell in cells for one in secrets_in(cell)), None)
+            if found is not None:
+                self._secrets[f"the ledger: {book.space} ".encode() + book.name] = found
 
     def refuse_secrets(self) -> None:
         """Stop an export of files that show secrets."""

@@ -53,6 +53,7 @@ def take_in(
     says, and `Conflict` for a known id with other contents.
     """
     _agree(facts)
+    context.ledgers.prove(facts.books)
     with Saving(context):
         fresh = [one for one in facts.checkpoints if not _is_known(context, one, source)]
         manifests: list[tuple[Parcelled, Manifest]] = []
@@ -79,9 +80,11 @@ def _agree(facts: Facts) -> None:
         *(one.workspace_key for one in facts.sessions),
         *(one.workspace_key for one in facts.progress),
         *(one.workspace_key for one in facts.effects),
+        *(one.workspace_key for one in facts.books),
     )
+    books = [(one.workspace_key, one.space, one.name) for one in facts.books]
     fault = ""
-    if len(set(ids)) != len(ids) or len(set(keys)) != len(keys):
+    if any(len(set(names)) != len(names) for names in (ids, keys, books)):
         fault = "it names something twice"
     elif not set(owned) <= set(keys):
         fault = "it has facts of a workspace that it does not name"

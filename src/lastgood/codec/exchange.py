@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.codec.canonical import Fields, dumps, loads, path_value
+from lastgood.codec.exchange_books import BOOKISH, Books, book_lines
 from lastgood.codec.moment import iso
 from lastgood.codec.progress import (
     decode_effect,
@@ -78,9 +79,13 @@ def decode_facts(text: bytes) -> Facts:
     """Return the facts that lines hold; `Damaged` if one is wrong, `Unsupported` if one is newer."""
     found: dict[str, list[object]] = {"workspace": [], "checkpoint": [], "session": [], "progress": []}
     found["step"] = []
+    books = Books()
     for number, line in enumerate(text.split(b"\n")[:-1], start=1):
         fields = Fields(loads(line, what=f"line {number} of the facts"), what=f"line {number} of the facts")
-        kind = fields.one_of("fact", tuple(_READERS))
+        kind = fields.one_of("fact", (*_READERS, *BOOKISH))
+        if kind in BOOKISH:
+            books.read(kind, fields)
+            continue
         try:
             found[kind].append(_READERS[kind](fields))
         except RecursionError:
@@ -93,6 +98,7 @@ def decode_facts(text: bytes) -> Facts:
         sessions=tuple(found["session"]),  # type: ignore[arg-type]  # as above
         progress=tuple(found["progress"]),  # type: ignore[arg-type]  # as above
         effects=tuple(found["step"]),  # type: ignore[arg-type]  # as above
+        books=books.whole(),
     )
 
 
@@ -112,6 +118,8 @@ def _lines(facts: Facts) -> Iterator[bytes]:
         )
     for effect in facts.effects:
         yield dumps({"fact": "step", "step": loads(encode_effect(effect), what="a step")})
+    for book in facts.books:
+        yield from book_lines(book)
 
 
 def _workspace(fields: Fields) -> Origin:

@@ -49,6 +49,11 @@ def export(
             writer.abandon()
         pack, bounds = annex.pack()
         facts = encode_facts(packed.facts)
+        if len(facts) > MOST_FACTS:
+            raise Storage(
+                f"what goes with the checkpoints has {len(facts):,} bytes; an export holds {MOST_FACTS:,}",
+                hint="leave the ledger here: without --private",
+            )
         header = encode_header(
             Header(
                 created_at=context.clock.now(),
@@ -66,6 +71,8 @@ def export(
         sessions=len(packed.facts.sessions),
         size=size,
         withheld=packed.withheld,
+        books=len(packed.facts.books),
+        books_withheld=packed.books_withheld,
     )
 
 
@@ -90,6 +97,8 @@ def import_file(
         with GitAnnex(context.store + b"/tmp") as annex:
             annex.take(archive.pieces(PACK), bounds=header.bounds)
             added = importing.take_in(context, facts, source=lambda: annex, spool=_spool_in(context.store))
+        # After the checkpoints: importing again adds what a failure here left out.
+        books = context.ledgers.take_in(facts.books)
     finally:
         archive.close()
     fresh = {one.manifest.id for one in added.checkpoints} | set(added.revived)
@@ -103,6 +112,7 @@ def import_file(
         ),
         sessions=len(added.sessions),
         reduced=tuple(one.id for one in facts.checkpoints if _is_reduced_here(context, one)),
+        books=books,
     )
 
 

@@ -138,7 +138,10 @@ STORE: tuple[Verb, ...] = (
             Argument(name="REF", form="ref", required=False, many=True),
         ),
         options=(
-            Option(name="private", says="take private files along, and those that only a guard holds"),
+            Option(
+                name="private",
+                says="take private files along, what only a guard holds, and what frameworks keep",
+            ),
             Option(name="no-conversation", says="leave conversations out"),
             Option(name="exact", says="leave texts and conversations as they are"),
             Option(name="allow-secrets", says="although files show what looks like a secret"),

@@ -53,7 +53,10 @@ def _tell_withheld(report: ExportReport, console: Console) -> None:
         console.note(f"left out, being private: {printable(to_text(path))}")
     if len(paths) > _SHOWN:
         console.note(f"and {len(paths) - _SHOWN:,} more")
-    if paths:
+    books = report.books_withheld
+    if books:
+        console.note(f"left out, being private: {count(books, 'book')} of the ledger")
+    if paths or books:
         console.note("to take them along: --private")
     changed = sum(one.redacted for one in report.withheld)
     if changed:

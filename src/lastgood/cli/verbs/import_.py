@@ -25,7 +25,8 @@ def carry_out(call: Call, console: Console) -> int:
         console.document(import_document(report))
         return 0
     known = f", {len(report.known):,} known already" if report.known else ""
-    console.line(f"imported {count(len(report.checkpoints), 'checkpoint')}{known}")
+    books = f", {count(report.books, 'book')} of the ledger" if report.books else ""
+    console.line(f"imported {count(len(report.checkpoints), 'checkpoint')}{books}{known}")
     if report.reduced:
         copies = count(len(report.reduced), "reduced copy")
         console.warn(f"known here as {copies}: what was left out there was not taken in")

@@ -24,6 +24,8 @@ def export_document(report: ExportReport) -> Document:
             "workspaces": [folder_value(path) for path in report.workspaces],
             "sessions": report.sessions,
             "damaged": list(report.damaged),
+            "books": report.books,
+            "books_withheld": report.books_withheld,
             "withheld": [
                 {
                     "id": one.id,
@@ -48,6 +50,7 @@ def import_document(report: ImportReport) -> Document:
             "reduced": list(report.reduced),
             "workspaces": [{"key": one.key, "path": folder_value(one.path)} for one in report.workspaces],
             "sessions": report.sessions,
+            "books": report.books,
             "attached": None if report.attached is None else folder_value(report.attached),
         },
     )

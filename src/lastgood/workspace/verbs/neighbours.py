@@ -55,7 +55,8 @@ class Neighbours(Door):
     ) -> ExportReport:
         """Write checkpoints, by default all of this workspace, into one new file, whole or not at all.
 
-        Left out unless asked for: ``private`` files, and those that only a guard holds. Texts and
+        Left out unless asked for: ``private`` files, those that only a guard holds, and the books of
+        the ledger (which leave neither without ``conversation``). Texts and
         ``conversation`` leave without secrets of known shapes, unless ``exact``. Raises `Unsafe`
         with a list if files show secrets and ``allow_secrets`` is not given. What is known to be
         damaged is left out where no checkpoint is named.
