@@ -130,8 +130,8 @@ def _plan(lender: Lender, taken: dict[bytes, int]) -> Iterator[Item]:
     ``taken`` are the objects that the new pack has so far, with the length of their chain of deltas.
     """
     source = lender.pack
-    rests = _rests(source, [offset for _, _, offset in lender.entries])
-    known = {offset: (oid, crc) for oid, crc, offset in lender.entries}
+    known = {offset: (oid, crc) for oid, crc, offset in source.index.entries_of(lender.oids)}
+    rests = _rests(source, known)
     strange = rests.keys() - known.keys()
     if strange:
         known |= {offset: (oid, crc) for oid, crc, offset in source.index.entries_at(strange)}

@@ -147,6 +147,12 @@ class Index:
         """Return all of it: ids, CRCs and offsets, in the order of the ids; ValueError if malformed."""
         return [row for block in self._blocks() for row in block]
 
+    def among(self, oids: Collection[bytes]) -> Iterator[bytes]:
+        """Yield those objects that the pack has."""
+        if self.count > _SPARSE * len(oids):
+            return (oid for oid in oids if self._place(oid) >= 0)
+        return (oid for oid in self.oids() if oid in oids)
+
     def entries_of(self, oids: Collection[bytes]) -> list[IndexEntry]:
         """Return the entries of those objects that the pack has."""
         if self.count <= _SPARSE * len(oids):

@@ -45,7 +45,7 @@ class BlobImport:
         self._companion: Companion | None = None
         self._name = b""
         self.size = 0
-        self.oids = frozenset(oid for lender in lenders for oid, _, _ in lender.entries)
+        self.oids = frozenset().union(*[lender.oids for lender in lenders])
 
     @classmethod
     def begin(cls, layout: Layout, *, objects: bytes, oids: Collection[bytes]) -> Self | None:

@@ -13,8 +13,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator
 
-    from lastgood.adapters.git.idx import IndexEntry
-
 _IDX = b".idx"
 _TRAILER_BYTES = 20
 # As deep as git itself follows alternates of alternates.
@@ -25,13 +23,13 @@ _MOST_PACKS = 64
 
 
 class Lender:
-    """A pack, open, and what it has of the objects that are looked for."""
+    """A pack, open, and which of the objects that are looked for it has."""
 
-    __slots__ = ("entries", "pack")
+    __slots__ = ("oids", "pack")
 
-    def __init__(self, pack: PackFile, entries: list[IndexEntry]) -> None:
+    def __init__(self, pack: PackFile, oids: frozenset[bytes]) -> None:
         self.pack = pack
-        self.entries = entries
+        self.oids = oids
 
 
 def find_lenders(objects: bytes, wanted: Collection[bytes]) -> list[Lender]:
@@ -42,22 +40,22 @@ def find_lenders(objects: bytes, wanted: Collection[bytes]) -> list[Lender]:
         for pack in _packs(folder + b"/pack"):
             if not left or len(lenders) == _MOST_PACKS:
                 return lenders
-            entries = _held(pack, left)
-            if entries:
-                left.difference_update([oid for oid, _, _ in entries])
-                lenders.append(Lender(pack, entries))
+            oids = _held(pack, left)
+            if oids:
+                left -= oids
+                lenders.append(Lender(pack, oids))
     return lenders
 
 
-def _held(pack: PackFile, wanted: Collection[bytes]) -> list[IndexEntry]:
+def _held(pack: PackFile, wanted: Collection[bytes]) -> frozenset[bytes]:
     try:
-        entries = pack.index.entries_of(wanted)
-        if entries and _belongs(pack):
-            return entries
+        oids = frozenset(pack.index.among(wanted))
+        if oids and _belongs(pack):
+            return oids
     except (OSError, ValueError):
-        entries = []
+        oids = frozenset()
     pack.close()
-    return []
+    return frozenset()
 
 
 def _belongs(pack: PackFile) -> bool:

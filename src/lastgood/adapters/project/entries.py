@@ -39,6 +39,7 @@ _SHORT = Struct(">H")
 _WORDS = Struct(">II")
 _FORMS = frozenset({0o100644, 0o100755, 0o120000, 0o160000, 0o040000, 0o100664})
 _LIMIT = 1 << 30
+_MUCH = 1 << 20
 _LARGER = 3  # the version of an index with flags that need more room
 _COMPRESSED = 4  # the version of an index whose names are compressed
 
@@ -144,15 +145,16 @@ class Entries:
         head = _NAME + (2 if extended and extended[-1] == last else 0)
         places.append(last + ((head + len(path) + 8) & ~7))
         heads: dict[bytes, bytes] = {}
-        pieces: list[bytes] = []
+        body = bytearray()  # not a list of pieces: they would take as much memory again, and twice
         start = places[0]
         for end in places[1:]:
             mode = content[start + _MODE : start + _MODE + 4]
             if mode not in heads:
                 heads[mode] = bytes(_MODE) + mode + bytes(12)
-            pieces += (heads[mode], content[start + _OID : end])
+            body += heads[mode]
+            body += content[start + _OID : end]
             start = end
-        return sealed(b"".join(pieces), count=len(self.rows), version=3 if extended else 2, sparse=False)
+        return sealed(body, count=len(self.rows), version=3 if extended else 2, sparse=False)
 
     def _load(self) -> None:
         if self.absent:
@@ -238,13 +240,18 @@ def stats_of(place: Place) -> tuple[int, ...]:
     return stats
 
 
-def sealed(body: bytes, *, count: int, version: int, sparse: bool) -> bytes:
+def sealed(body: bytes | bytearray, *, count: int, version: int, sparse: bool) -> bytes:
     """Return entries with header, extension and digest around them."""
-    from _sha1 import sha1
+    if len(body) < _MUCH:
+        from _sha1 import sha1
+    else:
+        from hashlib import sha1  # eight times as fast, and slow to import
 
-    whole = HEADER.pack(b"DIRC", version, count) + body + (SPARSE + bytes(4) if sparse else b"")
-    digest: bytes = sha1(whole, usedforsecurity=False).digest()
-    return whole + digest
+    pieces = [HEADER.pack(b"DIRC", version, count), body, SPARSE + bytes(4) if sparse else b""]
+    running = sha1(usedforsecurity=False)
+    for piece in pieces:
+        running.update(piece)
+    return b"".join([*pieces, running.digest()])
 
 
 def _trees(extension: bytes) -> dict[bytes, bytes]:
