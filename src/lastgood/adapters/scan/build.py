@@ -42,7 +42,7 @@ from lastgood.names import join
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Mapping, Sequence
 
     from lastgood.adapters.scan.cache import Details
     from lastgood.adapters.scan.examine import Node
@@ -51,8 +51,15 @@ if TYPE_CHECKING:
     from lastgood.ports.engine import ObjectWriter
 
 
+# So many of the directories made anew are remembered as they are listed: whoever compares asks for those.
+_LISTINGS = 32
+
+
 class Builder:
-    """Makes the records of a walk's directories. ``changed`` tells that one of them is not the old one."""
+    """Makes the records of a walk's directories. ``changed`` tells that one of them is not the old one.
+
+    ``listings`` are the entries captured in some of those that were made anew.
+    """
 
     def __init__(
         self, walk: Walk, *, before: Mapping[bytes, Record], details: Details, writer: ObjectWriter
@@ -62,6 +69,7 @@ class Builder:
         self._details = details
         self._writer = writer
         self.records: dict[bytes, Record] = walk.kept
+        self.listings: dict[bytes, Sequence[Entry]] = {}
         self.changed = False
 
     def run(self) -> dict[bytes, Record]:
@@ -116,6 +124,8 @@ class Builder:
         flags = head[3] | (DOUBTFUL if tally.passing else 0)
         if head[1] == BURIED and not tally.entries and not tally.gaps:
             flags |= BARE
+        elif len(self.listings) < _LISTINGS:
+            self.listings[path] = tally.entries
         identity = self._writer.directory(tally.entries)
         start, length = self._details.add(pack(kept))
         if node is not None:

@@ -97,7 +97,10 @@ class Texts:
 
 
 class WorkspaceScan:
-    """One reading of a workspace. ``rules`` are the ignore rules outside its files as they were."""
+    """One reading of a workspace.
+
+    ``rules`` are the ignore rules outside its files as they were, ``listings`` some directories as they are.
+    """
 
     def __init__(
         self,
@@ -106,6 +109,7 @@ class WorkspaceScan:
         folder: bytes,
         snapshot: Snapshot,
         known: Mapping[bytes, Record],
+        listings: dict[bytes, Sequence[Entry]],
         objects: ObjectReader,
         rules: IgnoreState,
         texts: Mapping[bytes, tuple[Text, Text]],
@@ -118,7 +122,7 @@ class WorkspaceScan:
         self._fresh = texts
         self._tree_rules: TreeRules | None = None
         self._rows: dict[bytes, dict[bytes, Row] | None] = {}
-        self._listings: dict[bytes, Sequence[Entry]] = {}
+        self._listings = listings
         # The records of the last scan, whose details are among this one's.
         self._known = known
         self.snapshot = snapshot

@@ -47,12 +47,13 @@ from lastgood.rules.ignore import Includes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.adapters.scan.bounds import Patience
     from lastgood.adapters.scan.form import Record
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.model.scan import ScanRequest
+    from lastgood.model.tree import Entry
     from lastgood.ports.engine import ObjectReader, ObjectWriter
     from lastgood.ports.host import Clock
 
@@ -148,6 +149,7 @@ class WorkspaceScanner:
             folder=self._folder,
             snapshot=Snapshot(conditions, records=records, details=known.details),
             known=known.records,
+            listings=survey.listings,
             objects=self._objects,
             rules=rules,
             texts=examiner.texts,
@@ -205,6 +207,7 @@ class Survey:
             late=bounds.is_late,
         )
         self.records: dict[bytes, Record] = {}
+        self.listings: dict[bytes, Sequence[Entry]] = {}
         self.changed = True
 
     def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
@@ -219,6 +222,7 @@ class Survey:
             self._walk, before=self._known.records, details=self._known.details, writer=self._writer
         )
         self.records = builder.run()
+        self.listings = builder.listings
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
 
