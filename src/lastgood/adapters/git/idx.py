@@ -83,7 +83,7 @@ class Index:
         whole = _HEAD_BYTES + 28 * self.count + 8 * self._large + _TRAILER_BYTES
         if self._large < 0 or self._large > self.count or whole != len(content):
             raise ValueError("its size does not fit its number of objects")
-        if any(self._fanout[first] > self._fanout[first + 1] for first in range(255)):
+        if sorted(self._fanout) != list(self._fanout):
             raise ValueError("its fan-out table does not rise")
 
     @classmethod
