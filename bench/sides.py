@@ -28,6 +28,18 @@ GIT_ENVIRONMENT = {
 }
 
 
+def python_alone() -> str:
+    """Return a Python as an installed command has it: in an environment without others' packages.
+
+    What lies beside the interpreter beneath may run code of its own (``.pth`` files) at each start.
+    """
+    place = os.path.join(ROOT, ".cache", "bench-alone")
+    python = os.path.join(place, "bin", "python")
+    if not os.path.exists(python):
+        subprocess.run([PYTHON, "-m", "venv", "--without-pip", "--clear", place], check=True)
+    return python
+
+
 class Side(Protocol):
     """One of those measured. Every verb returns seconds; a restore goes back to the save called `ref`."""
 
@@ -270,6 +282,7 @@ class OneShot:
 
     def open(self, workspace: str, store: str) -> None:
         shutil.rmtree(store, ignore_errors=True)
+        self._python = python_alone()
         self._environment = {
             "PATH": os.environ.get("PATH", os.defpath),
             "HOME": os.path.dirname(store),
@@ -279,10 +292,10 @@ class OneShot:
 
     def run(self, *arguments: str) -> float:
         """Run `lastgood` with some arguments and return its seconds."""
-        command = [PYTHON, os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments]
+        command = [self._python, os.path.join(ROOT, "lastgood"), "-C", self._workspace, *arguments]
         before = time.perf_counter()
         spawned = os.posix_spawn(
-            PYTHON,
+            self._python,
             command,
             self._environment,
             file_actions=[(os.POSIX_SPAWN_OPEN, 1, "/dev/null", os.O_WRONLY, 0)],

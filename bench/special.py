@@ -11,7 +11,7 @@ import sys
 import time
 
 from drive import append_to_ten, files_below
-from sides import GIT_ENVIRONMENT, PYTHON, ROOT, Git, ours
+from sides import GIT_ENVIRONMENT, ROOT, Git, ours, python_alone
 
 sys.path.insert(0, os.path.join(ROOT, "src"))
 
@@ -30,8 +30,9 @@ def disk_usage(root: str) -> int:
 
 def bare_python() -> float:
     """Return the seconds of `python -c pass`."""
+    command = [python_alone(), "-c", "pass"]
     before = time.perf_counter()
-    subprocess.run([PYTHON, "-c", "pass"], check=True)
+    subprocess.run(command, check=True)
     return time.perf_counter() - before
 
 
