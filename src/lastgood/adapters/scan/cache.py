@@ -21,6 +21,9 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.scan.form import Record, Row
 
+    # Inode, size, modification and change time.
+    Source = tuple[int, int, int, int]
+
 _FORMAT = b"lastgood scan cache 2\n"
 _RECORDS = b"/scan.records"
 _LOCK = b"/scan.lock"
@@ -90,13 +93,22 @@ class Details:
 
 
 class Snapshot:
-    """All that is known of a workspace: a record for each directory, and the details."""
+    """All that is known of a workspace: a record for each directory, and the details.
 
-    __slots__ = ("conditions", "details", "records")
+    ``source`` stands for the file of records as it was when they were read, or those before them.
+    """
+
+    __slots__ = ("conditions", "details", "records", "source")
 
     def __init__(
-        self, conditions: Conditions | None, *, records: dict[bytes, Record], details: Details
+        self,
+        conditions: Conditions | None,
+        *,
+        records: dict[bytes, Record],
+        details: Details,
+        source: Source | None = None,
     ) -> None:
+        self.source = source
         self.conditions = conditions
         self.records = records
         self.details = details
@@ -119,12 +131,13 @@ def unpack(packed: bytes) -> list[Row] | None:
 
 def load(folder: bytes, root: bytes) -> Snapshot:
     """Return what the last scan of a workspace left, or an empty snapshot if there is any doubt."""
+    source = _source(folder)
     found = _read(folder + _RECORDS)
     if found is None or found[0][0] != root:
         return Snapshot(None, records={}, details=Details(folder, b""))
     (known_root, generation, policy, index, tree), name, records = found
     conditions = Conditions(root=known_root, generation=generation, policy=policy, index=index, tree=tree)
-    return Snapshot(conditions, records=records, details=Details(folder, name))
+    return Snapshot(conditions, records=records, details=Details(folder, name), source=source)
 
 
 def keep(folder: bytes, snapshot: Snapshot) -> bool:
@@ -156,9 +169,10 @@ def _read(
 
 def _write(folder: bytes, snapshot: Snapshot) -> bool:
     details = snapshot.details
-    current = _read(folder + _RECORDS)
-    if details.name and (current is None or current[1] != details.name):
-        return False  # somebody started anew meanwhile; the offsets that are known here mean nothing there
+    if details.name and (snapshot.source is None or snapshot.source != _source(folder)):
+        current = _read(folder + _RECORDS)
+        if current is None or current[1] != details.name:
+            return False  # somebody started anew meanwhile; the offsets known here mean nothing there
     records = dict(snapshot.records)
     live = sum(record[LENGTH] for record in records.values())
     path = folder + b"/" + details.name
@@ -180,6 +194,14 @@ def _write(folder: bytes, snapshot: Snapshot) -> bool:
     if compact:
         _drop_others(folder, name)
     return True
+
+
+def _source(folder: bytes) -> Source | None:
+    try:
+        seen = os.stat(folder + _RECORDS)
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
 
 
 def _moved(

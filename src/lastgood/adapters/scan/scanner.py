@@ -147,7 +147,7 @@ class WorkspaceScanner:
         return WorkspaceScan(
             _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
             folder=self._folder,
-            snapshot=Snapshot(conditions, records=records, details=known.details),
+            snapshot=Snapshot(conditions, records=records, details=known.details, source=known.source),
             known=known.records,
             listings=survey.listings,
             objects=self._objects,
