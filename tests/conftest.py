@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 from typing import TYPE_CHECKING
 
@@ -35,6 +36,11 @@ hypothesis.settings.register_profile(
 hypothesis.settings.load_profile("patient")
 # Whether a commit is sound must not depend on the luck of a draw: CI takes the same examples each time.
 hypothesis.settings.register_profile("steady", hypothesis.settings.get_profile("patient"), derandomize=True)
+
+
+# A shell that starts the tests in the background has them ignore Ctrl-C, and what they start inherits that.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
