@@ -13,7 +13,7 @@ import pytest
 
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.memory import MemoryEngine
-from lastgood.adapters.scan import read, twin
+from lastgood.adapters.scan import read, scanner, twin
 from lastgood.adapters.scan.listing import Lister
 from lastgood.adapters.scan.opening import open_file
 
@@ -93,6 +93,7 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
 ) -> None:
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", large)
     monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", large)
     chance = random.Random(seed)
     plant(desk)
     for _ in range(12):
