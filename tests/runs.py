@@ -62,14 +62,14 @@ class Runner:
         return self.report()
 
     def report(self) -> dict[str, Any]:
-        out, _ = self.process.communicate(timeout=60)
+        out, _ = self.process.communicate(timeout=120)
         found: dict[str, Any] = json.loads(out.splitlines()[-1])
         return found
 
 
 def wait_for(path: Path) -> None:
     """Wait until a file is there."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while not path.exists():
         assert time.monotonic() < deadline, f"{path} never came"
         time.sleep(0.01)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-_WAIT = 30.0
+_WAIT = 90.0
 
 
 class Terminal:

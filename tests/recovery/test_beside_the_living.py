@@ -45,14 +45,14 @@ def run(lastgood: Command, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[by
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 90
     while not (tmp_path / "began").exists():
         assert time.monotonic() < ends
         time.sleep(0.02)
     (session,) = lastgood("session", "list", "--json").json["sessions"]
     yield one, session["id"]
     one.send_signal(signal.SIGTERM)
-    one.wait(timeout=60)
+    one.wait(timeout=120)
 
 
 def held_by(session: str, pid: int) -> list[str]:
@@ -187,7 +187,7 @@ def test_the_session_of_a_run_under_way_is_not_ended_beside_its_runner(
         assert f"lastgood run '{tmp_path}/a plan.yaml'" in refused.err
     assert lastgood("session", "show", id, "--json").json["session"]["state"] == "active"
     subprocess.run(["kill", str(runner.pid)], check=True)
-    assert runner.wait(timeout=60) == 143
+    assert runner.wait(timeout=120) == 143
     lastgood("session", "end", id)
     assert lastgood("session", "show", id, "--json").json["session"]["state"] == "ended"
 

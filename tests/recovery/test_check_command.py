@@ -117,7 +117,7 @@ def test_an_interrupted_check_leaves_its_checkpoint_without_a_verdict(
     while not mark.exists():
         time.sleep(0.02)
     running.send_signal(number)
-    out, _ = running.communicate(timeout=60)
+    out, _ = running.communicate(timeout=120)
     assert running.returncode == 130
     assert json.loads(out)["error"]["code"] == "interrupted"
     saved = shop("show", "@", "--json").json["checkpoint"]

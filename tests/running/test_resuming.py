@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood as package
+from lastgood.adapters.processes import ProcFiles
 from lastgood.errors import Busy, Conflict, NotFound, Usage
 from lastgood.model.session import Owner
 from lastgood.workspace.running.hands import Hands
@@ -35,6 +36,14 @@ def killed_in(runner: Start, plan: str, outside: Path) -> None:
     wait_for(outside / "waiting")
     one.kill()
     (outside / "waiting").unlink()
+
+
+def seen_of(session: str, commands: list[str]) -> None:
+    """Wait until just these commands live that bear the mark of a session."""
+    deadline = time.monotonic() + 90
+    while [one.command for one in ProcFiles().marked(session)] != commands:
+        assert time.monotonic() < deadline
+        time.sleep(0.02)
 
 
 def waiting(outside: Path, *, before: str = "true", count: str = "effects") -> str:
@@ -470,7 +479,7 @@ def test_of_several_that_begin_at_once_one_carries_the_plan_out(
     plan = plan_file({"id": "A", "run": waiting(outside)})
     started = [runner(plan) for _ in range(3)]
     wait_for(outside / "waiting")
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + 90
     while len(living := [one for one in started if one.process.poll() is None]) > 1:
         assert time.monotonic() < deadline
         time.sleep(0.02)
@@ -527,8 +536,9 @@ def test_what_a_dead_runner_left_running_is_named(
     killed_in(runner, plan, outside)
     (died,) = workspace.status().incomplete
     environment = dict(os.environ) | {"LASTGOOD_SESSION": died.id}
+    seen_of(died.id, [])  # what the runner had started has been ended
     with subprocess.Popen(["sleep", "62"], env=environment) as orphan:
-        time.sleep(0.1)
+        seen_of(died.id, ["sleep 62"])  # the kernel knows its words a moment after it started
         with pytest.raises(Busy, match="sleep 62") as caught:
             workspace.run(plan)
         assert caught.value.hint == f"end them, then try again: kill {orphan.pid}"

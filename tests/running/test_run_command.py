@@ -48,7 +48,7 @@ def started(command: Command, *words: str) -> subprocess.Popen[bytes]:
 
 
 def appears(path: Path) -> None:
-    ends = time.monotonic() + 20
+    ends = time.monotonic() + 90
     while not path.exists():
         assert time.monotonic() < ends, path
         time.sleep(0.02)
@@ -187,7 +187,7 @@ def test_json_lines_come_as_things_happen(
     while b"waits" not in line:
         line = one.stdout.readline()
     (outside / "go").touch()
-    out, err = one.communicate(timeout=30)
+    out, err = one.communicate(timeout=120)
     assert (one.returncode, err) == (0, b"")
     assert events(out.decode())[-1]["report"]["state"] == "done"
 
@@ -228,7 +228,7 @@ def test_signals_leave_the_run_to_be_continued_with_a_code_of_their_own(
         one = started(lastgood, "run", plan)
         appears(outside / "began")
         one.send_signal(number)
-        out, err = one.communicate(timeout=30)
+        out, err = one.communicate(timeout=120)
         assert (one.returncode, err) == (code, b"")
         assert f"A: interrupted by {number.name}".encode() in out
         assert f"go on with it: lastgood run {plan} --continue".encode() in out
@@ -387,5 +387,5 @@ def test_a_reader_that_goes_away_stops_nothing(
     assert one.stderr is not None
     assert one.stderr.read() == b""
     one.stderr.close()
-    assert one.wait(timeout=30) == 0
+    assert one.wait(timeout=120) == 0
     assert os.listdir(lastgood.project) == ["b"]

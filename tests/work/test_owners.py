@@ -22,7 +22,7 @@ PROCESSES = ProcFiles()
 
 
 def until(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 30
+    ends = time.monotonic() + 90
     while not condition() and time.monotonic() < ends:
         time.sleep(0.01)
     assert condition()
