@@ -13,6 +13,7 @@ import pytest
 import lastgood
 from lastgood.errors import Damaged
 from ledger.conftest import put
+from runs import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -207,3 +208,31 @@ def test_what_was_removed_leaves_the_copy_with_the_next(project: Path, store: Pa
     os.unlink(store / "ledger.sqlite3")
     repaired(project, store)
     assert list(texts(ledger)) == ["book"]
+
+
+def test_a_copy_is_made_where_nobody_ever_saves(project: Path, store: Path) -> None:
+    """A program that keeps its threads here, and no files, has them backed up too."""
+    with lastgood.open(project, store=store, maintenance="background") as workspace:
+        workspace.ledger("test").change(lambda book: put(book, "book", 1))
+        assert not (store / BACKUP).exists()  # there was nothing to copy
+        ledgers = workspace._context.ledgers
+        assert ledgers.is_copy_old()
+        workspace.ledger("test")
+        wait_for(store / BACKUP)
+        assert not ledgers.is_copy_old()
+        workspace.ledger("test").change(lambda book: put(book, "book", 2))
+        assert not ledgers.is_copy_old()  # a day has not passed
+        os.utime(store / BACKUP, (0, 0))
+        assert ledgers.is_copy_old()
+    assert "ledger backed up" in maintained(project, store)
+    for name in (BACKUP, "ledger.sqlite3"):
+        os.utime(store / name, (0, 0))
+    assert "ledger backed up" not in maintained(project, store)
+    assert os.stat(store / BACKUP).st_mtime > 0  # nobody asks again and again
+
+
+def test_a_workspace_without_maintenance_starts_none(project: Path, store: Path, ledger: Ledger) -> None:
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.ledger("test")
+        assert workspace._upkeep._child is None
+    assert texts(ledger)

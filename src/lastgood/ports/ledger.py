@@ -105,6 +105,9 @@ class Ledgers(Protocol):
         `Damaged` if the ledger is not whole: an older copy that is stays.
         """
 
+    def is_copy_old(self) -> bool:
+        """Tell whether the ledger changed since its copy was made, and that is more than a day ago."""
+
     def repair(self) -> tuple[str, ...]:
         """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
 

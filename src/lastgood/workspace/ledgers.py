@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FILE = b"/ledger.sqlite3"
 _BACKUP = b"/ledger.backup.sqlite3.gz"
+_DAY = 24 * 3600 * 1_000_000_000
 
 
 class LedgersOfStore:
@@ -44,6 +45,13 @@ class LedgersOfStore:
     def back_up(self) -> bool:
         """Write a sound copy beside the ledger; False if nothing changed since the last, or there is none."""
         return self._is_there() and self._composed().back_up()
+
+    def is_copy_old(self) -> bool:
+        """Tell whether the ledger changed since its copy was made, and that is more than a day ago."""
+        store = self._shelf.directory
+        copied = _written(store + _BACKUP)
+        written = max(_written(store + _FILE), _written(store + _FILE + b"-wal"))
+        return written > copied and self._shelf.clock.now() - copied > _DAY
 
     def repair(self) -> tuple[str, ...]:
         """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
@@ -101,6 +109,13 @@ class LedgersOfStore:
                 f"{printable(self._witness)} is inside the store that it is to watch",
                 hint="name another folder: LASTGOOD_WITNESS",
             )
+
+
+def _written(path: bytes) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:  # there is none
+        return 0
 
 
 def _size(path: bytes) -> int:

@@ -9,6 +9,7 @@ from lastgood.model.settings import PACKS_DUE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from typing import Literal
 
     from lastgood.ports.context import Context
@@ -21,7 +22,7 @@ _ASKED_EVERY = 8
 
 
 class Upkeep:
-    """Decides after a save whether maintenance is due, and starts it detached."""
+    """Decides whether maintenance is due, after a save and before a ledger is used; starts it detached."""
 
     def __init__(self, mode: Maintenance) -> None:
         self._mode = mode
@@ -29,12 +30,19 @@ class Upkeep:
 
     def after_save(self, context: Context) -> None:
         """Start maintenance where it is due and wanted; failing to start it harms nothing."""
+        self._start_if(_is_due, context)
+
+    def before_ledger(self, context: Context) -> None:
+        """Start it where nobody saves, and what changed in the ledger has no copy."""
+        self._start_if(lambda context: context.ledgers.is_copy_old(), context)
+
+    def _start_if(self, is_due: Callable[[Context], bool], context: Context) -> None:
         if self._mode == "off":
             return
         if self._is_running():
             return
         try:
-            due = _is_due(context)
+            due = is_due(context)
         except (Storage, Busy):
             return  # what was saved is saved
         if due:

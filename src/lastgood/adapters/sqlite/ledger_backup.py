@@ -44,6 +44,7 @@ def back_up(file: LedgerFile) -> bool:
     standing = file.look(lambda connection: file.sealing.root(connection, path=file.path))
     known = _root_of(backup, file.sealing)
     if known is not None and (known.ledger, known.serial) == (standing.ledger, standing.serial):
+        os.utime(backup)  # it is as good as new
         return False
     refusal = Damaged(
         f"the ledger {printable(file.path)} is damaged: not backed up", hint="run: lastgood verify --repair"
