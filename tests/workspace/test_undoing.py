@@ -56,6 +56,25 @@ def test_several_restores_are_undone_and_brought_again_in_order(workspace: Works
     assert seen == ["one", "three", "one", "two", "one"]
 
 
+def test_an_undo_goes_back_however_far(workspace: Workspace, project: Path) -> None:
+    """T8: past all that was undone before."""
+    file = project / "file"
+    file.write_text("one")
+    first = workspace.save("one").checkpoint.id
+    file.write_text("two")
+    workspace.save("two")
+    workspace.restore(first)
+    for _ in range(12):
+        workspace.undo()
+        workspace.redo()
+
+    workspace.undo()
+
+    assert file.read_text() == "two"
+    with pytest.raises(NotFound):
+        workspace.undo()
+
+
 def test_restores_and_deletions_are_undone_in_order(workspace: Workspace, project: Path) -> None:
     """T8: deletes are on the same stack, and saves between do not matter."""
     file = project / "file"

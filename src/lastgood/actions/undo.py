@@ -14,11 +14,14 @@ from lastgood.transaction.restoring import Restoring
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lastgood.actions.reverting import Way
     from lastgood.model.operation import Operation
     from lastgood.ports.context import Context
 
 _LIST = "see what was done: lastgood undo --list"
+_PAGE = 16
 _DELETIONS = frozenset({"delete", "prune"})
 
 
@@ -29,7 +32,7 @@ def undo(context: Context, *, way: Way | None = None) -> UndoReport:
     a path or a part has changed since, unless forced (a guard is taken all the same) or merged.
     """
     with Restoring(context) as restoring:
-        session, operations = inside(context), context.catalogue.operations(context.key)
+        session, operations = inside(context), _newest_first(context)
         found = to_undo((one for one in operations if not _is_freed(context, one)), session=session)
         if found is None:
             raise _nothing("undo", session)
@@ -54,6 +57,14 @@ def redo(context: Context, *, way: Way | None = None) -> UndoReport:
 def _nothing(verb: str, session: str | None) -> NotFound:
     where = "" if session is None else f" in session {session}"
     return NotFound(f"there is nothing to {verb}{where}", hint=_LIST)
+
+
+def _newest_first(context: Context) -> Iterator[Operation]:
+    """Yield the workspace's operations; those before the one that is looked for are not even read."""
+    offset = 0
+    while found := context.catalogue.operations(context.key, limit=_PAGE, offset=offset):
+        yield from found
+        offset += len(found)
 
 
 def _is_freed(context: Context, operation: Operation) -> bool:

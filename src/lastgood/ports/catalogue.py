@@ -137,8 +137,10 @@ class CatalogueReader(Protocol):
     def freed(self) -> Sequence[str]:
         """Return the commits whose rows were dropped and whose bytes may not be freed yet."""
 
-    def operations(self, workspace_key: str) -> Sequence[Operation]:
-        """Return the operations of a workspace, newest first."""
+    def operations(
+        self, workspace_key: str, *, limit: int | None = None, offset: int = 0
+    ) -> Sequence[Operation]:
+        """Return the operations of a workspace, newest first: all, or so many after so many."""
 
     def next_sequence(self) -> int:
         """Return the number that the next checkpoint will probably get."""

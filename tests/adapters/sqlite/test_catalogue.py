@@ -287,6 +287,18 @@ def test_operations_come_newest_first_with_their_present_state(catalogue: Sqlite
     assert catalogue.operations(KEY) == [new, old]
 
 
+def test_some_operations_can_be_asked_for(catalogue: SqliteCatalogue) -> None:
+    """T8."""
+    made = [Operation(id=f"op_{number}", workspace_key=KEY, type="delete", at=3) for number in range(5)]
+    for operation in made:
+        catalogue.add_operation(operation)
+    newest = made[::-1]
+    assert catalogue.operations(KEY, limit=2) == newest[:2]
+    assert catalogue.operations(KEY, limit=2, offset=2) == newest[2:4]
+    assert catalogue.operations(KEY, limit=2, offset=4) == newest[4:]
+    assert catalogue.operations(KEY, limit=2, offset=6) == []
+
+
 def test_workspaces_have_paths_of_any_bytes(catalogue: SqliteCatalogue) -> None:
     """S19."""
     row = WorkspaceRow(key="dd", path="/a\udcff\nb", machine="m", created_at=4)

@@ -166,10 +166,13 @@ class SqliteCatalogue:
         )
         return [str(row[0]) for row in found]
 
-    def operations(self, workspace_key: str) -> Sequence[Operation]:
-        """Return the operations of a workspace, newest first, without those altered from outside."""
-        statement = _OPERATIONS + " AND workspace_key = ? ORDER BY number DESC"
-        return [rows.operation(row) for row in self._all(statement, (workspace_key,))]
+    def operations(
+        self, workspace_key: str, *, limit: int | None = None, offset: int = 0
+    ) -> Sequence[Operation]:
+        """Return operations of a workspace, newest first, without those altered from outside."""
+        statement = _OPERATIONS + " AND workspace_key = ? ORDER BY number DESC LIMIT ? OFFSET ?"
+        wanted = (workspace_key, -1 if limit is None else limit, offset)
+        return [rows.operation(row) for row in self._all(statement, wanted)]
 
     def next_sequence(self) -> int:
         """Return the number that the next checkpoint will probably get."""
