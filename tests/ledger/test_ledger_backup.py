@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+import time
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -219,6 +220,8 @@ def test_a_copy_is_made_where_nobody_ever_saves(project: Path, store: Path) -> N
         assert ledgers.is_copy_old()
         workspace.ledger("test")
         wait_for(store / BACKUP)
+        while workspace._upkeep._is_running():
+            time.sleep(0.01)
         assert not ledgers.is_copy_old()
         workspace.ledger("test").change(lambda book: put(book, "book", 2))
         assert not ledgers.is_copy_old()  # a day has not passed
