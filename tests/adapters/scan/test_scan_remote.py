@@ -223,7 +223,7 @@ def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], ho
     )
     assert caller.stdout is not None
     pipe = caller.stdout.readline().strip()
-    while not readers(pipe):
+    while not readers(pipe) and caller.poll() is None:
         time.sleep(0.01)
     time.sleep(0.15)
     caller.send_signal(how)

@@ -44,6 +44,17 @@ class Far:
 
 
 def readers(pipes: set[str]) -> list[int]:
+    """Return the processes that read from pipes, as soon as those that started them are gone."""
+    found = all_readers(pipes)
+    for _ in range(3000):
+        if len(found) <= len(pipes):
+            break
+        time.sleep(0.01)
+        found = all_readers(pipes)
+    return found
+
+
+def all_readers(pipes: set[str]) -> list[int]:
     found = []
     for process in filter(str.isdigit, os.listdir("/proc")):
         try:
