@@ -194,7 +194,8 @@ def decode(text: bytes | str) -> Manifest:
 
 
 def _read(text: bytes | str) -> tuple[dict[str, object], tuple[Task, ...]]:
-    if isinstance(text, bytes) or '"progress":' not in text:
+    said = b'"progress":' in text if isinstance(text, bytes) else '"progress":' in text
+    if not said:
         return loads(text, what="a manifest"), ()
     from lastgood.codec.tasks import read  # lazily: most checkpoints know of no tasks
 

@@ -54,14 +54,20 @@ def read(
     ``what``, if it is none.
     """
     last = _last
-    if isinstance(text, str) and last.tasks:
-        before, found, after = text.rpartition(last.placed)
+    whole = _ascii(text) if isinstance(text, bytes) and last.tasks else text
+    if isinstance(whole, str) and last.tasks:
+        before, found, after = whole.rpartition(last.placed)
         record = loads(f"{before}{_PLACE}{dumps(_STAND_IN).decode()}{after}", what=what) if found else {}
         holder = record if within is None else record.get(within)
         # The caller's own state may hold the same words: what was found is ours only in our place.
         if isinstance(holder, dict) and holder.get("tasks") == _STAND_IN:
             return record, last.tasks
     return loads(text, what=what), ()
+
+
+def _ascii(text: bytes) -> str | None:
+    """Return a text as canonical ones are written; None for another, which the known tasks are not in."""
+    return text.decode("ascii") if text.isascii() else None
 
 
 def _text(task: Task) -> str:
