@@ -48,10 +48,10 @@ class Shelf:
 
     def engine(self) -> Engine:
         """Return the engine, opened when it is first asked for: a list of checkpoints has no use for it."""
-        from lastgood.adapters.git.engine import GitEngine
-
         with self._lock:
             if self._engine is None:
+                from lastgood.adapters.git.engine import GitEngine
+
                 self._engine = GitEngine.create(self.repository, temporary=self.temporary)
             return self._engine
 
