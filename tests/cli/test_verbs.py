@@ -480,9 +480,10 @@ def test_an_output_that_cannot_be_written_is_told(kept: Command) -> None:
 
 def test_an_interrupt_gives_exit_code_130(kept: Command) -> None:
     program = (
-        "import signal, sys; sys.argv = ['lastgood', 'status']; "
+        "import signal, sys, time; sys.argv = ['lastgood', 'status']; "
         "from lastgood.cli.verbs import status; "
-        "status.carry_out = lambda *_: signal.raise_signal(signal.SIGINT); "
+        # Asleep when it comes: a signal that one raises oneself may be seen some steps later.
+        "status.carry_out = lambda *_: (signal.raise_signal(signal.SIGINT), time.sleep(60)); "
         "from lastgood.cli.main import run; run()"
     )
     environment = kept.environment | {"PYTHONPATH": os.path.join(ROOT, "src")}
