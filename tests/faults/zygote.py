@@ -66,6 +66,7 @@ def _carry_out(order: dict[str, Any], say: Callable[[str], None]) -> int:
     import lastgood
     from lastgood.errors import LastgoodError
 
+    os.environ.update(order.get("environment", {}))
     try:
         with lastgood.open(
             order["workspace"], store=order["store"], maintenance="off", allow_root=True

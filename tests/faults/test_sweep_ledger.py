@@ -1,0 +1,134 @@
+"""The copy of the ledger and the repair by it, killed or failed at any call (K4)."""
+
+from __future__ import annotations
+
+import errno
+import os
+import sqlite3
+from contextlib import closing
+from typing import TYPE_CHECKING
+
+import pytest
+
+from faults.injector import Blow, Mode
+from faults.scenes import opened
+from faults.stage import fill
+from faults.sweep import sweep
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from faults.injector import Injector, Trial
+    from faults.stage import Stage
+    from lastgood.workspace import Workspace
+
+pytestmark = pytest.mark.faults
+
+BLOWS = [Blow(), Blow(mode=Mode.FAIL, error=errno.EIO), Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC)]
+NAMES = ["killed", "bad-disk", "full"]
+COPY = "ledger.backup.sqlite3.gz"
+LEDGER = ("ledger.sqlite3", "ledger.sqlite3-wal", "ledger.sqlite3-shm")
+
+
+@pytest.fixture
+def environment(stage: Stage, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Keep what is known of the store outside it where it is put back with the stage."""
+    place = {"LASTGOOD_WITNESS": str(stage.folder / "live" / "witness")}
+    monkeypatch.setenv("LASTGOOD_WITNESS", place["LASTGOOD_WITNESS"])
+    return place
+
+
+def _write(workspace: Workspace, book: str, numbers: range) -> None:
+    ledger = workspace.ledger("test")
+    for number in numbers:
+        ledger.change(
+            lambda to, n=number: to.put(book, f"{n:02}", mark="m", body=[f"{n} " * 200])  # type: ignore[misc]
+        )
+
+
+def _read(workspace: Workspace) -> dict[str, list[object]]:
+    return workspace.ledger("test").look(
+        lambda book: {
+            name: [(one.key, book.body(one)) for one in book.entries(name)] for name in book.books()
+        }
+    )
+
+
+def _copied(stage: Stage) -> None:
+    """Build a ledger with a copy, and one book that is newer than that."""
+    fill(stage.workspace)
+    with opened(stage) as workspace:
+        workspace.save("one")
+        _write(workspace, "old", range(5))
+        workspace.maintain()
+        _write(workspace, "newer", range(3))
+
+
+def _gone(stage: Stage) -> None:
+    _copied(stage)
+    for name in LEDGER:
+        (stage.store / name).unlink(missing_ok=True)
+
+
+def _wounded(stage: Stage) -> None:
+    _copied(stage)
+    with closing(sqlite3.connect(stage.store / "ledger.sqlite3")) as connection:
+        connection.execute("UPDATE entry SET body = x'4e00' WHERE key = CAST('02' AS BLOB)")
+        connection.execute("UPDATE entry SET body = (SELECT body FROM entry WHERE key = CAST('01' AS BLOB))")
+        connection.execute("DELETE FROM book WHERE name = CAST('newer' AS BLOB)")
+        connection.commit()
+
+
+@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+def test_a_copy_stopped_at_any_call_leaves_a_sound_one(
+    injector: Injector, stage: Stage, environment: dict[str, str], blow: Blow
+) -> None:
+    stage.prepare(_copied)
+    with opened(stage) as workspace:
+        whole = _read(workspace)
+
+    def check(trial: Trial, where: str) -> None:
+        _assert_typed(trial, "maintained", where)
+        with opened(stage) as workspace:
+            report = workspace.verify()
+            assert report.ok, f"{where}: {report}"
+            workspace.maintain()
+            assert _read(workspace) == whole, where
+            assert workspace.verify().ok, where
+        left = {name for name in os.listdir(stage.store) if "ledger" in name}
+        assert left - set(LEDGER) == {COPY}, f"{where}: {left}"
+
+    sweep(injector, stage, "maintain", {"environment": environment}, blow=blow, check=check, points=20)
+
+
+@pytest.mark.parametrize("build", [_gone, _wounded])
+@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+def test_a_repair_of_the_ledger_stopped_at_any_call_is_done_by_the_next(
+    injector: Injector,
+    stage: Stage,
+    environment: dict[str, str],
+    blow: Blow,
+    build: Callable[[Stage], None],
+) -> None:
+    stage.prepare(_copied)
+    with opened(stage) as workspace:
+        whole = _read(workspace)
+    stage.prepare(build)
+
+    def check(trial: Trial, where: str) -> None:
+        _assert_typed(trial, "verified", where)
+        with opened(stage) as workspace:
+            report = workspace.verify(repair=True)
+            assert report.ok, f"{where}: {report}"
+            assert _read(workspace)["old"] == whole["old"], where
+            _write(workspace, "old", range(7, 8))
+            workspace.maintain()
+            assert workspace.verify().ok, where
+
+    order = {"repair": True, "environment": environment}
+    sweep(injector, stage, "verify", order, blow=blow, check=check, points=20)
+
+
+def _assert_typed(trial: Trial, word: str, where: str) -> None:
+    spoke = trial.killed or trial.said(word) is not None or trial.said("failed") is not None
+    assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
