@@ -404,8 +404,10 @@ def test_a_run_that_lost_its_workspace_stops(
     monkeypatch.setattr("lastgood.workspace.running.stage.BEAT", 0.1)
     told.on("output", lambda _event: workspace.session_start(goal="mine", force=True))
     task = {"id": "A", "run": f"echo started; sleep 20; touch {outside}/late"}
-    with pytest.raises(Conflict, match="another session took over"):
+    with pytest.raises(Conflict, match="another session took over; its run was stopped at task A") as caught:
         workspace.run({"tasks": [task]}, observer=told)
+    assert "lastgood status" in (caught.value.hint or "")
+    assert "LASTGOOD_SESSION" not in (caught.value.hint or "")
     new, old = workspace.sessions()
     assert (new.state, new.session.goal) == ("active", "mine")
     assert (old.state, old.session.ended_by) == ("ended", "taken over")

@@ -119,3 +119,37 @@ def test_a_signal_that_comes_twice_at_once_was_meant_once(
     out, _ = one.communicate(timeout=120)
     assert b"A: interrupted by SIGTERM" in out
     assert (outside / "tidied").exists()
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_a_run_that_waits_for_what_another_left_ends_with_the_code_of_the_signal(
+    lastgood: Command, plan_file: Callable[..., str], outside: Path, number: signal.Signals
+) -> None:
+    """P7: nothing has begun yet; what is left here does not end by itself."""
+    plan = plan_file({"id": "A", "run": f"touch {outside}/began; sleep 60"})
+    one = started(lastgood, sys.executable, COMMAND, "run", plan)
+    wait_for(outside / "began")
+    one.kill()
+    one.communicate()
+    (session,) = lastgood("session", "list", "--json").json["sessions"]
+    environment = lastgood.environment | {"LASTGOOD_SESSION": session["id"]}
+    with subprocess.Popen(["sleep", "600"], env=environment) as orphan:
+        second = started(lastgood, sys.executable, COMMAND, "run", plan, "--continue")
+        while not _catches(second.pid):
+            assert second.poll() is None
+            time.sleep(0.02)
+        second.send_signal(number)
+        _, err = second.communicate(timeout=120)
+        assert (second.returncode, err.splitlines()[0]) == (128 + number, b"lastgood: interrupted")
+        orphan.kill()
+    assert lastgood("session", "show", session["id"], "--json").json["session"]["state"] == "incomplete"
+
+
+def _catches(pid: int) -> bool:
+    """Tell whether a process has its own way with SIGTERM."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            found = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
+    except FileNotFoundError:
+        return False
+    return bool(int(found.split()[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import LastgoodError
+from lastgood.errors import Conflict, LastgoodError
 from lastgood.model.running import RunReport
 from lastgood.names import to_text
 from lastgood.rules.attempts import ATTEMPT, doubt_of, outlook
@@ -59,6 +59,9 @@ class Conductor:
             return self._over()
         except Interrupted as stop:
             return self._interrupted(stop)
+        except Conflict as error:
+            self._beside(error)
+            raise self._dispossessed(error) from error
         except BaseException as error:
             self._beside(error)
             raise
@@ -300,6 +303,18 @@ class Conductor:
             )
         except LastgoodError as failure:
             error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
+
+    def _dispossessed(self, error: Conflict) -> Conflict:
+        """Return the same error in words that fit a run whose session somebody else has ended."""
+        own = self._stage.hands.own
+        if "ended_by" not in error.details or error.details.get("session") != own:
+            return error
+        at = "" if self._at is None else f" at task {self._at.id}"
+        return Conflict(
+            f"{error.message}; its run was stopped{at}, and the files stay as they are",
+            hint="see who works here now: lastgood status    and carry the plan out anew when that is over",
+            details=error.details,
+        )
 
     def _report(self, state: RunState) -> RunReport:
         stage = self._stage

@@ -109,19 +109,19 @@ def _dead(hands: Hands, plan: WorkPlan) -> Sequence[Dead]:
 
 
 @contextmanager
-def alone(hands: Hands) -> Iterator[None]:
+def alone(hands: Hands, signals: Signals) -> Iterator[None]:
     """Hold the lock of runners: no other one lives in the workspace, wherever it may be hidden.
 
     Raises `Conflict` with its owner named if one does, `Busy` if one neither begins nor ends.
     """
-    lock = _taken(hands)
+    lock = _taken(hands, signals)
     try:
         yield
     finally:
         lock.__exit__(None, None, None)
 
 
-def _taken(hands: Hands) -> AbstractContextManager[ExclusiveHold]:
+def _taken(hands: Hands, signals: Signals) -> AbstractContextManager[ExclusiveHold]:
     """Take the lock of runners; who holds it is about to have a session, or has just ended it."""
     deadline = time.monotonic() + PATIENCE
     while True:
@@ -132,6 +132,7 @@ def _taken(hands: Hands) -> AbstractContextManager[ExclusiveHold]:
             _refuse_the_living(hands)
             if time.monotonic() > deadline:
                 raise
+            _give_up_if_asked(signals)
             time.sleep(_STRIDE)
         else:
             return lock
@@ -336,10 +337,15 @@ def _await_silence(hands: Hands, session: str, signals: Signals) -> None:
     while left := hands.marked(session):
         if time.monotonic() > deadline:
             raise _still_living(session, left)
-        asked = signals.asked()
-        if asked:
-            raise KeyboardInterrupt(asked[0])  # nothing has begun yet
+        _give_up_if_asked(signals)
         time.sleep(_STRIDE)
+
+
+def _give_up_if_asked(signals: Signals) -> None:
+    """End the wait for something else as Ctrl-C does: nothing has begun yet."""
+    asked = signals.asked()
+    if asked:
+        raise KeyboardInterrupt(asked[0])
 
 
 def _still_living(session: str, left: Sequence[Living]) -> Busy:

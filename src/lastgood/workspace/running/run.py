@@ -51,7 +51,7 @@ def run(
         raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
     if choice == "review":
         return reviewed(hands, plan)
-    with Signals() as signals, alone(hands):
+    with Signals() as signals, alone(hands, signals):
         engaged = engage(hands, plan, Wish(choice=choice, rebase=rebase), orders=orders, signals=signals)
         if isinstance(engaged, RunReport):
             return engaged
