@@ -184,14 +184,16 @@ def test_large_blobs_and_deltas_on_them_are_copied(store: Store, project: Projec
     project.git("gc", "-q")
     writer = store.engine.writer()
     assert writer.import_blobs(project.objects, blobs) == blobs.keys()
-    for name, content in enumerate(blobs.values()):  # as files that are not read whole
+    for name, content in enumerate([*blobs.values(), noise + b"not theirs"]):  # as large files are read
         path = project.path / f"{name}.read"
         path.write_bytes(content)
         with path.open("rb") as file:
-            assert writer.blob_from(file.fileno(), len(content)) in blobs
-    save(writer, blobs)
-    proven(store, blobs)
-    assert sum(path.stat().st_size for path in store.packs.glob("*.pack")) < 6_000_000
+            oid = writer.blob_from(file.fileno(), len(content))
+        assert (oid in blobs) == (name < len(blobs))
+    writer.publish()
+    proven(store, blobs | {oid: noise + b"not theirs"})
+    assert compressed(store) > 5_000_000
+    assert sum(path.stat().st_size for path in store.packs.glob("*.pack")) < 11_000_000
 
 
 def test_objects_are_found_through_alternates(store: Store, project: Project, tmp_path: Path) -> None:
@@ -298,6 +300,36 @@ def test_a_pack_and_an_index_that_do_not_belong_together_lend_nothing(
         path.write_bytes(path.read_bytes()[:-300])
     writer = store.engine.writer()
     assert writer.import_blobs(project.objects, blobs) == set()
+    save(writer, blobs)
+    proven(store, blobs)
+
+
+@pytest.mark.parametrize("suffix", [".idx", ".pack"])
+def test_a_pipe_in_place_of_a_pack_keeps_nobody_waiting(store: Store, project: Project, suffix: str) -> None:
+    blobs = project.versions(2)
+    project.git("gc", "-q")
+    path = project.packs[0].with_suffix(suffix)
+    path.unlink()
+    os.mkfifo(path)
+    assert store.engine.writer().import_blobs(project.objects, blobs) == set()
+
+
+@pytest.mark.usefixtures("copying")
+def test_an_index_that_names_one_place_twice_lends_nothing_in_the_end(store: Store, project: Project) -> None:
+    blobs = project.versions(3)
+    project.git("gc", "-q")
+    path = project.packs[0].with_suffix(".idx")
+    content = bytearray(path.read_bytes())
+    count = int.from_bytes(content[1028:1032], "big")
+    places = 8 + 1024 + 24 * count
+    content[places : places + 4 * count] = content[places : places + 4] * count
+    path.chmod(0o600)
+    path.write_bytes(content)
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    for blob in blobs.values():
+        writer.blob(blob)
+    assert not writer.settle_imports()
     save(writer, blobs)
     proven(store, blobs)
 

@@ -109,6 +109,8 @@ class BlobImport:
         pack, index = (file.descriptor for file in self._files)
         copy = Copy(pack, begin=hashlib.sha1(usedforsecurity=False), pulse=lambda: tell(b""))
         checksum, size = copy.run(self._lenders)
+        if not self.oids.issubset([oid for oid, _, _ in copy.entries]):
+            raise ValueError("two objects are said to lie in one place")
         write_all(index, encode_index(copy.entries, pack_checksum=checksum))
         if hasattr(os, "posix_fadvise"):
             # Has the kernel begin to write, so that there is less to wait for when the pack is synced.

@@ -6,6 +6,7 @@ Packs and their indexes are read as files; nothing is written there, and none of
 from __future__ import annotations
 
 import os
+import stat
 
 from lastgood.adapters.git.pack_read import PackFile
 
@@ -60,6 +61,8 @@ def _held(pack: PackFile, wanted: Collection[bytes]) -> frozenset[bytes]:
 
 def _belongs(pack: PackFile) -> bool:
     """Tell whether a pack is one of version 2, and its index the one made for it."""
+    if not stat.S_ISREG(os.stat(pack.path + b".pack").st_mode):
+        return False
     head = os.pread(pack.descriptor, 8, 0)
     trailer = os.pread(pack.descriptor, _TRAILER_BYTES, max(pack.end, 0))
     return head == b"PACK\0\0\0\x02" and trailer == pack.index.pack_checksum
@@ -68,7 +71,7 @@ def _belongs(pack: PackFile) -> bool:
 def _packs(folder: bytes) -> list[PackFile]:
     """Return the packs of a folder that have an index, the largest index first."""
     try:
-        indexes = [entry for entry in os.scandir(folder) if entry.name.endswith(_IDX)]
+        indexes = [entry for entry in os.scandir(folder) if entry.name.endswith(_IDX) and entry.is_file()]
         indexes.sort(key=lambda entry: (-entry.stat().st_size, entry.name))
     except OSError:
         return []

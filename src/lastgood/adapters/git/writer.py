@@ -118,10 +118,7 @@ class GitWriter:
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
         oid = self._hasher.object_id(kind, content)
-        if oid in self._lent:
-            self._rests = True
-            return oid
-        if oid in self._known or self._stored(oid):
+        if self._has(oid):
             return oid
         self._known.add(oid)
         try:
@@ -236,7 +233,27 @@ class GitWriter:
             return self._packs.holds(oid)
         return any(pack.name not in self._distrusted for pack, _ in self._packs.find(oid))
 
+    def _has(self, oid: bytes) -> bool:
+        """Tell whether an object that is being added needs not be stored."""
+        if oid in self._lent:
+            self._rests = True
+            return True
+        return oid in self._known or self._stored(oid)
+
+    def _digest(self, descriptor: int, size: int) -> bytes:
+        running = self._hasher.begin(b"blob %d\0" % size, size=size)
+        while size:
+            piece = _read(descriptor, min(size, COPY_BYTES))
+            size -= len(piece)
+            running.update(piece)
+        return running.digest()
+
     def _stream(self, descriptor: int, size: int) -> bytes:
+        if self._lent:  # then reading it twice costs less than compressing what may be there
+            oid = self._digest(descriptor, size)
+            if self._has(oid):
+                return oid
+            os.lseek(descriptor, -size, os.SEEK_CUR)
         oid = b""
         draft = self._draft
         try:
@@ -245,7 +262,7 @@ class GitWriter:
             try:
                 oid, crc = self._stream_entry(descriptor, size)
             finally:
-                if not oid or not self.lacks((oid,)):
+                if not oid or self._has(oid):
                     draft.cut(start)
                 else:
                     self._known.add(oid)
