@@ -165,6 +165,7 @@ def test_recovering_beside_a_session_at_work_tells_who_is_at_work(
     assert ", since 20" in done.out
     assert done.out.endswith("There is nothing to recover.\n")
     assert "lastgood status" in done.err
+    assert lastgood("recover", "--review").out == done.out
     document = lastgood("recover", "--json").json
     assert (document["state"], document["beside"], document["done"]) == ("active", id, None)
     for words in (("recover", id), ("recover", id, "--fresh")):
@@ -188,6 +189,8 @@ def test_the_session_of_a_run_under_way_is_not_ended_beside_its_runner(
     assert lastgood("session", "show", id, "--json").json["session"]["state"] == "active"
     subprocess.run(["kill", str(runner.pid)], check=True)
     assert runner.wait(timeout=120) == 143
+    review = lastgood("recover", "--review")
+    assert f"go on with its plan: lastgood run '{tmp_path}/a plan.yaml'" in review.err
     lastgood("session", "end", id)
     assert lastgood("session", "show", id, "--json").json["session"]["state"] == "ended"
 

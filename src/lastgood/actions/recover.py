@@ -225,7 +225,16 @@ def _told(context: Context, view: View, found: Found) -> RecoverReport:
         drift=None if checkpoint is None or interrupted else drift_since(context, view, checkpoint),
         artifacts=tuple(_artifact(context, path) for path in progress.position.artifacts),
         waiting=waiting,
+        beside=_other(context) if run is None else None,
     )
+
+
+def _other(context: Context) -> Session | None:
+    """Return the session that holds the workspace and lives, unless it is the caller's own."""
+    current = current_session(context)
+    if current is None or current.id == context.session or state_of(context, current) != "active":
+        return None
+    return current
 
 
 def _unknown(context: Context, run: SessionReport | None) -> tuple[Effect, ...]:
@@ -247,9 +256,7 @@ def _artifact(context: Context, path: bytes) -> Artifact:
 def _reloaded(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
     """Bring back the artifacts of the checkpoint that are missing, unless another session is at work."""
     report = _told(context, view, found)
-    checkpoint, current = found.checkpoint, current_session(context)
-    if current is not None and current.id != context.session and state_of(context, current) == "active":
-        report = report.replace(beside=current)
+    checkpoint = found.checkpoint
     if checkpoint is None or checkpoint.manifest.workspace_key != context.key:
         return report
     if report.beside is not None and not force:

@@ -197,6 +197,9 @@ def _review(report: RecoverReport, call: Call, console: Console) -> None:
     now = time.time_ns()
     if report.state == "interrupted":
         console.line(f"A restore was interrupted; finish it: {call.command('recover')}")
+    if report.session is None and report.beside is not None:
+        _tell_living(report, report.beside, call, console)
+        return
     if report.session is None:
         console.line("No run died.")
     else:
@@ -208,7 +211,8 @@ def _review(report: RecoverReport, call: Call, console: Console) -> None:
         console.line(line)
     if report.session is not None:
         id = report.session.id
-        console.note(f"go on: {call.command(f'recover {id} --continue')}")
+        by_plan = going_on(report.session, call) if report.session.words else None
+        console.note(by_plan or f"go on: {call.command(f'recover {id} --continue')}")
         console.note(f"give it up: {call.command(f'recover {id} --fresh')}")
     _tell_waiting(report, call, console)
 
