@@ -157,6 +157,27 @@ def test_backups_of_an_earlier_release_are_used_until_there_are_two_newer(
     ]
 
 
+def test_a_backup_that_was_cut_short_leaves_the_one_before_and_is_taken_up(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """Invariant 6: killed between its two renames, or with its work half done."""
+    save(1)
+    catalogue.back_up()
+    newest = Path(catalogue.path).with_name("catalogue.backup.sqlite3.gz")
+    before = newest.with_name("catalogue.backup.sqlite3.1.gz")
+    newest.rename(before)
+    for rest in ("fresh", "fresh.new", "new", "plain"):
+        newest.with_name(f"catalogue.backup.sqlite3.{rest}").write_bytes(b"half")
+    assert soundest_backup(catalogue.path) == str(before)
+    save(2)
+
+    assert catalogue.back_up()
+
+    assert soundest_backup(catalogue.path) == str(newest)
+    assert sorted(newest.parent.glob("*backup*")) == [before, newest]
+    assert is_sound(str(before))
+
+
 def test_a_backup_is_what_gunzip_brings_back(catalogue: SqliteCatalogue, save: Save) -> None:
     """Plain formats: it can be read without lastgood."""
     save(1)

@@ -38,7 +38,8 @@ def pack(source: str, target: str) -> None:
 
 def unpack(source: str, target: str) -> None:
     """Write what a backup holds, compressed or not, into a private file; OSError, ValueError."""
-    descriptor = os.open(target, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, PRIVATE_FILE)
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(target, flags, PRIVATE_FILE)
     try:
         os.fchmod(descriptor, PRIVATE_FILE)
         for piece in contents(source):
