@@ -133,13 +133,15 @@ def test_a_cancelled_session_was_interrupted_and_waits_to_be_continued(
 ) -> None:
     async def main() -> None:
         async with opening() as workspace:
+            begun = threading.Event()
 
             async def work() -> None:
                 async with workspace.session(goal="long"):
                     (project / "a.txt").write_text("half")
+                    begun.set()
                     await loop.sleep(30)
 
-            assert await loop.within(0.3, work)
+            assert await loop.cancelled_when(work, partial(loop.until, begun))
             found = await only_session(workspace)
             assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
             assert await kinds(workspace) == ["session-start", "interrupt"]
@@ -154,8 +156,9 @@ def test_a_session_cancelled_by_anyio_was_interrupted_too(opening: Open, backend
 
     async def main() -> None:
         async with opening() as workspace:
-            with anyio.move_on_after(0.3) as scope:
+            with anyio.CancelScope() as scope:
                 async with workspace.session() as session, session.task("T01"):
+                    scope.cancel()
                     await anyio.sleep(30)
             assert scope.cancelled_caught
             found = await only_session(workspace)
@@ -169,12 +172,14 @@ def test_a_task_whose_time_is_over_can_be_tried_again(loop: Loop, opening: Open)
 
     async def main() -> None:
         async with opening() as workspace, workspace.session() as session:
+            begun = threading.Event()
 
             async def work() -> None:
                 async with session.task("T01"):
+                    begun.set()
                     await loop.sleep(30)
 
-            assert await loop.within(0.2, work)
+            assert await loop.cancelled_when(work, partial(loop.until, begun))
             assert (await session.progress()).count("running") == 1
             async with session.task("T01") as again:
                 assert again.attempts == 2

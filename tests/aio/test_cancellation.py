@@ -12,9 +12,11 @@ import pytest
 import trio
 from sniffio import current_async_library
 
+import lastgood
 from event_loops import OFTEN, Held, Loop, chances
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import Busy, LastgoodError
+from lastgood.model.settings import CaptureSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
@@ -297,17 +299,23 @@ def test_a_cancelled_call_that_waits_for_a_lock_gives_up_at_once(
     loop.run(main)
 
 
-def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, opening: Open, project: Path) -> None:
-    """A long first save ends early, and leaves nothing in the store."""
-    for number in range(1500):
+def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, project: Path, store: Path) -> None:
+    """A first save that reads for long, of a file with no end in sight, ends early and leaves nothing."""
+    for number in range(300):
         (project / f"{number}.txt").write_text(f"{number}\n" * 20)
+    with (project / "endless").open("wb") as file:
+        file.truncate(8 << 30)  # all of it a hole
+    settings = Settings(capture=CaptureSettings(max_file_size=1 << 40))
 
     async def main() -> None:
-        async with opening() as workspace:
+        async with lastgood.open_async(
+            project, store=store, maintenance="off", settings=settings
+        ) as workspace:
             assert await loop.within(0.06, lambda: workspace.save("everything"))
             assert under_way(workspace) == 0
             assert await workspace.list() == ()
-            assert (await workspace.save("everything")).checkpoint.manifest.files == 1500
+            (project / "endless").unlink()
+            assert (await workspace.save("everything")).checkpoint.manifest.files == 300
 
     loop.run(main)
 

@@ -20,7 +20,7 @@ def lives(file: Path) -> bool:
     """Tell whether the process that wrote its number into a file still runs."""
     try:
         state = Path(f"/proc/{int(file.read_text())}/stat").read_text()
-    except FileNotFoundError:
+    except (FileNotFoundError, ProcessLookupError):  # gone, or going just now
         return False
     return state.rpartition(")")[2].split()[0] != "Z"
 
