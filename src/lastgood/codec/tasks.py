@@ -32,10 +32,10 @@ class _Written:
 _last = _Written((), [])
 
 
-def tasks_text(tasks: tuple[Task, ...]) -> Canonical:
+def tasks_text(given: tuple[Task, ...]) -> Canonical:
     """Return tasks as canonical JSON."""
     global _last  # noqa: PLW0603 - one slot, replaced as a whole: threads cannot see half of it
-    last = _last
+    last, tasks = _last, tuple(given)  # what is no tuple could change, and be taken for what it was
     if tasks is last.tasks:
         return last.whole
     known = zip(tasks, last.tasks, last.texts, strict=False)
