@@ -67,18 +67,36 @@ def start(
         heartbeat_boot=context.processes.boot(),
     )
     context.catalogue.add_workspace(context.row)
-    run = None if plan is None else planned_run(session, plan)
-    context.work.open_session(session, replacing=replacing, run=run)
-    if robbed is not None:
-        forsake(context, robbed.id)
     inside = context.replace(session=session.id)
-    saved = _first(inside, session, plan=plan)
+    saved = _opened(context, session, replacing=replacing, robbed=robbed, plan=plan)
     return SessionStarted(
         session=report_on(inside, context.work.session(session.id) or session),
         saved=saved,
         took_over=robbed,
         unfinished=tuple(one.id for one in unfinished(context)),
     )
+
+
+def _opened(
+    context: Context,
+    session: Session,
+    *,
+    replacing: Sequence[Session],
+    robbed: Session | None,
+    plan: WorkPlan | None,
+) -> SaveReport | None:
+    """Record a session and make its first checkpoint; without that it has not begun."""
+    inside = context.replace(session=session.id)
+    try:
+        run = None if plan is None else planned_run(session, plan)
+        context.work.open_session(session, replacing=replacing, run=run)
+        if robbed is not None:
+            forsake(context, robbed.id)
+        return _first(inside, session, plan=plan)
+    except BaseException:  # also if the caller is interrupted: nobody will end what never began
+        if inside.work.session(session.id) is not None:
+            close(inside, session, finished=True, by="failed")
+        raise
 
 
 def planned_run(session: Session, plan: WorkPlan) -> PlannedRun:
@@ -320,7 +338,7 @@ def _refuse_interrupted(context: Context) -> None:
 
 
 def _first(inside: Context, session: Session, *, plan: WorkPlan | None) -> SaveReport | None:
-    """Record what the session is for and make its first checkpoint; without that it has not begun."""
+    """Record what the session is for and make its first checkpoint."""
 
     def begin(found: Progress) -> Progress:
         begun = rules.move(found, goal=session.goal)
@@ -328,10 +346,6 @@ def _first(inside: Context, session: Session, *, plan: WorkPlan | None) -> SaveR
             begun = registered(begun, [task.id for task in plan.tasks])
         return begun if session.sprint is None else rules.start_sprint(begun, session.sprint)
 
-    try:
-        if session.goal is not None or session.sprint is not None or plan is not None:
-            inside.work.change_progress(session.id, begin, workspace_key=inside.key)
-        return mark(inside, "session-start", message=session.goal or "session start")
-    except BaseException:  # also if the caller is interrupted: nobody will end what never began
-        close(inside, session, finished=True, by="failed")
-        raise
+    if session.goal is not None or session.sprint is not None or plan is not None:
+        inside.work.change_progress(session.id, begin, workspace_key=inside.key)
+    return mark(inside, "session-start", message=session.goal or "session start")
