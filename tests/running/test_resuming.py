@@ -357,7 +357,9 @@ def test_a_run_that_is_cancelled_is_interrupted_and_over_when_its_caller_hears_o
         async with package.open_async(project, store=store, maintenance="off") as workspace:
             run = f"echo begun; sleep 60; touch {outside}/late"
             running = asyncio.create_task(workspace.run({"tasks": [{"id": "A", "run": run}]}, observer=hear))
-            await begun.wait()
+            beginning = asyncio.create_task(begun.wait())
+            # A run that fails before it begins is not waited for, and says below what came of it.
+            await asyncio.wait([running, beginning], return_when=asyncio.FIRST_COMPLETED)
             running.cancel()
             with pytest.raises(asyncio.CancelledError):
                 await running
