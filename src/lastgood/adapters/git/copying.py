@@ -145,13 +145,17 @@ def _plan(lender: Lender, taken: dict[bytes, int]) -> Iterator[Item]:
             if base and base not in taken:
                 later.append(offset)
             elif oid not in taken:
-                taken[oid] = taken[base] + 1 if base else 0
-                if taken[oid] > _DEEPEST:
-                    raise ValueError("a chain of deltas does not end")
+                taken[oid] = _deeper(taken[base]) if base else 0
                 yield oid, crc, offset, base
         if len(later) == len(pending):
             raise ValueError("deltas rest on each other")
         pending = later
+
+
+def _deeper(chain: int) -> int:
+    if chain == _DEEPEST:
+        raise ValueError("a chain of deltas does not end")
+    return chain + 1
 
 
 def _rests(source: PackFile, offsets: Iterable[int]) -> dict[int, int]:
