@@ -59,6 +59,12 @@ def ask(path: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
             drop(plain)
 
 
+def clear(backup: str) -> None:
+    """Remove what an interrupted copy left beside the place of a backup."""
+    for left in (backup + ".fresh", backup + ".new", backup.removesuffix(SUFFIX) + ".plain"):
+        drop(left)
+
+
 def drop(path: str) -> None:
     """Remove a file that may be gone."""
     try:

@@ -9,7 +9,7 @@ import os
 
 from lastgood.adapters.files import make_directories, sync_directory, sync_file
 from lastgood.adapters.sqlite.backup import structure_fault
-from lastgood.adapters.sqlite.copies import ask, drop, make
+from lastgood.adapters.sqlite.copies import ask, clear, drop, make
 from lastgood.adapters.sqlite.database import copy_into, open_uri, prepare
 from lastgood.adapters.sqlite.ledger_file import LedgerFile, gate
 from lastgood.adapters.sqlite.ledger_mending import mend
@@ -41,6 +41,7 @@ def backup_of(path: str) -> str:
 def back_up(file: LedgerFile) -> bool:
     """Copy the ledger; False when nothing changed since. `Damaged` if it is not sound: the copy stays."""
     backup = backup_of(file.path)
+    clear(backup)
     standing = file.look(lambda connection: file.sealing.root(connection, path=file.path))
     known = _root_of(backup, file.sealing)
     if known is not None and (known.ledger, known.serial) == (standing.ledger, standing.serial):

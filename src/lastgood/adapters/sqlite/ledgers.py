@@ -82,7 +82,12 @@ class SqliteLedgers:
 
     def back_up(self) -> bool:
         """Copy the ledger, if there is one that changed; `Damaged` if it is not sound."""
-        return os.path.exists(self._path) and back_up(self._open())
+        if not os.path.exists(self._path):
+            return False
+        try:
+            return back_up(self._open())
+        except OSError as error:
+            raise translate(error, self._path, what="the copy of the ledger") from error
 
     def repair(self) -> tuple[str, ...]:
         """Bring back what is damaged from the copy, and say what."""
