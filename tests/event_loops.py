@@ -6,6 +6,7 @@ import asyncio
 import os
 import random
 import threading
+import time
 from typing import TYPE_CHECKING, TypeVar
 
 import trio
@@ -18,6 +19,8 @@ if TYPE_CHECKING:
 
 Result = TypeVar("Result")
 
+# How long anything at all may take on a busy machine, in seconds.
+PATIENCE = 60
 
 # How many calls are cancelled at random moments, a factor, and by which chance; read before a fixture
 # clears the environment. The long form is `scripts/torture awaiting`.
@@ -50,8 +53,10 @@ class Loop:
             await asyncio.sleep(seconds)
 
     async def until(self, told: threading.Event) -> None:
-        """Wait for another thread, without one."""
+        """Wait for another thread, without one; what failed before it could tell is not waited for."""
+        deadline = time.monotonic() + PATIENCE
         while not told.is_set():
+            assert time.monotonic() < deadline, "it never told"
             await self.sleep(0.001)
 
     async def together(self, *calls: Callable[[], Awaitable[object]]) -> None:
