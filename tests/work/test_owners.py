@@ -64,7 +64,8 @@ def test_a_life_in_a_namespace_below_is_seen_and_another_is_not(sleeper: Sleeper
     one = sleeper()
     owner = PROCESSES.owner(one.pid)
     assert seen_from_above(owner)
-    for other in ({"namespace": "pid:[1]"}, {"started": "1"}, {"pid": one.pid + 1}):
+    # A number that no process can have: the next one may have begun in the same tick of the clock.
+    for other in ({"namespace": "pid:[1]"}, {"started": "1"}, {"pid": 2**22 + 1}):
         assert not seen_from_above(owner.replace(**other))
     one.kill()
     one.wait()
