@@ -18,7 +18,7 @@ from lastgood.adapters.sqlite.ledger_seal import Sealing, read_root
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.packed import unpack
 from lastgood.codec.moment import iso
-from lastgood.errors import Damaged, LastgoodError
+from lastgood.errors import Damaged, LastgoodError, Storage
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -140,10 +140,18 @@ def _sealed_anew(path: str, *, witness: Witness) -> str:
     file = LedgerFile(path, witness=witness)
     try:
         copied = file.read(lambda connection: read_root(connection).serial)
-        file.read(lambda connection: connection.execute("PRAGMA journal_mode = WAL"))
+        # Sealed without a log or a journal beside it: these would not be where the file goes.
+        file.read(lambda connection: connection.execute("PRAGMA journal_mode = MEMORY"))
         file.overwrite(lambda _connection, _root: None)
+        file.read(lambda connection: connection.execute("PRAGMA journal_mode = WAL"))
     finally:
         file.close()
+    sealed = _root_of(path, file.sealing)
+    if sealed is None or sealed.serial <= copied:
+        raise Storage(
+            "the ledger was not brought back: its copy is not read as it was written",
+            hint="check the disk, then run: lastgood verify --repair",
+        )
     last = "" if known is None else f" of {known.serial}"
     return f"the ledger was brought back from its backup, as it was after change {copied}{last}"
 
