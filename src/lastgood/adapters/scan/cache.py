@@ -29,7 +29,7 @@ _RECORDS = b"/scan.records"
 _LOCK = b"/scan.lock"
 _DETAILS_PREFIX = b"scan.details."
 # Details that nothing refers to any more are tolerated up to as much again, and this.
-_SLACK_BYTES = 1 << 20
+_SLACK_BYTES = 1 << 17
 _PRIVATE = 0o600
 
 
