@@ -62,15 +62,25 @@ class Companion:
             _run(work, sending=sending, keep=keep, parent=parent)
         os.close(sending)
 
-    def hear(self, size: int) -> bytes:
-        """Return the next so many bytes that it says, fewer if it ends before."""
+    def hear(self, size: int, *, patience: float | None = None) -> bytes:
+        """Return the next so many bytes that it says; fewer if it ends, or is silent for ``patience`` ms."""
         said = b""
-        while len(said) < size and self._receiving >= 0:
+        while len(said) < size and self._receiving >= 0 and self._speaks(patience):
             piece = os.read(self._receiving, size - len(said))
             if not piece:
                 break
             said += piece
         return said
+
+    def _speaks(self, patience: float | None) -> bool:
+        """Wait until there is something to hear; False if that takes too long."""
+        if patience is None:
+            return True
+        from select import POLLIN, poll
+
+        waiting = poll()
+        waiting.register(self._receiving, POLLIN)
+        return bool(waiting.poll(patience))
 
     def end(self) -> None:
         """Make sure that the process is gone; harmless when it is."""

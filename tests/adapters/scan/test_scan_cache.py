@@ -6,11 +6,15 @@ import fcntl
 import os
 import random
 import shutil
+import subprocess
+import sys
+import textwrap
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
+from lastgood.adapters import companion
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.memory import MemoryEngine
 from lastgood.adapters.scan import read, scanner, twin
@@ -112,7 +116,7 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
 def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
-    monkeypatch.setattr(twin, "_count", int)  # a worker of xdist has threads that do not scan
+    monkeypatch.setattr(companion, "_count", int)  # a worker of xdist has threads that do not scan
     plant(desk)
     first = desk.save()
     looks = Looks(monkeypatch)
@@ -125,7 +129,7 @@ def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: p
 def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1)
-    monkeypatch.setattr(twin, "_count", int)  # as above
+    monkeypatch.setattr(companion, "_count", int)  # as above
     monkeypatch.setattr(os, "fork", None)
     plant(desk)
     first = desk.save()
@@ -136,7 +140,7 @@ def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch:
 def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
-    monkeypatch.setattr(twin, "_count", int)  # a worker of xdist has threads that do not scan
+    monkeypatch.setattr(companion, "_count", int)  # a worker of xdist has threads that do not scan
     plant(desk)
     desk.save()
     desk.write("d1/e1/f1", "other")
@@ -156,6 +160,40 @@ def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.Monke
     desk.forget()
     monkeypatch.undo()
     assert desk.save().result == result
+
+
+def test_a_twin_with_much_to_say_ends_with_who_wanted_it(tmp_path: Path) -> None:
+    code = textwrap.dedent(
+        f"""
+        import os
+        from lastgood.adapters.scan.twin import Twin
+        root = os.open({str(tmp_path)!r}, os.O_RDONLY)
+        parts = [b"gone" * 50 + b"%d" % number for number in range(2000)]
+        twin = Twin(root, parts=parts, records={{}}, lister=None)
+        os.kill(os.getpid(), 9)
+        """
+    )
+    # The twin would keep this pipe open, like a lock, a terminal, or whatever else was inherited.
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False, timeout=60)
+    assert (done.returncode, done.stdout) == (-9, b"")
+    for _ in range(3000):
+        if not holders(tmp_path):
+            break
+        time.sleep(0.01)
+    assert not holders(tmp_path)
+
+
+def holders(folder: Path) -> list[str]:
+    """Return the processes that have a folder open."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            places = [f"/proc/{process}/fd/{one}" for one in os.listdir(f"/proc/{process}/fd")]
+            if any(os.path.realpath(place) == str(folder) for place in places):
+                found.append(process)
+        except OSError:
+            continue
+    return found
 
 
 def change(desk: Desk, chance: random.Random) -> None:

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lastgood.adapters import companion
 from lastgood.adapters.scan import twin
 from lastgood.model.settings import CaptureSettings
 
@@ -193,7 +194,7 @@ def test_a_twin_leaves_out_nothing_that_is_forced(desk: Desk, monkeypatch: pytes
     """T2: a directory that looks as it did is looked at all the same if something in it is forced."""
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
-    monkeypatch.setattr(twin, "_count", int)  # a worker of xdist has threads that do not scan
+    monkeypatch.setattr(companion, "_count", int)  # a worker of xdist has threads that do not scan
     desk.write(".gitignore", "*.log\nbuild/\n")
     inside = [f"d{outer}/e{inner}" for outer in range(6) for inner in range(4)]
     for place in inside:

@@ -8,10 +8,9 @@ whatever it fails to say is looked at here.
 from __future__ import annotations
 
 import os
-import sys
-from _thread import _count
 from marshal import dumps, loads
 
+from lastgood.adapters.companion import Companion, is_sound
 from lastgood.adapters.scan.form import BELOW, FILES
 from lastgood.adapters.scan.opening import DIRECTORY_FLAGS, descend
 from lastgood.names import join
@@ -19,8 +18,8 @@ from lastgood.names import join
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from typing import NoReturn
 
+    from lastgood.adapters.companion import Tell
     from lastgood.adapters.scan.form import Record
     from lastgood.adapters.scan.listing import Lister
 
@@ -31,25 +30,16 @@ RESIDENT_BYTES_A_FILE = 16 << 10
 _PIECES = 32
 _LEAST_PATIENCE_MS = 500
 _PATIENCE = 3  # times as long as our own part took
-_READ_BYTES = 1 << 20
+_LENGTH_BYTES = 8
 _DEEPEST = 64
 
 
 def is_worthwhile(records: Mapping[bytes, Record]) -> bool:
-    """Tell whether a workspace is large, and forking sound: one thread, two processors, Linux."""
+    """Tell whether a workspace is large, and forking sound and cheap."""
     top = records.get(b"")
-    if top is None or top[FILES] < WORTHWHILE_FILES or sys.platform != "linux" or _count():
+    if top is None or top[FILES] < WORTHWHILE_FILES:
         return False
-    return len(os.sched_getaffinity(0)) > 1 and _resident_bytes() < top[FILES] * RESIDENT_BYTES_A_FILE
-
-
-def _resident_bytes() -> int:
-    """Return how much memory forking has to account for; proc(5)."""
-    try:
-        with open("/proc/self/statm", "rb") as file:
-            return int(file.read().split()[1]) * os.sysconf("SC_PAGE_SIZE")
-    except (OSError, ValueError, IndexError):
-        return sys.maxsize
+    return is_sound(top[FILES] * RESIDENT_BYTES_A_FILE)
 
 
 def share(records: Mapping[bytes, Record]) -> list[bytes]:
@@ -78,65 +68,36 @@ class Twin:
     def __init__(
         self, root: int, *, parts: Sequence[bytes], records: Mapping[bytes, Record], lister: Lister
     ) -> None:
-        self._receiving, sending = os.pipe()
+        def work(tell: Tell) -> None:
+            differing: set[bytes] = set()
+            for part in parts:
+                tell(b"")
+                _compare(root, part, records=records, lister=lister, differing=differing)
+            body = dumps(differing)
+            tell(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
+
         try:
-            self._child = os.fork()
+            self._companion: Companion | None = Companion(work, keep=[root])
         except OSError:
-            self._child = -1
-        if self._child == 0:
-            _work(root, parts, records=records, lister=lister, sending=sending)
-        os.close(sending)
+            self._companion = None
 
     def differing(self, *, after: float) -> set[bytes] | None:
         """Return the directories that differ, None if that is not known; ``after`` seconds of our work."""
-        from select import POLLIN, poll
-
-        patience = max(_LEAST_PATIENCE_MS, after * 1000 * _PATIENCE)
-        waiting = poll()
-        waiting.register(self._receiving, POLLIN)
-        said = b""
-        while self._child > 0 and waiting.poll(patience):
-            piece = os.read(self._receiving, _READ_BYTES)
-            if not piece:
-                break
-            said += piece
-        self.end()
-        length = int.from_bytes(said[:8], "big")
-        if not said or len(said) != length + 8:
+        if self._companion is None:
             return None
-        differing: set[bytes] = loads(said[8:])  # noqa: S302 - our own process wrote it
+        patience = max(_LEAST_PATIENCE_MS, after * 1000 * _PATIENCE)
+        length = int.from_bytes(self._companion.hear(_LENGTH_BYTES, patience=patience), "big")
+        said = self._companion.hear(length, patience=patience)
+        self.end()
+        if not length or len(said) != length:
+            return None
+        differing: set[bytes] = loads(said)  # noqa: S302 - our own process wrote it
         return differing
 
     def end(self) -> None:
         """Make sure that the process is gone."""
-        if self._receiving >= 0:
-            os.close(self._receiving)
-            self._receiving = -1
-        if self._child > 0:
-            child, self._child = self._child, -1
-            try:
-                os.kill(child, 9)
-                os.waitpid(child, 0)
-            except (ProcessLookupError, ChildProcessError):  # somebody else waits for all children here
-                return
-
-
-def _work(
-    root: int, parts: Sequence[bytes], *, records: Mapping[bytes, Record], lister: Lister, sending: int
-) -> NoReturn:
-    """Look at the parts, tell, and end without running anything of the caller's."""
-    status = 1
-    try:
-        differing: set[bytes] = set()
-        for part in parts:
-            _compare(root, part, records=records, lister=lister, differing=differing)
-        body = dumps(differing)
-        rest = memoryview(len(body).to_bytes(8, "big") + body)
-        while rest:
-            rest = rest[os.write(sending, rest) :]
-        status = 0
-    finally:
-        os._exit(status)
+        if self._companion is not None:
+            self._companion.end()
 
 
 def _compare(
