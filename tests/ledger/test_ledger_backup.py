@@ -6,6 +6,7 @@ import os
 import shutil
 import sqlite3
 import time
+from _thread import start_new_thread
 from contextlib import closing
 from typing import TYPE_CHECKING
 
@@ -200,6 +201,28 @@ def test_an_older_ledger_that_was_put_back_waits_for_its_owners_word(
         assert not workspace.verify(repair=True).ok
     with pytest.raises(Damaged, match="not the one last seen"):
         texts(reopened())
+
+
+def test_a_repair_waits_for_who_is_at_the_ledger_and_replaces_nothing(project: Path, store: Path) -> None:
+    """K4: SQLite holds the file alone for a moment while the last one who had it open closes it."""
+    for number in range(2):
+        with lastgood.open(project, store=store, maintenance="off") as workspace:
+            workspace.ledger("test").change(lambda book, n=number: put(book, "book", n))  # type: ignore[misc]
+            if number == 0:
+                workspace.maintain()
+    other = sqlite3.connect(store / "ledger.sqlite3", check_same_thread=False)
+    other.execute("PRAGMA locking_mode = EXCLUSIVE")
+    other.execute("BEGIN EXCLUSIVE")
+
+    def end() -> None:
+        time.sleep(0.3)
+        other.close()
+
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        start_new_thread(end, ())
+        assert workspace._context.ledgers.repair() == ()
+        assert len(texts(workspace.ledger("test"))["book"]) == 2
+    assert not (store / "damaged").exists()
 
 
 def test_what_was_removed_leaves_the_copy_with_the_next(project: Path, store: Path, ledger: Ledger) -> None:

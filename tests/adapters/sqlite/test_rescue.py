@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import gzip
 import os
 import shutil
@@ -14,6 +15,7 @@ import pytest
 from lastgood.adapters.sqlite import manifests, rescue
 from lastgood.adapters.sqlite.backup import is_sound, soundest_backup
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.sqlite.copies import ask, clear
 from lastgood.adapters.sqlite.packed import pack, unpack
 from lastgood.adapters.sqlite.rescue import restore_from_backup
 from lastgood.codec.manifest import encode
@@ -176,6 +178,38 @@ def test_a_backup_that_was_cut_short_leaves_the_one_before_and_is_taken_up(
     assert soundest_backup(catalogue.path) == str(newest)
     assert sorted(newest.parent.glob("*backup*")) == [before, newest]
     assert is_sound(str(before))
+
+
+def test_several_look_into_one_backup_at_once(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    catalogue.back_up()
+    packed = str(Path(catalogue.path).with_name("catalogue.backup.sqlite3.gz"))
+
+    def count(connection: sqlite3.Connection) -> int:
+        return int(connection.execute("SELECT count(*) FROM checkpoint").fetchone()[0])
+
+    def another(connection: sqlite3.Connection) -> tuple[int, int]:
+        clear(packed)
+        return ask(packed, count), count(connection)
+
+    assert ask(packed, another) == (1, 1)
+    assert list(Path(packed).parent.glob("*plain*")) == []
+
+
+def test_what_a_killed_look_left_behind_goes_and_what_is_looked_into_stays(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    save(1)
+    catalogue.back_up()
+    packed = Path(catalogue.path).with_name("catalogue.backup.sqlite3.gz")
+    left, used = (packed.with_name(f"catalogue.backup.sqlite3.plain-{one}") for one in "12")
+    left.write_bytes(b"half")
+    with used.open("wb") as file:
+        fcntl.flock(file, fcntl.LOCK_SH)
+        clear(str(packed))
+        assert list(packed.parent.glob("*plain*")) == [used]
+    clear(str(packed))
+    assert list(packed.parent.glob("*plain*")) == []
 
 
 def test_a_backup_is_what_gunzip_brings_back(catalogue: SqliteCatalogue, save: Save) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.adapters.files import sync_directory
-from lastgood.adapters.sqlite.copies import ask, drop, make
+from lastgood.adapters.sqlite.copies import ask, clear, drop, make
 from lastgood.adapters.sqlite.database import BACKUP, BACKUPS, gate, prepare
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
 from lastgood.adapters.sqlite.library import sqlite3
@@ -24,6 +24,7 @@ def back_up(connection: sqlite3.Connection, path: str) -> bool:
     `Damaged` if the copy is not sound: it must not push out one that is.
     """
     backup = os.path.join(os.path.dirname(path), BACKUP)
+    clear(backup)
     there = backups(path)
     if there and _changes(there[0]) == connection.execute(_CHANGES).fetchone()[0]:
         return False

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import errno
+import fcntl
 import os
 
+from lastgood.adapters.files import PRIVATE_FILE
 from lastgood.adapters.sqlite.database import copy_into, open_uri
 from lastgood.adapters.sqlite.packed import SUFFIX, pack, unpack
 
@@ -17,6 +19,8 @@ if TYPE_CHECKING:
     from lastgood.errors import Damaged
 
     Answer = TypeVar("Answer")
+
+_PLAIN = ".plain-"
 
 
 def make(
@@ -39,30 +43,67 @@ def make(
         drop(packed)
         raise
     finally:
+        drop(fresh + ".new")
         drop(fresh)
     return packed
 
 
 def ask(path: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
     """Ask a database that nobody has open, unpacked first if need be; ValueError if that cannot be."""
-    plain = path.removesuffix(SUFFIX) + ".plain" if path.endswith(SUFFIX) else path
+    if not path.endswith(SUFFIX):
+        return _asked(path, question)
+    plain, held = _own(path.removesuffix(SUFFIX))
     try:
-        if plain != path:
-            unpack(path, plain)
-        connection = open_uri(plain, "immutable=1", wait=0)
-        try:
-            return question(connection)
-        finally:
-            connection.close()
+        unpack(path, plain)
+        return _asked(plain, question)
     finally:
-        if plain != path:
-            drop(plain)
+        drop(plain)
+        os.close(held)
+
+
+def _asked(path: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
+    connection = open_uri(path, "immutable=1", wait=0)
+    try:
+        return question(connection)
+    finally:
+        connection.close()
+
+
+def _own(stem: str) -> tuple[str, int]:
+    """Make a file whose name nobody else chooses, locked: several may look into one copy at once."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC | os.O_NOFOLLOW
+    while True:
+        plain = stem + _PLAIN + os.urandom(8).hex()
+        held = os.open(plain, flags, PRIVATE_FILE)
+        fcntl.flock(held, fcntl.LOCK_SH)
+        if os.fstat(held).st_nlink:
+            return plain, held
+        os.close(held)
 
 
 def clear(backup: str) -> None:
-    """Remove what an interrupted copy left beside the place of a backup."""
-    for left in (backup + ".fresh", backup + ".new", backup.removesuffix(SUFFIX) + ".plain"):
+    """Remove what an interrupted copy left beside the place of a backup, and what nobody looks into."""
+    stem = backup.removesuffix(SUFFIX)
+    for left in (backup + ".fresh", backup + ".fresh.new", backup + ".new", stem + ".plain"):
         drop(left)
+    folder, name = os.path.split(stem)
+    for left in os.listdir(folder):
+        if left.startswith(name) and _PLAIN in left:
+            _collect(os.path.join(folder, left))
+
+
+def _collect(path: str) -> None:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return  # it is gone
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        drop(path)
+    except OSError:
+        return  # somebody looks into it
+    finally:
+        os.close(descriptor)
 
 
 def drop(path: str) -> None:

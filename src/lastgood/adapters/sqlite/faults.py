@@ -9,7 +9,7 @@ from lastgood.names import printable
 REPAIR_HINT = "run: lastgood verify --repair"
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
-_DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
+DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
 _STORAGE = {
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check the permissions of the store"),
     sqlite3.SQLITE_FULL: ("the disk is full", "free some space and try again"),
@@ -44,7 +44,7 @@ def translate(
         return Storage(f"{shown} failed: {why} ({error})", hint=hint)
     if code == sqlite3.SQLITE_CONSTRAINT:
         return Conflict(f"{shown} refuses a contradiction ({error})")
-    if code in _DAMAGED or str(error).startswith("no such "):
+    if code in DAMAGED or str(error).startswith("no such "):
         return Damaged(f"{shown} is damaged ({error})", hint=hint)
     return Internal(f"{shown} failed ({type(error).__name__}: {error})")
 

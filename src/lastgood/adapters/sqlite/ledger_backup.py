@@ -10,7 +10,8 @@ import os
 from lastgood.adapters.files import make_directories, sync_directory, sync_file
 from lastgood.adapters.sqlite.backup import structure_fault
 from lastgood.adapters.sqlite.copies import ask, clear, drop, make
-from lastgood.adapters.sqlite.database import copy_into, open_uri, prepare
+from lastgood.adapters.sqlite.database import DEFAULT_WAIT, copy_into, open_uri, prepare
+from lastgood.adapters.sqlite.faults import DAMAGED, primary_code
 from lastgood.adapters.sqlite.ledger_file import LedgerFile, gate
 from lastgood.adapters.sqlite.ledger_mending import mend
 from lastgood.adapters.sqlite.ledger_proof import faults_in
@@ -157,18 +158,22 @@ def _sealed_anew(path: str, *, witness: Witness) -> str:
 
 
 def _stands(path: str) -> bool:
-    """Tell whether a ledger is there that SQLite can read and write."""
+    """Tell whether a ledger is there that SQLite can read and write.
+
+    What says nothing about the file (others are at it, the disk is full) is no reason to replace it.
+    """
     if not os.path.exists(path):
         return False
-    try:
-        connection = open_uri(path, "mode=rw", wait=0)
-    except sqlite3.DatabaseError:
-        return False
+    connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
     try:
         prepare(connection)
         gate(connection, path=path)
         return structure_fault(connection) is None
-    except (sqlite3.DatabaseError, Damaged):
+    except sqlite3.DatabaseError as error:
+        if primary_code(error) not in DAMAGED:
+            raise
+        return False
+    except Damaged:
         return False
     finally:
         connection.close()
