@@ -322,6 +322,53 @@ def test_it_ends_when_its_owner_is_killed(far: Far) -> None:
     assert ends(resident)
 
 
+def test_nobody_waits_for_a_fork_that_began_when_it_was_started(far: Far) -> None:
+    code = owner(
+        far,
+        """
+        import threading
+        from lastgood.adapters.scan import resident
+        def fork():
+            children.append(os.fork())
+            if not children[0]:
+                time.sleep(30)
+                os._exit(0)
+        def hindered(*given):
+            thread.start()
+            thread.join(0.3)
+            return start(*given)
+        start, resident._start = resident._start, hindered
+        thread, children = threading.Thread(target=fork), []
+        scan()
+        thread.join()
+        scanner.close()
+        print(os.waitpid(children[0], os.WNOHANG) == (0, 0), flush=True)
+        os.kill(children[0], 9)
+        """,
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=source(), capture_output=True, check=True)
+    assert done.stdout == b"True\n"
+
+
+def test_a_fork_closes_nothing_that_took_the_number_of_its_pipe(far: Far) -> None:
+    code = owner(
+        far,
+        """
+        scan()
+        place = scanner._ready[0]._questions
+        os.closerange(3, 100)
+        os.dup2(os.open("/dev/null", os.O_RDONLY), place)
+        child = os.fork()
+        if not child:
+            os.fstat(place)
+            os._exit(7)
+        os._exit(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+        """,
+    )
+    done = subprocess.run([sys.executable, "-c", code], env=source(), capture_output=True, check=False)
+    assert (done.returncode, done.stderr) == (7, b"")
+
+
 def test_it_ends_with_a_program_that_closes_nothing(far: Far) -> None:
     code = owner(
         far,

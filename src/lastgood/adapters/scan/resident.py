@@ -9,6 +9,7 @@ come for a while.
 from __future__ import annotations
 
 import os
+from _thread import RLock
 
 from lastgood import errors
 from lastgood.adapters.stopping import STRIDE, asker, heed
@@ -38,8 +39,11 @@ main()
 """
 _FIRST_FREE = 3
 
-# The ends that keep such processes alive. A fork of this process lets go of them.
-_held: set[int] = set()
+# The ends that keep such processes alive, and their pipes. A fork of this process lets go of them.
+_held: dict[int, tuple[int, int]] = {}
+# This process does not fork while one is started: the fork would keep the other ends as well, and whoever
+# waits for the end of announcements would wait for the fork.
+_starting = RLock()
 _HOOKS: list[str] = []
 
 
@@ -53,18 +57,11 @@ class Resident:
         self._sheet = sheet
         self._questions = self._announcements = -1
         self._pipe = (0, 0)
-        theirs: list[int] = []
+        _watch_forks()
         try:
-            receiving, self._questions = _pipe()
-            theirs.append(receiving)
-            self._pipe = _identity(self._questions)
-            _hold(self._questions)
-            self._announcements, sending = _pipe()
-            theirs.append(sending)
-            self._starter = _start(python, (receiving, sending, sheet))
+            with _starting:
+                self._start(python)
         finally:
-            for descriptor in theirs:
-                os.close(descriptor)
             if not self._starter:
                 self.end()
 
@@ -105,6 +102,19 @@ class Resident:
     def __del__(self) -> None:
         self.end()
 
+    def _start(self, python: bytes) -> None:
+        theirs: list[int] = []
+        try:
+            receiving, self._questions = _pipe()
+            theirs.append(receiving)
+            self._pipe = _held[self._questions] = _identity(self._questions)
+            self._announcements, sending = _pipe()
+            theirs.append(sending)
+            self._starter = _start(python, (receiving, sending, self._sheet))
+        finally:
+            for descriptor in theirs:
+                os.close(descriptor)
+
     def _send(self, content: bytes) -> None:
         rest = memoryview(content)
         while rest:
@@ -140,7 +150,7 @@ class Resident:
         """Let go of the process, which makes it end, and wait until nobody can announce anything."""
         if self._questions < 0:
             return
-        _held.discard(self._questions)
+        _held.pop(self._questions, None)
         os.close(self._questions)
         self._questions = -1
         self._reap()
@@ -187,13 +197,20 @@ def _off_the_streams(descriptor: int) -> int:
     return moved
 
 
-def _hold(descriptor: int) -> None:
+def _watch_forks() -> None:
     if not _HOOKS:
         _HOOKS.append("fork")
-        os.register_at_fork(after_in_child=_let_go)
-    _held.add(descriptor)
+        os.register_at_fork(
+            before=_starting.acquire, after_in_parent=_starting.release, after_in_child=_let_go
+        )
 
 
 def _let_go() -> None:
+    _starting.release()
     while _held:
-        os.close(_held.pop())
+        descriptor, pipe = _held.popitem()
+        try:
+            if _identity(descriptor) == pipe:
+                os.close(descriptor)
+        except OSError:  # closed by somebody who closes all that he does not know
+            continue
