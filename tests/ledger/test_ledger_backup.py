@@ -225,6 +225,25 @@ def test_a_repair_waits_for_who_is_at_the_ledger_and_replaces_nothing(project: P
     assert not (store / "damaged").exists()
 
 
+def test_a_repair_beside_a_writer_sets_nothing_aside(project: Path, store: Path, ledger: Ledger) -> None:
+    maintained(project, store)
+    done: list[int] = []
+
+    def write() -> None:
+        try:
+            for number in range(60):
+                ledger.change(lambda book, n=number: put(book, "book", n))  # type: ignore[misc]
+        finally:
+            done.append(1)
+
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        start_new_thread(write, ())
+        while not done:
+            assert workspace._context.ledgers.repair() == ()
+    assert len(texts(ledger)["book"]) == 60
+    assert not (store / "damaged").exists()
+
+
 def test_what_was_removed_leaves_the_copy_with_the_next(project: Path, store: Path, ledger: Ledger) -> None:
     maintained(project, store)
     ledger.change(lambda book: book.drop_book("other"))

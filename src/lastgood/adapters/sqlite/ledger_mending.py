@@ -59,12 +59,16 @@ def mend(file: LedgerFile, copy: str, *, aside: Callable[[sqlite3.Connection], N
     source = open_uri(copy, "mode=ro", wait=0)
 
     def is_of_use(connection: sqlite3.Connection) -> bool:
+        connection.execute("BEGIN")  # one moment: who writes meanwhile must not look like damage
         try:
             file.prove_genuine(connection, known)
+            root = file.sealing.root(connection, path=file.path)
+            return bool(_Mending(file, connection, root, source).wanted)
         except Damaged:
             return False
-        root = file.sealing.root(connection, path=file.path)
-        return bool(_Mending(file, connection, root, source).wanted)
+        finally:
+            if connection.in_transaction:
+                connection.execute("ROLLBACK")
 
     try:
         if not file.read(is_of_use):
