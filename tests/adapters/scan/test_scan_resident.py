@@ -6,80 +6,19 @@ import os
 import signal
 import subprocess
 import sys
-import textwrap
 import time
 from typing import TYPE_CHECKING
 
 import pytest
 
-import lastgood
-from desk import Desk
-from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.scan.remote import RemoteScanner
 from lastgood.adapters.stopping import Listening, Stopped
 from lastgood.errors import NotFound
+from residents import Far, ends, owner, readers, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
-
-
-class Far:
-    """A desk whose scanner works elsewhere, and the process that it keeps ready."""
-
-    def __init__(self, folder: Path) -> None:
-        self.desk = Desk(folder)
-        (self.desk.store / "tmp").mkdir()
-        store = os.fsencode(self.desk.store)
-        engine = GitEngine.create(store + b"/objects.git", temporary=store + b"/tmp")
-        self.desk.engine = engine
-        self.scanner = RemoteScanner(cache=os.fsencode(self.desk.cache), store=store, engine=engine)
-        self.desk.scanner = self.scanner
-
-    @property
-    def ready(self) -> list[int]:
-        """The processes that read what this one asks."""
-        ends = {os.readlink(f"/proc/self/fd/{one._questions}") for one in self.scanner._ready}
-        return readers(ends)
-
-
-def readers(pipes: set[str]) -> list[int]:
-    """Return the processes that read from pipes, as soon as those that started them are gone."""
-    found = all_readers(pipes)
-    for _ in range(3000):
-        if len(found) <= len(pipes):
-            break
-        time.sleep(0.01)
-        found = all_readers(pipes)
-    return found
-
-
-def all_readers(pipes: set[str]) -> list[int]:
-    found = []
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.readlink(f"/proc/{process}/fd/0") in pipes:
-                found.append(int(process))
-        except OSError:
-            continue
-    return found
-
-
-def running(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
-    except FileNotFoundError:
-        return False
-
-
-def ends(process: int) -> bool:
-    """Tell whether a process comes to its end; what waits for that is long, because machines are slow."""
-    for _ in range(3000):
-        if not running(process):
-            return True
-        time.sleep(0.01)
-    return False
 
 
 @pytest.fixture
@@ -274,36 +213,6 @@ def test_a_fork_that_lives_on_does_not_keep_it_alive(far: Far) -> None:
         os.waitpid(child, 0)
 
 
-_OWNER = """
-    import os, sys, time
-    from lastgood.adapters.git.engine import GitEngine
-    from lastgood.adapters.scan import remote
-    from lastgood.model.scan import ScanRequest
-    from lastgood.model.settings import CaptureSettings
-    store = {store!r}
-    engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
-    scanner = remote.RemoteScanner(cache={cache!r}, store=store, engine=engine)
-    def scan():
-        return scanner.scan(
-            ScanRequest(
-                root={root!r}, settings=CaptureSettings(), previous=None, generation="first", store=store
-            ),
-            writer=engine.writer(),
-        )
-"""
-
-
-def owner(far: Far, code: str) -> str:
-    beginning = textwrap.dedent(_OWNER).format(
-        store=os.fsencode(far.desk.store), cache=os.fsencode(far.desk.cache), root=os.fsencode(far.desk.root)
-    )
-    return beginning + textwrap.dedent(code)
-
-
-def source() -> dict[str, str]:
-    return {"PYTHONPATH": os.path.dirname(os.path.dirname(lastgood.__file__))}
-
-
 def test_it_ends_when_its_owner_is_killed(far: Far) -> None:
     code = owner(
         far,
@@ -367,6 +276,27 @@ def test_a_fork_closes_nothing_that_took_the_number_of_its_pipe(far: Far) -> Non
     )
     done = subprocess.run([sys.executable, "-c", code], env=source(), capture_output=True, check=False)
     assert (done.returncode, done.stderr) == (7, b"")
+
+
+def test_what_a_terminal_sends_is_for_its_owner_alone(far: Far) -> None:
+    code = owner(
+        far,
+        """
+        import signal
+        from lastgood.adapters.scan import resident
+        def interrupted(*given):
+            started = start(*given)
+            os.killpg(0, signal.SIGINT)
+            return started
+        start, resident._start = resident._start, interrupted
+        signal.signal(signal.SIGINT, lambda *_: print("heard", flush=True))
+        print(scan().result.files)
+        """,
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=source(), capture_output=True, check=False, start_new_session=True
+    )
+    assert (done.stdout, done.stderr) == (b"heard\n1\n", b"")
 
 
 def test_it_ends_with_a_program_that_closes_nothing(far: Far) -> None:

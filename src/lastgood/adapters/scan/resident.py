@@ -173,7 +173,8 @@ def _start(python: bytes, streams: tuple[int, int, int]) -> int:
     package = os.path.dirname(os.path.dirname(os.path.abspath(errors.__file__)))
     command = [python, *_OPTIONS, _BOOTSTRAP, os.fsencode(package)]
     actions = [(os.POSIX_SPAWN_DUP2, stream, place) for place, stream in enumerate(streams)]
-    return os.posix_spawn(python, command, {}, file_actions=actions)
+    # In a group of its own: what a terminal sends to all, Ctrl-C or Ctrl-Z, is for the owner.
+    return os.posix_spawn(python, command, {}, file_actions=actions, setpgroup=0)
 
 
 def _identity(descriptor: int) -> tuple[int, int]:
