@@ -48,7 +48,7 @@ class ScannerOfChoice:
 
     def _beside_threads(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan | None:
         """Scan here while that goes well; None if it does not, or did not lately."""
-        if self._shunning:
+        if self._shunning > 0:  # threads that count down together pass it by
             self._shunning -= 1
             return None
         from lastgood.adapters.scan.bounds import Patience, Starved
