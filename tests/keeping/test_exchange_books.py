@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from lastgood.workspace import Workspace
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
+# Written with its length before it, that would look like a letter of its name.
+KEY_OF_ODD_LENGTH = "sk-" + "aB3dE5fG" * 6
 Line = dict[str, Any]
 
 
@@ -125,6 +127,35 @@ def test_a_book_that_shows_a_secret_stops_an_export_unless_allowed(
         workspace.export(parcel, private=True)
     assert not parcel.exists()
     assert workspace.export(parcel, private=True, allow_secrets=True).books == 2
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        KEY_OF_ODD_LENGTH,
+        ["nothing", [KEY_OF_ODD_LENGTH]],
+        {"password": "hunter22hunter"},
+        {KEY_OF_ODD_LENGTH: 1},
+        "x" * 8180 + f" {SECRET} " + "y" * 8180,
+        ("msgpack", b"\x92\x01\xd9" + bytes((len(KEY_OF_ODD_LENGTH),)) + KEY_OF_ODD_LENGTH.encode()),
+        ("msgpack", b"\x91\xba" + b"AKIAQWERTYUIOPASDFGH" + b"\xc0"),
+    ],
+)
+def test_a_secret_stops_an_export_wherever_in_a_value_it_stands(
+    workspace: Workspace, parcel: Path, value: object
+) -> None:
+    """S17: the length before a text may be a letter, and a long text lies in parts."""
+    workspace.save("one", allow_empty=True)
+    workspace.ledger("test").change(lambda book: book.put("book", "key", body=value))
+    with pytest.raises(Unsafe, match="the ledger: test book"):
+        workspace.export(parcel, private=True)
+
+
+def test_what_only_resembles_a_secret_leaves(workspace: Workspace, parcel: Path) -> None:
+    value = [{"token": "none", "id": "task-" + "a1b2" * 8}, "é" * 20_000, b"task-" + b"a1b2" * 8, "\ud800"]
+    workspace.save("one", allow_empty=True)
+    workspace.ledger("test").change(lambda book: book.put("book", "key", body=value))
+    assert workspace.export(parcel, private=True).books == 1
 
 
 def test_a_damaged_book_does_not_leave(workspace: Workspace, parcel: Path, store: Path) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.actions.copying import Copying
 from lastgood.actions.spoken import blobs
+from lastgood.codec import plain
 from lastgood.codec.manifest import decode, encode
 from lastgood.errors import Damaged, NotFound, Unsafe
 from lastgood.model.checkpoint import TreeRef
@@ -11,7 +12,7 @@ from lastgood.model.exchange import Choices, Facts, KeptProgress, Origin, Parcel
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, Gap, TreeId
 from lastgood.names import printable, to_text, within
 from lastgood.rules import segments
-from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value, secrets_in
+from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value, secret_under
 from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
@@ -138,8 +139,10 @@ class _Packing:
 
     def _look_into(self, books: Sequence[KeptBook]) -> None:
         for book in books:
+            pieces = {plain.piece_id(piece): piece for piece in book.pieces}
             cells = (*book.pieces, *(cell for entry in book.entries for cell in entry[2:]))
-            found = next((one for cell in cells for one in secrets_in(cell)), None)
+            texts = (text for cell in cells for text in plain.said(cell, pieces.__getitem__))
+            found = next((one for text in texts if (one := secret_under(*text)) is not None), None)
             if found is not None:
                 self._secrets[f"the ledger: {book.space} ".encode() + book.name] = found
 

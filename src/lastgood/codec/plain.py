@@ -205,10 +205,10 @@ class _Unpacker:
         return dict(zip(values[::2], values[1::2], strict=True))
 
     def _whole(self, tag: int, payload: bytes, depth: int) -> object:
-        content = b"".join(self._lengths(tag, payload, depth))
+        content = b"".join(self.lengths(tag, payload, depth))
         return self.value(tag, content, depth=depth)
 
-    def _lengths(self, tag: int, payload: bytes, depth: int) -> Iterator[bytes]:
+    def lengths(self, tag: int, payload: bytes, depth: int) -> Iterator[bytes]:
         if depth > 4 * _DEPTH:
             raise ValueError("too deep")
         for one in _cells(payload):
@@ -216,7 +216,7 @@ class _Unpacker:
             if kind == tag:
                 yield content
             elif kind == _LINKED[tag]:
-                yield from self._lengths(tag, content, depth + 1)
+                yield from self.lengths(tag, content, depth + 1)
             else:
                 raise ValueError("a length of another kind")
 
@@ -258,6 +258,35 @@ def pairs(cell: bytes) -> Iterator[bytes]:
             yield _cell(tag, payload)
         elif tag not in _SCALARS and tag != _REF:
             yield from pairs(payload)
+
+
+def said(cell: bytes, read: Read) -> Iterator[tuple[str, str | bytes]]:
+    """Yield the texts and bytes that a cell holds by itself, long ones whole, each with its key if any.
+
+    What it refers to is left out, but for the lengths of what is long; such a length by itself may begin
+    and end within a character, which is replaced. `Damaged` if it is no cell.
+    """
+    try:
+        for one in _cells(cell):
+            yield from _said(*one, read, key="")
+    except (ValueError, IndexError, RecursionError, TypeError) as error:
+        raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
+
+
+def _said(tag: int, payload: bytes, read: Read, *, key: str) -> Iterator[tuple[str, str | bytes]]:
+    kind = _WHOLE.get(tag, tag)
+    if kind in {_STR, _BYTES}:
+        content = payload if kind == tag else b"".join(_Unpacker(read).lengths(kind, payload, 0))
+        yield key, content if kind == _BYTES else content.decode("utf-8", "replace")
+    elif tag == _DICT:
+        row = list(_cells(payload))
+        for name, value in zip(row[::2], row[1::2], strict=True):
+            yield from _said(*name, read, key="")
+            text = name[1].decode("utf-8", "replace") if name[0] == _STR else ""
+            yield from _said(*value, read, key=text)
+    elif tag not in _SCALARS and tag != _REF:
+        for one in _cells(payload):
+            yield from _said(*one, read, key="")
 
 
 def _cells(content: bytes) -> Iterator[tuple[int, bytes]]:

@@ -16,6 +16,9 @@ _NAMED = re.compile(rf"(?i)(?:^|[_.\s-])(?:{NAMES}|authorization)$|^[a-z]*(?:pas
 # The keys of JSON are few and come again and again.
 _KEYS = 4096
 _WIDE = {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}
+# What stands between texts in bytes, without and with a length that looks like a letter.
+_UNTOLD = re.compile(rb"[^\t\n\r -~]+")
+_TOLD = re.compile(rb"[^\t\n\r -~]+[ -~]")
 _PART = 4 << 20
 _OVERLAP = 1 << 17
 
@@ -116,6 +119,28 @@ def secrets_in(content: bytes) -> tuple[tuple[str, int], ...]:
         position, over = start, end
         lines.append((shape, line))
     return tuple(lines)
+
+
+def secret_under(key: str, said: str | bytes) -> tuple[str, int] | None:
+    """Return the first secret of a text or bytes in a program's records, None if there is none.
+
+    ``key`` is the name that it stands under, "" without one. In bytes a text may have its length before
+    it (msgpack, pickles), which must not be taken for a letter of the text.
+    """
+    if isinstance(said, str):
+        found = secrets_in(said.encode("utf-8", "surrogatepass"))
+        if not found and key and _under(key, said) != said:
+            return "assigned-secret", 1
+        return found[0] if found else None
+    for look in (said, _UNTOLD.sub(b" ", said), _TOLD.sub(b" ", said)):
+        found = secrets_in(look) if look is said else _tokens_in(look)
+        if found:
+            return found[0]
+    return None
+
+
+def _tokens_in(content: bytes) -> tuple[tuple[str, int], ...]:
+    return tuple((shape, 1) for _, _, shape in spans(content.decode("latin-1"), named=False))
 
 
 @lru_cache(maxsize=_KEYS)
