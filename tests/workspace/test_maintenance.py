@@ -9,6 +9,8 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
+
 import lastgood
 from lastgood.model.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
@@ -131,6 +133,24 @@ def test_the_catalogue_is_backed_up_when_there_is_something_new(
     workspace.maintain()
 
     assert (store / "catalogue.backup.sqlite3.gz").exists()
+
+
+@pytest.mark.damages
+def test_the_catalogue_is_backed_up_although_a_pack_is_damaged(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    fill(workspace, project, PACKS_DUE)
+    index = next((store / "objects.git/objects/pack").glob("*.idx"))
+    content = bytearray(index.read_bytes())
+    content[-30] ^= 1
+    index.chmod(0o600)
+    index.write_bytes(content)
+
+    done = workspace.maintain()
+
+    assert "catalogue backed up" in done
+    assert any(index.stem in word for word in done)
+    assert not workspace.verify().ok
 
 
 def test_every_checkpoint_has_a_tag_that_git_can_show(

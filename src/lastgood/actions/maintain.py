@@ -49,8 +49,11 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
         done.append(error.message)
     _note(done, "old operations forgotten: {}", _forget_operations(context))
     _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
-    if context.engine.packs() >= PACKS_DUE and context.engine.consolidate("due"):
-        done.append("packs consolidated")
+    try:
+        if context.engine.packs() >= PACKS_DUE and context.engine.consolidate("due"):
+            done.append("packs consolidated")
+    except Damaged as error:  # as above: it is then that a backup is wanted most
+        done.append(error.message)
     if context.catalogue.back_up():
         done.append("catalogue backed up")
     try:
