@@ -168,6 +168,19 @@ def test_a_damaged_book_does_not_leave(workspace: Workspace, parcel: Path, store
     assert workspace.export(parcel).books == 0
 
 
+def test_checkpoints_leave_although_the_ledger_is_damaged(
+    workspace: Workspace, project: Path, store: Path, parcel: Path
+) -> None:
+    fill(workspace)
+    workspace.close()
+    (store / "ledger.sqlite3").write_bytes(b"no ledger" * 1000)
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        report = again.export(parcel)
+        assert (len(report.checkpoints), report.books, report.books_withheld) == (1, 0, None)
+        with pytest.raises(Damaged):
+            again.export(parcel.with_name("private"), private=True)
+
+
 def test_an_export_of_a_store_without_a_ledger_makes_none(
     workspace: Workspace, other: Workspace, parcel: Path, store: Path
 ) -> None:

@@ -6,7 +6,7 @@ from lastgood.actions.copying import Copying
 from lastgood.actions.spoken import blobs
 from lastgood.codec import plain
 from lastgood.codec.manifest import decode, encode
-from lastgood.errors import Damaged, NotFound, Unsafe
+from lastgood.errors import Damaged, LastgoodError, NotFound, Unsafe
 from lastgood.model.checkpoint import TreeRef
 from lastgood.model.exchange import Choices, Facts, KeptProgress, Origin, Parcelled, Withheld
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, Gap, TreeId
@@ -37,7 +37,7 @@ class Packed(Value):
 
     facts: Facts
     withheld: tuple[Withheld, ...]
-    books_withheld: int
+    books_withheld: int | None
 
 
 def pack_up(
@@ -66,8 +66,16 @@ def pack_up(
     return Packed(
         facts=facts.replace(books=books),
         withheld=tuple(packing.withheld),
-        books_withheld=context.ledgers.count(keys) - len(books),
+        books_withheld=_left_here(context.ledgers, keys, without=books),
     )
+
+
+def _left_here(ledgers: Ledgers, workspaces: Sequence[str], *, without: Sequence[KeptBook]) -> int | None:
+    """Return how many books stay; None where the ledger cannot say: checkpoints leave all the same."""
+    try:
+        return ledgers.count(workspaces) - len(without)
+    except LastgoodError:
+        return None
 
 
 class _Packing:

@@ -115,7 +115,8 @@ class Withheld(Value):
 class ExportReport(Value):
     """What an export wrote; ``size`` in bytes. ``damaged`` were left out, being known as such.
 
-    ``books`` of the ledger left with it, ``books_withheld`` stayed.
+    ``books`` of the ledger left with it, ``books_withheld`` stayed, None where a damaged one
+    cannot tell.
     """
 
     file: str
@@ -126,7 +127,7 @@ class ExportReport(Value):
     withheld: tuple[Withheld, ...] = ()
     damaged: tuple[str, ...] = ()
     books: int = 0
-    books_withheld: int = 0
+    books_withheld: int | None = 0
 
 
 class ImportReport(Value):

@@ -56,6 +56,8 @@ def _tell_withheld(report: ExportReport, console: Console) -> None:
     books = report.books_withheld
     if books:
         console.note(f"left out, being private: {count(books, 'book')} of the ledger")
+    if books is None:
+        console.warn("the ledger stays here, and cannot be read: lastgood verify")
     if paths or books:
         console.note("to take them along: --private")
     changed = sum(one.redacted for one in report.withheld)
