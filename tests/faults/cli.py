@@ -120,8 +120,10 @@ def as_nobody(work: Callable[[], str], *, folder: Path) -> str:
         except BaseException as error:  # noqa: BLE001 - told to the parent
             said = f"{type(error).__name__}: {error}"
         finally:
-            os.write(writer, said.encode(errors="backslashreplace"))
-            os._exit(0)
+            try:
+                os.write(writer, said.encode(errors="backslashreplace"))
+            finally:
+                os._exit(0)  # whatever happens, only one of the two goes on with the tests
     os.close(writer)
     with os.fdopen(reader, "rb") as stream:
         said = stream.read().decode()
