@@ -244,6 +244,28 @@ def test_a_repair_beside_a_writer_sets_nothing_aside(project: Path, store: Path,
     assert not (store / "damaged").exists()
 
 
+@pytest.mark.usefixtures("ledger")
+def test_repairs_of_a_lost_ledger_go_one_after_another(project: Path, store: Path) -> None:
+    maintained(project, store)
+    (store / "ledger.sqlite3").unlink()
+    said: list[object] = []
+
+    def repair() -> None:
+        found: object = "an error"
+        try:
+            with lastgood.open(project, store=store, maintenance="off") as workspace:
+                found = workspace.verify(repair=True).ok
+        finally:
+            said.append(found)
+
+    for _ in range(3):
+        start_new_thread(repair, ())
+    while len(said) < 3:
+        time.sleep(0.01)
+    assert said == [True, True, True]
+    assert not list(store.glob("ledger.sqlite3.rescue*"))
+
+
 def test_what_was_removed_leaves_the_copy_with_the_next(project: Path, store: Path, ledger: Ledger) -> None:
     maintained(project, store)
     ledger.change(lambda book: book.drop_book("other"))

@@ -27,9 +27,15 @@ def repair(context: Context) -> tuple[str, ...]:
     return (
         *proving.repair(context),
         *proving.readopt(context),
-        *context.ledgers.repair(),
+        *_mended_ledger(context),
         *proving.set_journal_aside(context),
     )
+
+
+def _mended_ledger(context: Context) -> tuple[str, ...]:
+    """Mend the ledger; no other repair does meanwhile, and no maintenance copies it."""
+    with context.locks.maintenance(wait=context.wait):
+        return context.ledgers.repair()
 
 
 def _aside_in(store: bytes) -> Callable[[Callable[[bytes], None]], None]:
