@@ -180,6 +180,25 @@ def test_a_backup_that_was_cut_short_leaves_the_one_before_and_is_taken_up(
     assert is_sound(str(before))
 
 
+def test_a_table_whose_name_is_no_text_is_damage_like_any_other(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """Python fails to read what SQLite says of it."""
+    save(1)
+    catalogue.back_up()
+    path = catalogue.path
+    catalogue.close()
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    connection.execute("UPDATE sqlite_master SET name = CAST(x'c8c8' AS TEXT), sql = 'x' WHERE name = 'run'")
+    connection.commit()
+    connection.close()
+    with pytest.raises(Damaged):
+        reopened(path)
+    assert repair(path)
+    assert reopened(path).count() == 1
+
+
 def test_several_look_into_one_backup_at_once(catalogue: SqliteCatalogue, save: Save) -> None:
     save(1)
     catalogue.back_up()

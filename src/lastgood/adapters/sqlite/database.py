@@ -56,7 +56,7 @@ class Database:
             connection = self._ready()
             try:
                 return work(connection)
-            except (sqlite3.Error, OSError) as error:
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 raise self.failure(error) from error
 
     def write(self, work: Work[Result]) -> Result:
@@ -65,7 +65,7 @@ class Database:
             connection = self._ready()
             try:
                 return _in_transaction(connection, work)
-            except sqlite3.Error as error:
+            except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise self.failure(error) from error
 
     def empty_log(self) -> None:
@@ -83,7 +83,7 @@ class Database:
                 return
             connection.close()
 
-    def failure(self, error: sqlite3.Error | OSError) -> LastgoodError:
+    def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
         """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
         return translate(error, self.path)
 
@@ -104,7 +104,7 @@ class Database:
             raise self.failure(error) from error
         try:
             self._prepare(connection)
-        except (sqlite3.Error, OSError) as error:
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             connection.close()
             raise self.failure(error) from error
         except LastgoodError:

@@ -6,6 +6,10 @@ from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.errors import Busy, Conflict, Damaged, Internal, LastgoodError, Storage
 from lastgood.names import printable
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    Failure = sqlite3.Error | OSError | UnicodeDecodeError
+
 REPAIR_HINT = "run: lastgood verify --repair"
 
 _BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
@@ -20,8 +24,12 @@ _STORAGE = {
 }
 
 
+# Where the names of tables are damaged, what SQLite says of it is no text, which is all that Python tells.
+BROKEN = (sqlite3.DatabaseError, UnicodeDecodeError)
+
+
 def translate(
-    error: sqlite3.Error | OSError, path: str, *, what: str = "the catalogue", hint: str = REPAIR_HINT
+    error: Failure, path: str, *, what: str = "the catalogue", hint: str = REPAIR_HINT
 ) -> LastgoodError:
     """Return the error of ours that says what an error of SQLite or the disk means for the caller.
 
@@ -33,7 +41,7 @@ def translate(
             f"{shown} failed: {error.strerror}",
             hint="check that the store can be written and has room, then try again",
         )
-    code = primary_code(error)
+    code = sqlite3.SQLITE_CORRUPT if isinstance(error, UnicodeDecodeError) else primary_code(error)
     if code in _BUSY:
         return Busy(
             f"{shown} is locked by another process",

@@ -173,7 +173,7 @@ def _stands(path: str) -> bool:
         if primary_code(error) not in DAMAGED:
             raise
         return False
-    except Damaged:
+    except (Damaged, UnicodeDecodeError):  # in the words of SQLite for a damaged table
         return False
     finally:
         connection.close()

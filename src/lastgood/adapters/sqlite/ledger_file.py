@@ -159,7 +159,7 @@ class LedgerFile(Database):
         self._seen = None
         self.sound.clear()
 
-    def failure(self, error: sqlite3.Error | OSError) -> LastgoodError:
+    def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
         """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
         return translate(error, self.path, what="the ledger", hint="run: lastgood verify")
 

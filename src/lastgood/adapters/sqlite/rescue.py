@@ -8,7 +8,7 @@ from lastgood.adapters.files import make_directories, sync_directory, sync_file
 from lastgood.adapters.sqlite import manifests
 from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup, structure_fault
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
-from lastgood.adapters.sqlite.faults import translate
+from lastgood.adapters.sqlite.faults import BROKEN, translate
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.mending import AWAIT_ADOPTION
 from lastgood.adapters.sqlite.packed import unpack
@@ -57,7 +57,7 @@ def _stands(path: str) -> bool:
     try:
         gate(connection, CURRENT, path=path)
         return structure_fault(connection) is None
-    except (sqlite3.DatabaseError, Damaged):
+    except (*BROKEN, Damaged):
         return False
     finally:
         connection.close()

@@ -6,7 +6,7 @@ import os
 
 from lastgood.adapters.sqlite import manifests
 from lastgood.adapters.sqlite.database import open_uri, prepare
-from lastgood.adapters.sqlite.library import sqlite3
+from lastgood.adapters.sqlite.faults import BROKEN
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
 from lastgood.adapters.sqlite.seal import SEALED, broken_seal, tables
 from lastgood.codec.manifest import decode
@@ -18,6 +18,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
     from collections.abc import Callable, Iterator, Mapping
 
     from lastgood.adapters.sqlite.rows import Row
@@ -69,7 +70,7 @@ def salvage(path: str) -> Salvage:
             operations=tuple(operations),
             work=work,
         )
-    except sqlite3.DatabaseError:
+    except BROKEN:
         return Salvage()
     finally:
         connection.close()
@@ -91,7 +92,7 @@ def _numbered(connection: sqlite3.Connection, table: str, number: str) -> Iterat
 def _workspaces(connection: sqlite3.Connection, keys: set[object]) -> Iterator[Row]:
     try:
         found = connection.execute("SELECT key FROM workspace").fetchall()
-    except sqlite3.DatabaseError:
+    except BROKEN:
         found = []
     for key in sorted({str(key) for key in keys} | {str(row[0]) for row in found}):
         row = _one(connection, "workspace", "key", key)
@@ -106,7 +107,7 @@ def _one(connection: sqlite3.Connection, table: str, column: str, value: object)
     )
     try:
         row: Row | None = connection.execute(statement, (value,)).fetchone()
-    except sqlite3.DatabaseError:
+    except BROKEN:
         return None
     return row
 
@@ -120,7 +121,7 @@ def _top(connection: sqlite3.Connection, table: str, number: str) -> int:
     for question in questions:
         try:
             row = connection.execute(question).fetchone()
-        except sqlite3.DatabaseError:
+        except BROKEN:
             tops.append(_FAR)
         else:
             tops.append(row[0] if row is not None and isinstance(row[0], int) else 0)
