@@ -1,14 +1,14 @@
-"""Remembers which packs were found damaged, so that no new checkpoint relies on them before a repair.
+"""Remembers which packs no new checkpoint may rely on: those found damaged, and copies not proven yet.
 
 One empty file a pack in ``objects.git/doubted``: a mark costs a writer one look at a folder that is
-not even there in a sound store.
+seldom there. A damaged pack is doubted until a repair, a copied one until maintenance has proven it.
 """
 
 from __future__ import annotations
 
 import os
 
-from lastgood.adapters.git.files import DIRECTORY_MODE, FILE_MODE, unlink_quietly
+from lastgood.adapters.git.files import DIRECTORY_MODE, FILE_MODE, sync_directory, unlink_quietly
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 
 def doubted(layout: Layout) -> frozenset[bytes]:
-    """Return the names of the packs that were found damaged."""
+    """Return the names of the packs that are doubted."""
     try:
         return frozenset(os.listdir(layout.doubted))
     except OSError:
@@ -30,12 +30,30 @@ def doubt(layout: Layout, packs: Iterable[bytes]) -> None:
     wanted = frozenset(packs)
     marked = doubted(layout)
     for name in marked - wanted:
-        unlink_quietly(layout.doubted + b"/" + name)
+        trust(layout, name)
     try:
         if wanted and not marked:
             os.makedirs(layout.doubted, DIRECTORY_MODE, exist_ok=True)
         for name in wanted - marked:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            os.close(os.open(layout.doubted + b"/" + name, flags, FILE_MODE))
+            _mark(layout, name)
     except OSError:
         return
+
+
+def suspect(layout: Layout, name: bytes, *, durable: bool) -> None:
+    """Mark one more pack, before it is published; OSError, and then it must not be."""
+    os.makedirs(layout.doubted, DIRECTORY_MODE, exist_ok=True)
+    _mark(layout, name)
+    if durable:
+        sync_directory(layout.doubted)
+        sync_directory(layout.root)
+
+
+def trust(layout: Layout, name: bytes) -> None:
+    """Take the mark of a pack away."""
+    unlink_quietly(layout.doubted + b"/" + name)
+
+
+def _mark(layout: Layout, name: bytes) -> None:
+    flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    os.close(os.open(layout.doubted + b"/" + name, flags, FILE_MODE))

@@ -127,12 +127,14 @@ class GitEngine(GitReader):
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.
 
-        A pack that a killed writer left without its index gets one.
+        A pack that a killed writer left without its index gets one, and one that was copied is proven.
         """
         from lastgood.adapters.git.leftovers import collect
         from lastgood.adapters.git.lone import index_lone_packs
+        from lastgood.adapters.git.settle import settle
 
         index_lone_packs(self._layout, hasher=self.hasher)
+        settle(self._layout, self.hasher)
         return collect(self._layout.temporary)
 
     def write_tags(self, tags: Mapping[str, bytes]) -> None:

@@ -10,6 +10,7 @@ import os
 
 from lastgood.adapters.companion import Companion, is_sound
 from lastgood.adapters.git.copying import Copy
+from lastgood.adapters.git.doubt import suspect
 from lastgood.adapters.git.files import write_all
 from lastgood.adapters.git.idx import encode_index
 from lastgood.adapters.git.lenders import find_lenders
@@ -75,8 +76,9 @@ class BlobImport:
         return bool(self._name)
 
     def publish(self, *, durable: bool) -> None:
-        """Make the copies readable; OSError, and then nothing is visible."""
+        """Make the copies readable, but doubted until proven; OSError, and then nothing is visible."""
         pack, index = self._files
+        suspect(self._layout, self._name, durable=durable)
         publish_files(pack, index, self._layout, name=self._name, durable=durable)
 
     def discard(self) -> None:
