@@ -28,14 +28,22 @@ class GitStore:
         self.packs = self.root / "objects" / "pack"
         self.temporary = folder / "tmp"
         self.engine = GitEngine.create(os.fsencode(self.root), temporary=os.fsencode(self.temporary))
+        self._opened = [self.engine]
 
     def open(self, *, search_path: bytes | None = None) -> GitEngine:
         """Open the same folder again, as another process would."""
-        return GitEngine(
+        opened = GitEngine(
             os.fsencode(self.root),
             temporary=os.fsencode(self.temporary),
             search_path=DEFAULT_SEARCH_PATH if search_path is None else search_path,
         )
+        self._opened.append(opened)
+        return opened
+
+    def close(self) -> None:
+        """Let go of every file that an engine opened here holds."""
+        for engine in self._opened:
+            engine.close()
 
     def git(self, *arguments: str, feed: bytes = b"") -> bytes:
         """Run real git in the repository and return what it printed; it must succeed."""

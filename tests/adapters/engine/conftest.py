@@ -15,4 +15,4 @@ if TYPE_CHECKING:
 def store(tmp_path: Path) -> Iterator[GitStore]:
     made = GitStore(tmp_path)
     yield made
-    made.engine.close()
+    made.close()
