@@ -101,7 +101,7 @@ class GuardedCommands:
         environment = {**self._environment, **variables, MARK: mark}
         started = time.monotonic()
         try:
-            attendant = _attendant(self._environment, session=environment.get(SESSION_VARIABLE))
+            attendant = _attendant(self._environment, mark, session=environment.get(SESSION_VARIABLE))
         except OSError as error:
             return Ran(ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_told(error))
         running = _Running(attendant, mark, started=started, patience=self._patience)
@@ -320,9 +320,13 @@ class _Running:
                 yield pid
 
 
-def _attendant(environment: Mapping[str, str], *, session: str | None) -> subprocess.Popen[bytes]:
-    """Start the process in between; of the session that it works for it is a part as long as it lives."""
+def _attendant(environment: Mapping[str, str], mark: str, *, session: str | None) -> subprocess.Popen[bytes]:
+    """Start the process in between; of the session that it works for it is a part as long as it lives.
+
+    It bears the command's mark: what it forked, and what is yet to become the command, does so too.
+    """
     kept = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
+    kept[MARK] = mark
     if session is not None:
         kept[SESSION_VARIABLE] = session
     return subprocess.Popen(  # noqa: S603 - our own words

@@ -286,6 +286,40 @@ def test_a_command_is_never_said_not_to_have_started_if_it_may_have(tmp_path: Pa
         assert ProcFiles().marked(variables["LASTGOOD_SESSION"]) == []
 
 
+def test_what_was_about_to_become_a_command_is_gone_too_when_its_watch_was_killed(tmp_path: Path) -> None:
+    """However late it dies: it looks along a very long PATH, where others leave it little time to."""
+    slow = {"PATH": "/x:" * 400_000, "LASTGOOD_SESSION": SESSION}
+    words = (sys.executable, "-S", "-c", "print(flush=True)\nwhile True: pass")
+    busy = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2 * (os.cpu_count() or 1))]
+    try:
+        for one in busy:
+            assert one.stdout is not None
+            assert one.stdout.read(1)
+        for _ in range(10):
+            killer = threading.Thread(target=kill_the_watch_over_what_starts_late)
+            killer.start()
+            ran = attend(tmp_path, ("nowhere",), variables=slow)
+            assert (ran.ending, ProcFiles().marked(SESSION)) == ("killed", [])
+            killer.join()
+    finally:
+        for one in busy:
+            one.kill()
+            one.communicate()
+
+
+def kill_the_watch_over_what_starts_late() -> None:
+    assert eventually(lambda: any(children(pid) for pid in watches()))
+    (watch,) = watches()
+    (starting,) = children(watch)
+    assert eventually(lambda: same_file(starting, 1, 2))
+    os.setpriority(os.PRIO_PROCESS, starting, 19)
+    os.kill(watch, signal.SIGKILL)
+
+
+def same_file(pid: int, first: int, second: int) -> bool:
+    return os.readlink(f"/proc/{pid}/fd/{first}") == os.readlink(f"/proc/{pid}/fd/{second}")
+
+
 def kill_the_watch_after(seconds: float) -> None:
     assert eventually(lambda: watches() != [])
     (pid,) = watches()
