@@ -45,7 +45,34 @@ NOT_FOUND = (
     ("name", "@", "one"),
     ("check", "@", "--", "true"),
     ("session", "show"),
+    ("session", "end"),
     ("workspace", "forget", ".", "--yes"),
+    ("workspace", "attach", "."),
+    ("export", "out.lastgood"),
+    ("export", "out.lastgood", "@"),
+    ("maintain",),
+    ("verify", "--repair"),
+    ("run", "--review", "--", "true"),
+    ("run", "--continue", "--", "true"),
+)
+NOTHING_BEGUN = (
+    ("task", "done", "T01"),
+    ("task", "fail", "T01"),
+    ("feature", "done", "login"),
+    ("sprint", "done", "S1"),
+)
+OF_A_SESSION = (
+    ("task", "start", "T01"),
+    ("task", "skip", "T01"),
+    ("feature", "start", "login"),
+    ("sprint", "start", "S1"),
+    ("progress", "set", "--goal", "all"),
+)
+NAMING_THE_STORE = (
+    ("export", "out.lastgood"),
+    ("maintain",),
+    ("workspace", "attach", "."),
+    ("verify", "--repair"),
 )
 
 
@@ -73,6 +100,42 @@ def test_what_needs_a_checkpoint_finds_none_and_makes_no_store(
     lastgood(*words, expect=10)
     assert (seen(store.parent), seen(lastgood.project)) == before
     assert not store.exists()
+
+
+@pytest.mark.parametrize("words", NOTHING_BEGUN, ids=" ".join)
+def test_what_ends_something_finds_nothing_begun_and_makes_no_store(
+    lastgood: Command, store: Path, words: tuple[str, ...]
+) -> None:
+    (lastgood.project / "a.txt").write_text("a\n", encoding="utf-8")
+    before = seen(store.parent), seen(lastgood.project)
+    assert "start it first" in lastgood(*words, expect=13).err
+    assert (seen(store.parent), seen(lastgood.project)) == before
+
+
+@pytest.mark.parametrize("words", OF_A_SESSION, ids=" ".join)
+def test_what_belongs_to_a_session_that_nobody_knows_makes_no_store(
+    lastgood: Command, store: Path, words: tuple[str, ...]
+) -> None:
+    (lastgood.project / "a.txt").write_text("a\n", encoding="utf-8")
+    before = seen(store.parent), seen(lastgood.project)
+    done = lastgood(*words, env={"LASTGOOD_SESSION": "sess_0123456789abcdef"}, expect=10)
+    assert "sess_0123456789abcdef" in done.err
+    assert (seen(store.parent), seen(lastgood.project)) == before
+
+
+@pytest.mark.parametrize("words", NAMING_THE_STORE, ids=" ".join)
+def test_what_is_about_a_store_that_is_not_there_names_it(
+    lastgood: Command, store: Path, words: tuple[str, ...]
+) -> None:
+    done = lastgood(*words, expect=10)
+    assert f"there is no store at {store}" in done.err
+    assert "--store" in done.err
+
+
+def test_maintenance_does_not_take_up_a_store_in_the_making(lastgood: Command, store: Path) -> None:
+    (store / "locks").mkdir(mode=0o700, parents=True)
+    lastgood("maintain", expect=10)
+    assert seen(store) == ["locks"]
 
 
 def test_an_empty_folder_named_as_store_stays_empty(lastgood: Command, store: Path) -> None:

@@ -6,6 +6,7 @@ import os
 
 from lastgood.cli.grammar import quoted
 from lastgood.errors import Invalid, LastgoodError, NotFound, Usage
+from lastgood.ids import SESSION_VARIABLE
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -52,12 +53,17 @@ def open_existing(call: Call) -> Workspace:
     return open_for(call, purpose="find")
 
 
+def open_at_work(call: Call) -> Workspace:
+    """Return the workspace of a call that tells of work: where a session is named, it is there already."""
+    return open_for(call, purpose="find" if os.environ.get(SESSION_VARIABLE) else "make")
+
+
 def open_group(call: Call, group: type[Opened], *, purpose: Purpose) -> Opened:
     """Return the workspace of a call with the verbs of one group: others are not even loaded.
 
-    To ``find`` makes no store; to ``repair`` mends first what keeps it from being opened. A project's
-    file with a fault in it stops what would save by its rules, never the way back: an agent may have
-    broken that very file.
+    To ``find`` or ``need`` one makes no store; to ``repair`` mends first what keeps it from being opened.
+    A project's file with a fault in it stops what would save by its rules, never the way back: an agent
+    may have broken that very file.
     """
     try:
         return _open(call, group, settings=None, purpose=purpose)

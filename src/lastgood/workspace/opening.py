@@ -40,7 +40,7 @@ if TYPE_CHECKING:
     from lastgood.workspace.verbs.door import Door
 
     Opened = TypeVar("Opened", bound=Door)
-    Purpose = Literal["make", "find", "repair"]
+    Purpose = Literal["make", "find", "need", "repair"]
 
 
 def open_workspace(
@@ -92,8 +92,8 @@ def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a comman
 ) -> Opened:
     """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
 
-    To ``find`` makes no store: one that is not there reads as an empty one. ``flags`` are settings of
-    the form ``KEY=VALUE``, over all that is configured.
+    To ``find`` makes no store: one that is not there reads as an empty one; to ``need`` one that is not
+    there is `NotFound`. ``flags`` are settings of the form ``KEY=VALUE``, over all that is configured.
     """
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else to_text(plain(store)), given)
@@ -128,9 +128,11 @@ def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a comman
 
 
 def _shelf(directory: bytes, *, clock: Clock, purpose: Purpose) -> Shelf:
-    if purpose == "find" and is_absent(directory):
-        from lastgood.workspace.absent import AbsentShelf
+    if purpose in {"find", "need"} and is_absent(directory):
+        from lastgood.workspace.absent import AbsentShelf, no_store
 
+        if purpose == "need":
+            raise no_store(directory)
         return AbsentShelf(directory, clock=clock)
     return Shelf(directory, clock=clock, repair=purpose == "repair")
 

@@ -9,8 +9,9 @@ from lastgood.adapters.locks import FlockLocks
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.rescue import restore_from_backup
 from lastgood.adapters.store_format import mend_format, read_format
-from lastgood.errors import Damaged, NotFound
-from lastgood.names import printable, to_text
+from lastgood.errors import Damaged
+from lastgood.names import to_text
+from lastgood.workspace.absent import no_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,10 +31,7 @@ def rescue(directory: bytes, *, clock: Clock) -> tuple[str, ...]:
     if not any(
         os.path.lexists(directory + name) for name in (b"/format", b"/catalogue.sqlite3", b"/objects.git")
     ):
-        raise NotFound(
-            f"there is no store at {printable(to_text(directory))}",
-            hint="name it with --store, or LASTGOOD_STORE",
-        )
+        raise no_store(directory)
     done = _format(directory)
     for folder in (b"/locks", b"/workspaces", b"/tmp"):
         make_private(directory + folder)

@@ -23,7 +23,7 @@ _SHOWN = 10
 def carry_out(call: Call, console: Console) -> int:
     """Export, and say what was held back."""
     file, *refs = call.arguments
-    with open_for(call) as workspace:
+    with open_for(call, purpose="need") as workspace:
         report = workspace.export(
             file,
             *refs,

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 def carry_out(call: Call, console: Console) -> int:
     """Tidy, and say what was done."""
-    with open_for(call) as workspace:
+    with open_for(call, purpose="need") as workspace:
         done = workspace.maintain()
     if console.json:
         console.document(document("maintain", {"done": list(done)}))

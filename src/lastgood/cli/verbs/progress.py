@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli import values
 from lastgood.cli.columns import pairs
-from lastgood.cli.opening import open_existing, open_for
+from lastgood.cli.opening import open_at_work, open_existing
 from lastgood.cli.progress import Progress
 from lastgood.cli.verbs.task import tell_saved
 from lastgood.cli.wording import artifacts, place, where_it_stands
@@ -35,7 +35,7 @@ def carry_out(call: Call, console: Console) -> int:
     if not _SET.intersection(call.options):
         raise Usage("`progress set` sets nothing", hint="give for example --phase Construction --step 12/15")
     step, steps = _step(call)
-    with open_for(call) as workspace, Progress(console, "saving"):
+    with open_at_work(call) as workspace, Progress(console, "saving"):
         report = workspace.progress_set(
             goal=call.text("goal"),
             phase=call.text("phase"),

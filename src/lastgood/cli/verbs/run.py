@@ -39,7 +39,8 @@ def carry_out(call: Call, console: Console) -> int:
     if call.has("schema"):
         return _schema(call, console)
     plan, choice = _plan(call), _choice(call)
-    with open_for(call) as workspace:
+    begun = choice in {"review", "continue"} or call.has("redo") or call.has("done")
+    with open_for(call, purpose="find" if begun else "make") as workspace:
         if choice == "review":
             return _review(plan, call, console, workspace=workspace)
         if choice is None and console.can_ask and not any(call.has(option) for option in _GOING_ON):

@@ -102,7 +102,7 @@ def _code(saved: SaveReport | None) -> int:
 
 
 def _end(call: Call, console: Console) -> int:
-    with open_for(call) as workspace, Progress(console, "saving"):
+    with open_existing(call) as workspace, Progress(console, "saving"):
         report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
     if console.json:
         fields: dict[str, object] = {

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli import values
-from lastgood.cli.opening import open_for
+from lastgood.cli.opening import open_at_work, open_existing
 from lastgood.cli.progress import Progress
 from lastgood.cli.wording import called
 from lastgood.codec.report.working import progress_document
@@ -38,7 +38,8 @@ def carry_out(call: Call, console: Console) -> int:
     """Record it, and tell of the checkpoint that came of it."""
     verb, (action, id) = call.verb.name, call.arguments
     values.only(call, takes=_TAKES.get((verb, action), frozenset()))
-    with open_for(call) as workspace, Progress(console, "saving"):
+    opened = open_existing if action in {"done", "fail"} else open_at_work
+    with opened(call) as workspace, Progress(console, "saving"):
         report = _carried_out(workspace, call)
     if console.json:
         console.document(progress_document(verb, report))

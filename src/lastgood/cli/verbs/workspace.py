@@ -60,7 +60,7 @@ def _row(summary: WorkspaceSummary) -> tuple[str, ...]:
 
 
 def _attach(old: str, call: Call, console: Console) -> int:
-    with open_for(call) as workspace:
+    with open_for(call, purpose="need") as workspace:
         summary = workspace.attach(old)
     if console.json:
         console.document(document("workspace", {"workspaces": [workspace_record(summary)]}))
