@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -44,3 +45,11 @@ def written(path: Path) -> str:
 
 def children(pid: int) -> list[int]:
     return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def until_tidied(store: Path) -> None:
+    """Wait until no maintenance is under way that a save started: its process holds this lock."""
+    path = store / "locks" / "upkeep.lock"
+    if path.exists():
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)

@@ -268,9 +268,10 @@ def test_no_git_on_the_path_stops_no_save_and_no_restore(bench: Bench) -> None:
 
 def test_a_full_disk_is_told_as_such_beside_other_threads_too(bench: Bench, small_disk: Path) -> None:
     over = threading.Event()
-    threading.Thread(target=over.wait, daemon=True).start()
+    thread = threading.Thread(target=over.wait)
     for number in range(2000):  # the answer of a scan in a process of its own tells of each
         (bench.workspace / f"file-{number}").write_text("x")
+    thread.start()
     try:
         with lastgood.open(bench.workspace, store=small_disk / "store", maintenance="off") as workspace:
             workspace.save("one")
@@ -287,3 +288,4 @@ def test_a_full_disk_is_told_as_such_beside_other_threads_too(bench: Bench, smal
             assert workspace.verify().ok
     finally:
         over.set()
+        thread.join()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -14,6 +13,7 @@ import pytest
 import lastgood
 from lastgood.model.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
+from living import until_tidied
 
 if TYPE_CHECKING:
     from lastgood.workspace import Workspace
@@ -44,9 +44,7 @@ def test_maintenance_starts_by_itself_and_no_save_waits_for_it(project: Path, st
     """K3: a separate action."""
     with lastgood.open(project, store=store, maintenance="background") as workspace:
         fill(workspace, project, PACKS_DUE + 1)
-        deadline = time.monotonic() + 60
-        while packs(store) > PACKS_DUE // 2 and time.monotonic() < deadline:
-            time.sleep(0.1)
+        until_tidied(store)
 
         assert packs(store) <= PACKS_DUE // 2
         assert workspace.verify().ok

@@ -50,11 +50,9 @@ def test_maintenance_that_ended_is_let_go(project: Path, store: Path) -> None:
         upkeep.after_save(workspace._context)
         child = upkeep._child
         assert child is not None
-        for _ in range(200):
-            upkeep.after_save(workspace._context)
-            if upkeep._child != child:
-                break
-            time.sleep(0.05)
+        os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
+
+        upkeep.after_save(workspace._context)
 
         assert upkeep._child != child
         if upkeep._child is not None:

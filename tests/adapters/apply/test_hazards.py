@@ -8,6 +8,7 @@ import os
 import signal
 import stat
 import time
+from itertools import count
 from typing import TYPE_CHECKING
 
 import pytest
@@ -137,10 +138,15 @@ def test_a_directory_swapped_for_a_link_while_restoring_lets_nothing_out(
     os.symlink(outside, field.at(b"link"))
     racer = os.fork()
     if not racer:
-        _race(field.at(b"d"), field.at(b"link"))
-    results = set()
+        try:
+            _race(field.at(b"d"), field.at(b"link"))
+        finally:
+            os._exit(0)  # never does a child go on with the tests
+    results: set[str] = set()
     try:
-        for number in range(1000):
+        for number in count():
+            if number >= 1000 and results >= {"restored", "failed"}:
+                break
             outcomes = field.applier.apply(
                 inverse(steps) if number % 2 else steps,
                 token=TOKEN,
@@ -151,7 +157,6 @@ def test_a_directory_swapped_for_a_link_while_restoring_lets_nothing_out(
     finally:
         os.kill(racer, signal.SIGKILL)
         os.waitpid(racer, 0)
-    assert results >= {"restored", "failed"}
     assert read_in(outside) == before
 
 
@@ -475,17 +480,19 @@ def test_what_may_not_be_changed_fails_and_the_rest_goes_on() -> None:
 # Interruptions
 
 
-class Slow(Forest):
-    """A store that waits in the middle of a copy until it is killed."""
+class Stuck(Forest):
+    """A store that says so in the middle of copies, and waits until it is killed."""
 
-    def __init__(self, sound: Forest, *, after: int) -> None:
+    def __init__(self, sound: Forest, *, after: int, tell: int) -> None:
         super().__init__()
         self.blobs, self.trees = sound.blobs, sound.trees
         self._left = after
+        self._tell = tell
 
     def copy_blob(self, oid: bytes, descriptor: int) -> int:
         if not self._left:
-            time.sleep(60)
+            os.write(self._tell, b"stuck")
+            signal.pause()
         self._left -= 1
         return super().copy_blob(oid, descriptor)
 
@@ -494,15 +501,20 @@ def test_after_a_kill_while_writing_no_temporary_file_is_left(field: Field) -> N
     present: Names = {b"d": (0o755, {b"x": A, b"y": A}), b"f": A}
     field.lay(present)
     steps = field.plan({b"d": (0o755, {b"x": B, b"y": B}), b"f": (0o755, {b"g": B})})
+    hearing, tell = os.pipe()
     child = os.fork()
     if not child:
-        field.applier.apply(steps, token=TOKEN, objects=Slow(field.forest, after=1), stamp=stamps(field.root))
-        os._exit(0)
-    while not any(name.startswith(b".lastgood-") for name in os.listdir(field.at(b"d"))):
-        time.sleep(0.005)
-    time.sleep(0.05)
+        try:
+            stuck = Stuck(field.forest, after=1, tell=tell)
+            field.applier.apply(steps, token=TOKEN, objects=stuck, stamp=stamps(field.root))
+        finally:
+            os._exit(0)  # never does a child go on with the tests
+    os.close(tell)
+    assert os.read(hearing, 5) == b"stuck"
+    os.close(hearing)
     os.kill(child, signal.SIGKILL)
     os.waitpid(child, 0)
+    assert any(name.startswith(b".lastgood-") for name in os.listdir(field.at(b"d")))
     assert any(name.endswith(b".aside") for name in os.listdir(field.root))
     field.applier.clear_temporaries(TOKEN, [b"", b"d", b"f", b"nowhere"])
     # The directory that took the file's place is there already: what was aside is held by the guard.
