@@ -56,6 +56,14 @@ def _packs(bench: Bench, ending: str) -> list[Path]:
     return sorted((bench.store / "objects.git" / "objects" / "pack").glob(f"*{ending}"))
 
 
+def _pack_of(bench: Bench, id: str) -> Path:
+    """Return the pack that came with a checkpoint."""
+    with _open(bench) as workspace:
+        commit = bytes.fromhex(workspace.get(id).commit)
+    (index,) = (path for path in _packs(bench, ".idx") if commit in path.read_bytes())
+    return index.with_suffix(".pack")
+
+
 def _works(workspace: Workspace, ids: list[str], report: VerifyReport) -> None:
     """Whatever is not named as damaged can be had back whole; what is named says which files."""
     named = {one.id for one in report.damaged}
@@ -166,9 +174,9 @@ HARM: list[Callable[[Path], None]] = [_truncate, _zero, _empty, _remove]
 def test_a_damaged_pack_is_named_with_the_checkpoints_it_hits(
     bench: Bench, states: list[str], harm: Callable[[Path], None], which: int
 ) -> None:
-    packs = sorted(_packs(bench, ".pack"), key=lambda path: path.stat().st_mtime_ns)
-    packs[which].chmod(0o600)
-    harm(packs[which])
+    pack = _pack_of(bench, states[which])
+    pack.chmod(0o600)
+    harm(pack)
     with _open(bench) as workspace:
         report = workspace.verify()
         assert not report.ok
