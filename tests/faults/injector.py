@@ -152,15 +152,13 @@ class Injector:
         self._process.stdin.write(json.dumps({"verb": verb, **parameters}).encode() + b"\n")
         self._process.stdin.flush()
 
-    def paused(self, timeout: float = 30.0) -> bool:
+    def paused(self) -> bool:
         """Wait until the call to pause at is reached; False if the run ended without."""
         assert self._process.stdout is not None
-        for _ in range(int(timeout / 0.002)):
-            if self._number(_REACHED_AT):
-                return True
+        while not self._number(_REACHED_AT):
             if select.select([self._process.stdout], [], [], 0.002)[0]:
                 return bool(self._number(_REACHED_AT))
-        return False
+        return True
 
     def go_on(self) -> None:
         """Let a paused run continue."""

@@ -11,6 +11,7 @@ import json
 import os
 import signal
 import sys
+import time
 import traceback
 from typing import TYPE_CHECKING, Any
 
@@ -34,10 +35,34 @@ def main() -> None:
         os.close(writer)
         with os.fdopen(reader, "rb") as stream:
             said = stream.read().decode(errors="replace")
-        _, status = os.waitpid(child, 0)
-        answer = {"status": os.waitstatus_to_exitcode(status), "lines": said.splitlines()}
+        status = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+        if status == -signal.SIGKILL:
+            _see_off(child)
+        answer = {"status": status, "lines": said.splitlines()}
         sys.stdout.write(json.dumps(answer) + "\n")
         sys.stdout.flush()
+
+
+def _see_off(group: int) -> None:
+    """Wait for what was killed with a run: until it is gone, it holds what it had locked."""
+    while _is_dying(group):
+        time.sleep(0.001)
+
+
+def _is_dying(group: int) -> bool:
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            with open(f"/proc/{name}/stat", encoding="utf-8", errors="replace") as file:
+                state, _, at = file.read().rpartition(")")[2].split()[:3]
+        except OSError:
+            continue
+        if int(at) == group and state not in {"Z", "X"}:
+            return True
+    return False
 
 
 def _be(order: dict[str, Any], writer: int) -> None:

@@ -65,9 +65,15 @@ def _apply_until(field: Field, steps: tuple[Step, ...], point: int) -> bool:
                 os.kill(os.getpid(), signal.SIGKILL)
 
         sys.addaudithook(kill)
-        field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
-        os._exit(0)
-    return os.WIFSIGNALED(os.waitpid(child, 0)[1])
+        status = 1
+        try:
+            field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
+            status = 0
+        finally:
+            os._exit(status)  # never does a child go on with the tests
+    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    assert code in {0, -signal.SIGKILL}
+    return code != 0
 
 
 def _directories(steps: tuple[Step, ...]) -> list[bytes]:
