@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import lastgood
 from desk import Desk
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.scan import bounds
@@ -20,8 +21,10 @@ from lastgood.workspace import scanning
 from lastgood.workspace.scanning import ScannerOfChoice
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
     from pathlib import Path
+
+SIZE = 12_345
 
 
 class Choice:
@@ -165,6 +168,33 @@ def test_waiting_for_young_files_is_no_starving() -> None:
     with pytest.raises(Starved):
         limits.is_late()
     assert patience.worn
+
+
+def test_a_change_in_the_tick_of_the_one_before_is_seen_whatever_clock_the_caller_brings(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8: how young a file is, the clock says by which its times are set."""
+    monkeypatch.setattr(scanning, "_count", lambda: 0)
+    tick = time.time_ns() + 3600 * 10**9  # however slow the machine, it is not over
+
+    def frozen(look: Callable[..., os.stat_result]) -> Callable[..., os.stat_result]:
+        def ask(*arguments: object, **options: object) -> os.stat_result:
+            seen = look(*arguments, **options)
+            if seen.st_size != SIZE:
+                return seen
+            return os.stat_result(tuple(seen), {"st_mtime_ns": tick, "st_ctime_ns": tick})
+
+        return ask
+
+    for name in ("stat", "fstat"):
+        monkeypatch.setattr(os, name, frozen(getattr(os, name)))
+    later = FakeClock(start=tick + 3600 * 10**9)
+    with lastgood.open(project, store=store, maintenance="off", clock=later) as workspace:
+        (project / "file").write_text("1" * SIZE)
+        workspace.save("one")
+        (project / "file").write_text("2" * SIZE)
+        saved = workspace.save("two").checkpoint
+        assert workspace.read(saved.id, "file") == b"2" * SIZE
 
 
 def test_a_busy_thread_does_not_hinder_a_save(choice: Choice, monkeypatch: pytest.MonkeyPatch) -> None:

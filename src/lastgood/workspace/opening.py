@@ -202,7 +202,8 @@ def _here(shelf: Shelf, cache: bytes) -> WorkspaceScanner:
     from lastgood.adapters.scan.scanner import WorkspaceScanner
 
     make_private(cache)
-    return WorkspaceScanner(cache=cache, clock=shelf.clock, objects=shelf.engine())
+    # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
+    return WorkspaceScanner(cache=cache, clock=SystemClock(), objects=shelf.engine())
 
 
 def _project(shelf: Shelf, search_path: bytes, *, cache: bytes) -> ProjectGit:
