@@ -133,15 +133,24 @@ def _tolerant(text: bytes) -> str:
 
 
 def _in_transaction(connection: sqlite3.Connection, work: Work[Result]) -> Result:
-    connection.execute("BEGIN IMMEDIATE")
-    try:
+    def changed(connection: sqlite3.Connection) -> Result:
         result = work(connection)
         connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
         connection.execute("COMMIT")
+        return result
+
+    return within("BEGIN IMMEDIATE", connection, work=changed)
+
+
+def within(begin: str, connection: sqlite3.Connection, *, work: Work[Result]) -> Result:
+    """Do something in a transaction, and take back what the work did not commit."""
+    try:
+        # A signal that came while it waited for its turn is met here, when it has just begun.
+        connection.execute(begin)
+        return work(connection)
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
-    return result
 
 
 def _empty_log(connection: sqlite3.Connection) -> None:

@@ -23,6 +23,8 @@ _STORAGE = {
     sqlite3.SQLITE_READONLY: ("it is read-only", "make the store writable, or name another one"),
 }
 
+# What SQLite is asked to call raises nothing by itself: it met a signal, whose handler did.
+_INTERRUPTED = "user-defined function raised exception"
 
 # Where the names of tables are damaged, what SQLite says of it is no text, which is all that Python tells.
 BROKEN = (sqlite3.DatabaseError, UnicodeDecodeError)
@@ -33,8 +35,10 @@ def translate(
 ) -> LastgoodError:
     """Return the error of ours that says what an error of SQLite or the disk means for the caller.
 
-    ``hint`` is what to do about damage.
+    ``hint`` is what to do about damage. An interruption that SQLite took for an error goes on as what it is.
     """
+    if str(error) == _INTERRUPTED:
+        raise KeyboardInterrupt from error
     shown = f"{what} {printable(path)}"
     if isinstance(error, OSError):
         return Storage(

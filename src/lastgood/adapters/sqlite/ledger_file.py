@@ -11,7 +11,7 @@ import fcntl
 import os
 
 from lastgood.adapters.files import sync_directory, sync_file
-from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, make_private_file, prepare
+from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, make_private_file, prepare, within
 from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.ledger_seal import NOTHING, TRUST_HINT, Root, Sealing, read_root, tag_of
 from lastgood.adapters.sqlite.library import sqlite3
@@ -98,13 +98,12 @@ class LedgerFile(Database):
 
         def asked(connection: sqlite3.Connection) -> Result:
             known = self._witness.last()  # before the moment is fixed, which must not be older
-            connection.execute("BEGIN")
-            try:
+
+            def trusted(connection: sqlite3.Connection) -> Result:
                 self._trust(connection, known)
                 return work(connection)
-            finally:
-                if connection.in_transaction:
-                    connection.execute("ROLLBACK")
+
+            return within("BEGIN", connection, work=trusted)
 
         return self.read(asked)
 

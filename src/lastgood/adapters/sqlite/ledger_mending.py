@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.adapters.sqlite.database import open_uri
+from lastgood.adapters.sqlite.database import open_uri, within
 from lastgood.adapters.sqlite.ledger import Book, entry_tag, follow, prove_entries
 from lastgood.adapters.sqlite.ledger_seal import NOTHING, TYPES, plus
 from lastgood.errors import Damaged
@@ -59,19 +59,19 @@ def mend(file: LedgerFile, copy: str, *, aside: Callable[[sqlite3.Connection], N
     source = open_uri(copy, "mode=ro", wait=0)
 
     def is_of_use(connection: sqlite3.Connection) -> bool:
-        connection.execute("BEGIN")  # one moment: who writes meanwhile must not look like damage
         try:
             file.prove_genuine(connection, known)
             root = file.sealing.root(connection, path=file.path)
             return bool(_Mending(file, connection, root, source).wanted)
         except Damaged:
             return False
-        finally:
-            if connection.in_transaction:
-                connection.execute("ROLLBACK")
+
+    def looked(connection: sqlite3.Connection) -> bool:
+        # One moment: who writes meanwhile must not look like damage.
+        return within("BEGIN", connection, work=is_of_use)
 
     try:
-        if not file.read(is_of_use):
+        if not file.read(looked):
             return ()
         file.read(aside)
         return file.overwrite(lambda connection, root: _Mending(file, connection, root, source).carry_out())
