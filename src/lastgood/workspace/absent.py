@@ -7,8 +7,7 @@ import os
 from lastgood.adapters.identity import machine_id
 from lastgood.adapters.memory import MemoryEngine
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-from lastgood.errors import NotFound
-from lastgood.names import printable, to_text
+from lastgood.names import to_text
 from lastgood.ports.host import ExclusiveHold
 from lastgood.workspace.shelf import Shelf
 
@@ -19,14 +18,6 @@ if TYPE_CHECKING:
     from lastgood.model.settings import Durability
     from lastgood.ports.engine import Engine
     from lastgood.ports.host import Clock, Locks
-
-
-def no_store(directory: bytes) -> NotFound:
-    """Return what is said to whoever needs a store that is there."""
-    return NotFound(
-        f"there is no store at {printable(to_text(directory))}",
-        hint="name it with --store, or LASTGOOD_STORE",
-    )
 
 
 class AbsentShelf(Shelf):

@@ -16,7 +16,7 @@ from lastgood.ports.context import Context
 from lastgood.workspace.journals import JOURNAL
 from lastgood.workspace.ledgers import LedgersOfStore
 from lastgood.workspace.paths import plain
-from lastgood.workspace.places import admit, find_root, programs, store_path, witness_path
+from lastgood.workspace.places import admit, find_root, no_store, programs, store_path, witness_path
 from lastgood.workspace.scanning import ScannerOfChoice
 from lastgood.workspace.shelf import Shelf
 from lastgood.workspace.upkeep import Upkeep
@@ -129,10 +129,10 @@ def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a comman
 
 def _shelf(directory: bytes, *, clock: Clock, purpose: Purpose) -> Shelf:
     if purpose in {"find", "need"} and is_absent(directory):
-        from lastgood.workspace.absent import AbsentShelf, no_store
-
         if purpose == "need":
             raise no_store(directory)
+        from lastgood.workspace.absent import AbsentShelf
+
         return AbsentShelf(directory, clock=clock)
     return Shelf(directory, clock=clock, repair=purpose == "repair")
 

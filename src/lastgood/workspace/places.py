@@ -6,7 +6,7 @@ import os
 import sys
 
 from lastgood.errors import NotFound, Unsafe
-from lastgood.names import printable
+from lastgood.names import printable, to_text
 from lastgood.rules.roots import refusal
 
 TYPE_CHECKING = False
@@ -26,6 +26,14 @@ def store_path(given: str | None, environment: Mapping[str, str]) -> str:
         return os.path.join(home, "Library", "Application Support", "lastgood")
     state = environment.get("XDG_STATE_HOME", "")
     return os.path.join(state if os.path.isabs(state) else os.path.join(home, ".local", "state"), "lastgood")
+
+
+def no_store(directory: bytes) -> NotFound:
+    """Return what is said to whoever needs a store that is there."""
+    return NotFound(
+        f"there is no store at {printable(to_text(directory))}",
+        hint="name it with --store, or LASTGOOD_STORE",
+    )
 
 
 def witness_path(environment: Mapping[str, str]) -> str:

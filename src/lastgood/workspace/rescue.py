@@ -11,7 +11,7 @@ from lastgood.adapters.sqlite.rescue import restore_from_backup
 from lastgood.adapters.store_format import mend_format, read_format
 from lastgood.errors import Damaged
 from lastgood.names import to_text
-from lastgood.workspace.absent import no_store
+from lastgood.workspace.places import no_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
