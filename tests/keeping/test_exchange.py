@@ -17,6 +17,7 @@ import lastgood
 from lastgood.errors import Conflict, NotFound
 from lastgood.model.settings import CaptureSettings, LimitSettings, Settings
 from lastgood.ports.catalogue import Query
+from parcels import facts_of, lines, members_of, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -428,39 +429,6 @@ def sound(workspace: Workspace, parcel: Path) -> dict[str, bytes]:
     return members_of(parcel)
 
 
-def members_of(parcel: Path) -> dict[str, bytes]:
-    with tarfile.open(parcel) as archive:
-        return {one.name: archive.extractfile(one).read() for one in archive}  # type: ignore[union-attr]
-
-
-def rebuilt(path: Path, members: dict[str, bytes], *, reseal: bool = True) -> Path:
-    """Write members as an export, its checksums and sizes made to fit."""
-    import hashlib
-
-    from lastgood.adapters.exchange import archive
-
-    members = dict(members)
-    if reseal:
-        header = json.loads(members["lastgood.json"])
-        for key, name in (("facts", "facts.jsonl"), ("pack", "objects.pack")):
-            header[key]["bytes"] = len(members[name])
-            header[key]["sha256"] = hashlib.sha256(members[name]).hexdigest()
-        members["lastgood.json"] = json.dumps(header).encode()
-        names = ("lastgood.json", "facts.jsonl", "objects.pack")
-        members["SHA256SUMS"] = b"".join(
-            archive._line(hashlib.sha256(members[name]).hexdigest(), name.encode()) for name in names
-        )
-    path.write_bytes(
-        b"".join(
-            piece
-            for name, content in members.items()
-            for piece in archive._member(name.encode(), len(content), [content])
-        )
-        + bytes(1024)
-    )
-    return path
-
-
 def assert_refused(file: Path, other: Path, *kinds: type[Exception]) -> None:
     with opened(other.parent / "elsewhere", other) as there:
         with pytest.raises(kinds) as caught:
@@ -504,14 +472,6 @@ def _is_padding(whole: bytes, place: int) -> bool:
             if end <= place < -(-end // 512) * 512:
                 return True
     return False
-
-
-def facts_of(members: dict[str, bytes]) -> list[dict[str, Any]]:
-    return [json.loads(line) for line in members["facts.jsonl"].splitlines()]
-
-
-def lines(facts: list[dict[str, Any]]) -> bytes:
-    return b"".join(json.dumps(one).encode() + b"\n" for one in facts)
 
 
 def _twice(facts: list[dict[str, Any]]) -> None:

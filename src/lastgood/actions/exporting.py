@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.copying import Copying
+from lastgood.actions.leaving_plans import leaving
 from lastgood.actions.spoken import blobs
 from lastgood.codec import plain
 from lastgood.codec.manifest import decode, encode
@@ -304,6 +305,7 @@ def _facts(
     work = context.work
     rows = [row for key in keys if (row := context.catalogue.workspace(key)) is not None]
     sessions = [session for key in keys for session in reversed(work.sessions(key))]
+    plans = leaving(work, sessions, exact=exact)
     owners = [*((key, key) for key in keys), *((one.id, one.workspace_key) for one in sessions)]
     kept = [KeptProgress(key=key, workspace_key=owner, progress=work.progress(key)) for key, owner in owners]
     if not exact:
@@ -321,4 +323,5 @@ def _facts(
         sessions=tuple(sessions),
         progress=tuple(one for one in kept if not one.progress.empty),
         effects=tuple(effects if exact else [_shown_step(one) for one in effects]),
+        plans=plans,
     )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.copying import Copying
+from lastgood.actions.leaving_plans import arriving, contradict
 from lastgood.codec.manifest import decode
 from lastgood.errors import Conflict, Damaged, Storage
 from lastgood.ids import short
@@ -80,6 +81,7 @@ def _agree(facts: Facts) -> None:
         *(one.workspace_key for one in facts.sessions),
         *(one.workspace_key for one in facts.progress),
         *(one.workspace_key for one in facts.effects),
+        *(one.workspace_key for one in facts.plans),
         *(one.workspace_key for one in facts.books),
     )
     books = [(one.workspace_key, one.space, one.name) for one in facts.books]
@@ -88,6 +90,8 @@ def _agree(facts: Facts) -> None:
         fault = "it names something twice"
     elif not set(owned) <= set(keys):
         fault = "it has facts of a workspace that it does not name"
+    elif contradict(facts):
+        fault = "it has a plan of a session that it does not name, or two"
     if fault:
         raise Damaged(f"the export contradicts itself: {fault}", hint=_AGAIN)
 
@@ -189,6 +193,7 @@ def _arrivals(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manif
         effects=tuple(
             one.replace(after=one.after + offsets.get(one.workspace_key, 0)) for one in facts.effects
         ),
+        runs=arriving(facts),
         revived=tuple(
             one.id
             for one in facts.checkpoints

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from lastgood.codec.canonical import Fields, dumps, loads, path_value
 from lastgood.codec.exchange_books import BOOKISH, Books, book_lines
+from lastgood.codec.exchange_plans import plan_line, read_plan
 from lastgood.codec.moment import iso
 from lastgood.codec.progress import (
     decode_effect,
@@ -78,7 +79,7 @@ def encode_facts(facts: Facts) -> bytes:
 def decode_facts(text: bytes) -> Facts:
     """Return the facts that lines hold; `Damaged` if one is wrong, `Unsupported` if one is newer."""
     found: dict[str, list[object]] = {"workspace": [], "checkpoint": [], "session": [], "progress": []}
-    found["step"] = []
+    found |= {"step": [], "plan": []}
     books = Books()
     for number, line in enumerate(text.split(b"\n")[:-1], start=1):
         fields = Fields(loads(line, what=f"line {number} of the facts"), what=f"line {number} of the facts")
@@ -98,6 +99,7 @@ def decode_facts(text: bytes) -> Facts:
         sessions=tuple(found["session"]),  # type: ignore[arg-type]  # as above
         progress=tuple(found["progress"]),  # type: ignore[arg-type]  # as above
         effects=tuple(found["step"]),  # type: ignore[arg-type]  # as above
+        plans=tuple(found["plan"]),  # type: ignore[arg-type]  # as above
         books=books.whole(),
     )
 
@@ -118,6 +120,8 @@ def _lines(facts: Facts) -> Iterator[bytes]:
         )
     for effect in facts.effects:
         yield dumps({"fact": "step", "step": loads(encode_effect(effect), what="a step")})
+    for plan in facts.plans:
+        yield plan_line(plan)
     for book in facts.books:
         yield from book_lines(book)
 
@@ -190,6 +194,7 @@ _READERS = {
     "session": _session,
     "progress": _progress,
     "step": _step,
+    "plan": read_plan,
 }
 
 

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from lastgood.model.effect import Effect
     from lastgood.model.progress import Progress
     from lastgood.model.session import Session
+    from lastgood.model.workplan import WorkPlan
 
 
 class Choices(Value):
@@ -79,6 +80,14 @@ class KeptProgress(Value):
     progress: Progress
 
 
+class KeptPlan(Value):
+    """A plan, and the sessions of a workspace that carry it out."""
+
+    sessions: tuple[str, ...]
+    workspace_key: str
+    plan: WorkPlan
+
+
 class KeptBook(Value):
     """A book of the ledger: its entries (key, mark or None, and two cells), and the pieces that these need.
 
@@ -100,6 +109,7 @@ class Facts(Value):
     sessions: tuple[Session, ...] = ()
     progress: tuple[KeptProgress, ...] = ()
     effects: tuple[Effect, ...] = ()
+    plans: tuple[KeptPlan, ...] = ()
     books: tuple[KeptBook, ...] = ()
 
 

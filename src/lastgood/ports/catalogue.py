@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from lastgood.model.effect import Effect
     from lastgood.model.operation import Operation
     from lastgood.model.progress import Progress
+    from lastgood.model.running import PlannedRun
     from lastgood.model.session import Session
     from lastgood.value import Value
 else:
@@ -94,6 +95,7 @@ class Arrivals(Value):
     sessions: tuple[Session, ...] = ()
     progress: tuple[tuple[str, str, Progress], ...] = ()
     effects: tuple[Effect, ...] = ()
+    runs: tuple[PlannedRun, ...] = ()
     revived: tuple[str, ...] = ()
 
 

@@ -10,6 +10,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
 
+    from lastgood.model.running import PlannedRun
     from lastgood.ports.catalogue import Arrival, Arrivals
 
 _WORKSPACE = f"INSERT OR IGNORE INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?)"  # noqa: S608 - names of columns
@@ -23,6 +24,8 @@ _SESSION = (
 )
 _PROGRESS = "INSERT OR IGNORE INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
 _STEP = "INSERT OR IGNORE INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
+
+_RUN = "INSERT OR IGNORE INTO run (id, workspace_key, fingerprint, payload) VALUES (?, ?, ?, ?)"
 
 
 def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
@@ -58,6 +61,7 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
             (one.id, one.workspace_key, one.session, one.state, encode_effect(one)),
         )
     )
+    runs = tuple(one for one in arrivals.runs if _run(connection, one))
     revived = tuple(id for id in arrivals.revived if _revive(connection, id))
     return arrivals.replace(
         workspaces=workspaces,
@@ -65,6 +69,7 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
         sessions=sessions,
         progress=progress,
         effects=effects,
+        runs=runs,
         revived=revived,
     )
 
@@ -76,6 +81,19 @@ def _inserted(
         return False
     reseal(connection, table, str(columns[0]))
     return True
+
+
+def _run(connection: sqlite3.Connection, run: PlannedRun) -> bool:
+    """Write the plan of a session that has none."""
+    mine = connection.execute(
+        "SELECT 1 FROM session WHERE id = ? AND workspace_key = ?", (run.session, run.workspace_key)
+    )
+    if mine.fetchone() is None:
+        return False
+    from lastgood.codec.workplan import encode_plan  # lazily: most exports have no plans
+
+    columns = (run.session, run.workspace_key, run.fingerprint, encode_plan(run.plan))
+    return _inserted(connection, "run", _RUN, columns)
 
 
 def _checkpoint(connection: sqlite3.Connection, one: Arrival) -> bool:

@@ -16,7 +16,6 @@ from lastgood.adapters.sqlite.seal import broken_seal, is_broken, reseal
 from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
 from lastgood.model.checkpoint import Checkpoint
-from lastgood.names import to_bytes
 from lastgood.ports.catalogue import LatestFacts
 
 TYPE_CHECKING = False
@@ -204,13 +203,10 @@ class SqliteCatalogue:
         self._database.write(insert)
 
     def attach(self, key: str, *, path: str, machine: str | None = None) -> None:
-        """Give a workspace another path, and another machine if one is given."""
-        self._change(
-            "workspace",
-            "UPDATE workspace SET machine = coalesce(?, machine), path = ? WHERE key = ?",
-            [(machine, to_bytes(path), key)],
-            missing=f"the store knows no workspace {key}",
-        )
+        """Give a workspace another path, and another machine if one is given; plans in it move along."""
+        from lastgood.adapters.sqlite.moving import move
+
+        self._database.write(lambda connection: move(connection, key, path=path, machine=machine))
 
     def take_in(self, arrivals: Arrivals) -> Arrivals:
         """Add what comes from another store, all of it or nothing, and return what was not here yet."""
