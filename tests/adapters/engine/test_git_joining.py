@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,6 +18,16 @@ if TYPE_CHECKING:
 
 
 FILES = 60
+
+
+@pytest.fixture
+def one_thread(tmp_path: Path) -> bytes:
+    """Return where a git is that looks for deltas in one thread: several share them out as time has it."""
+    git = tmp_path / "programs" / "git"
+    git.parent.mkdir()
+    git.write_text(f'#!/bin/sh\nexec {shutil.which("git")} -c pack.threads=1 "$@"\n')
+    git.chmod(0o755)
+    return os.fsencode(git.parent)
 
 
 def save_folder(engine: Engine, number: int, contents: list[bytes]) -> bytes:
@@ -48,25 +59,27 @@ def bytes_of_trees(store: GitStore) -> int:
 
 @pytest.mark.parametrize("way", ["joined", "swept"])
 def test_a_store_that_is_joined_again_and_again_is_as_small_as_if_it_were_once(
-    store: GitStore, tmp_path: Path, way: str
+    store: GitStore, tmp_path: Path, one_thread: bytes, way: str
 ) -> None:
     """Versions of a folder become deltas of their neighbours in time, however often they were rewritten."""
     (tmp_path / "once").mkdir()
     once = GitStore(tmp_path / "once")
+    again_and_again, at_once = (one.open(search_path=one_thread) for one in (store, once))
     commits = []
     contents = [os.urandom(9) for _ in range(FILES)]
     for turn in range(80):
         contents[turn * 7 % FILES] = os.urandom(9)
-        save_folder(once.engine, turn, contents)
-        commits.append(save_folder(store.engine, turn, contents))
+        save_folder(at_once, turn, contents)
+        commits.append(save_folder(again_and_again, turn, contents))
         if turn % 16 == 15:
-            assert store.engine.consolidate()
-    assert once.engine.consolidate()
+            assert again_and_again.consolidate()
+    assert at_once.consolidate()
     if way == "swept":
-        store.engine.sweep(commits[1:])
-        once.engine.sweep(commits[1:])
+        again_and_again.sweep(commits[1:])
+        at_once.sweep(commits[1:])
 
     assert bytes_of_trees(store) <= 1.05 * bytes_of_trees(once)
+    once.close()
     assert list(store.open().check()) == []
     store.judge()
 
