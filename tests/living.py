@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-LONG = 30.0
+LONG = 120.0
 
 
 def state(pid: int) -> str:

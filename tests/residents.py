@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import textwrap
-import time
 from typing import TYPE_CHECKING
 
 import lastgood
 from desk import Desk
 from lastgood.adapters.git.engine import GitEngine
 from lastgood.adapters.scan.remote import RemoteScanner
+from living import eventually, eventually_gone
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -37,13 +37,8 @@ class Far:
 
 def readers(pipes: set[str]) -> list[int]:
     """Return the processes that read from pipes, as soon as those that started them are gone."""
-    found = all_readers(pipes)
-    for _ in range(3000):
-        if len(found) <= len(pipes):
-            break
-        time.sleep(0.01)
-        found = all_readers(pipes)
-    return found
+    eventually(lambda: len(all_readers(pipes)) <= len(pipes))
+    return all_readers(pipes)
 
 
 def all_readers(pipes: set[str]) -> list[int]:
@@ -57,21 +52,9 @@ def all_readers(pipes: set[str]) -> list[int]:
     return found
 
 
-def running(process: int) -> bool:
-    try:
-        with open(f"/proc/{process}/stat") as file:
-            return file.read().rsplit(")", 1)[1].split()[0] not in {"Z", "X"}
-    except FileNotFoundError:
-        return False
-
-
 def ends(process: int) -> bool:
-    """Tell whether a process comes to its end; what waits for that is long, because machines are slow."""
-    for _ in range(3000):
-        if not running(process):
-            return True
-        time.sleep(0.01)
-    return False
+    """Tell whether a process comes to its end."""
+    return eventually_gone(process)
 
 
 _OWNER = """
