@@ -120,7 +120,7 @@ class Held:
 
     def __call__(self, _event: Event) -> None:
         self.begun.set()
-        assert self.released.wait(30)
+        assert self.released.wait(PATIENCE)
         self.ended.set()
 
     @classmethod

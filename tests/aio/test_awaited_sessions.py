@@ -20,7 +20,7 @@ import pytest
 
 import lastgood
 from command import ROOT
-from event_loops import OFTEN, Held, Loop, chances
+from event_loops import OFTEN, PATIENCE, Held, Loop, chances
 from lastgood.errors import Conflict, Usage
 
 if TYPE_CHECKING:
@@ -276,7 +276,7 @@ def test_what_was_cancelled_before_it_began_is_not_left_unknown(opening: Open, w
                 real = session._inner
                 with real.task("T01") if what == "task" else real.step("mail", irreversible=True) as recorded:
                     begun.set()
-                    assert released.wait(30)
+                    assert released.wait(PATIENCE)
                     yield recorded
 
             async def work() -> None:
@@ -386,7 +386,7 @@ def test_a_signal_ends_a_session_with_a_checkpoint(
         assert program.stdout is not None
         assert program.stdout.readline() == "ready\n"
         program.send_signal(number)
-        _, said = program.communicate(timeout=30)
+        _, said = program.communicate(timeout=2 * PATIENCE)
     assert program.returncode == code, said
     (found,) = workspace.sessions()
     assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")

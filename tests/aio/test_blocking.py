@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import inspect
 import os
 import sys
@@ -52,6 +53,7 @@ class Watch:
         self.found: list[str] = []
 
     def __enter__(self) -> Self:
+        gc.disable()  # what others left is closed in whatever line the collector comes by
         sys.setprofile(self._look)
         return self
 
@@ -59,6 +61,7 @@ class Watch:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         sys.setprofile(None)
+        gc.enable()
 
     def _look(self, frame: FrameType, event: str, function: Any) -> None:
         if event != "c_call" or not may_wait(function):

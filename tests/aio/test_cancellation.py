@@ -321,8 +321,11 @@ def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, project: Path,
 
 
 def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open, project: Path) -> None:
-    def descriptors() -> int:
-        return len(os.listdir("/proc/self/fd"))
+    def descriptors() -> set[tuple[str, str]]:
+        """Return what is open; what others left may be closed meanwhile."""
+        names = os.listdir("/proc/self/fd")
+        found = ((name, f"/proc/self/fd/{name}") for name in names)
+        return {(name, os.readlink(path)) for name, path in found if os.path.lexists(path)}
 
     async def attempt() -> None:
         async with opening():
@@ -333,7 +336,7 @@ def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open, project
         before = descriptors()
         for turn in range(40):
             await loop.within(turn / 4000, attempt)
-        assert descriptors() == before
+        assert descriptors() <= before
 
     (project / "a.txt").write_text("one")
     loop.run(main)

@@ -149,7 +149,7 @@ def test_four_processes_write_to_one_book_at_once(ledger: Ledger, project: Path,
     words = [sys.executable, "-c", PROGRAM, str(project), str(store)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     running = [subprocess.Popen([*words, str(number)], env=environment) for number in range(4)]
-    assert [one.wait(120) for one in running] == [0, 0, 0, 0]
+    assert [one.wait(600) for one in running] == [0, 0, 0, 0]
     assert len(keys(ledger, "shared")) == 160
     assert faults(store, ledger) == ()
 

@@ -311,7 +311,7 @@ def test_on_a_full_disk_it_says_so_and_keeps_what_it_had(ledger: Ledger, project
     )
     words = [sys.executable, "-c", program, str(project), str(store)]
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
-    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(words, env=environment, capture_output=True, text=True, timeout=300, check=False)
     assert "Storage" in done.stderr
     kept = int(done.stdout.split()[-1])
 

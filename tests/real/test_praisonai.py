@@ -25,7 +25,7 @@ ROOT = os.path.dirname(os.path.dirname(HERE))
 CACHE = os.environ.get("LASTGOOD_TEST_CACHE") or os.path.join(ROOT, ".cache", "real")
 SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
 OURS, THEIRS = "lastgood.integrations.praisonai", "praisonaiagents.checkpoints"
-_SECONDS = 120
+_SECONDS = 600
 
 
 def told(program: str, *words: str, home: Path, place: Path | None = None, model: str = "") -> Any:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
-from event_loops import Loop
+from event_loops import PATIENCE, Loop
 from lastgood.integrations.checkpoint_manager import Checkpoint, CheckpointManager
 from wreckage import picture
 
@@ -320,7 +320,7 @@ def test_a_pipe_in_place_of_the_feature_list_is_not_waited_for(
     manager: CheckpointManager, project: Path
 ) -> None:
     os.mkfifo(project / "feature_list.json")
-    made = asyncio.run(asyncio.wait_for(manager.create_checkpoint("beside a pipe"), 20))
+    made = asyncio.run(asyncio.wait_for(manager.create_checkpoint("beside a pipe"), PATIENCE))
     assert made.feature_state == {"current": None, "completed": [], "snapshot_path": None}
 
 
