@@ -7,9 +7,10 @@ import os
 from lastgood.adapters.identity import check_owner, make_private
 from lastgood.adapters.locks import FlockLocks
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.sqlite.numbering import mend_number
 from lastgood.adapters.sqlite.rescue import restore_from_backup
 from lastgood.adapters.store_format import mend_format, read_format
-from lastgood.errors import Damaged
+from lastgood.errors import Damaged, Unsupported
 from lastgood.names import to_text
 from lastgood.workspace.places import no_store
 
@@ -50,14 +51,24 @@ def _format(directory: bytes) -> tuple[str, ...]:
 
 
 def _catalogue(path: str, *, clock: Clock) -> tuple[str, ...]:
+    done = mend_number(path) if os.path.lexists(path) else ()
     try:
-        if os.path.lexists(path):
-            catalogue = SqliteCatalogue.open(path, clock=clock, create=False)
-            try:
-                if catalogue.fault() is None:
-                    return ()
-            finally:
-                catalogue.close()
+        if os.path.lexists(path) and _is_whole(path, clock=clock):
+            return done
     except Damaged:
         pass
-    return restore_from_backup(path, generation=clock.random().hex(), at=clock.now())
+    except Unsupported as error:
+        raise Unsupported(
+            f"{error.message}; what it holds does not prove that its version is damaged",
+            hint="use the newer lastgood for this store",
+            details=error.details,
+        ) from error
+    return (*done, *restore_from_backup(path, generation=clock.random().hex(), at=clock.now()))
+
+
+def _is_whole(path: str, *, clock: Clock) -> bool:
+    catalogue = SqliteCatalogue.open(path, clock=clock, create=False)
+    try:
+        return catalogue.fault() is None
+    finally:
+        catalogue.close()

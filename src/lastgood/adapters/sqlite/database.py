@@ -277,18 +277,26 @@ def gate(connection: sqlite3.Connection, schema: Schema, *, path: str) -> bool:
         raise Unsupported(
             f"the catalogue {printable(path)} was written by a newer lastgood"
             f" (catalogue version {found}; this one reads up to {schema.version})",
-            hint="use the newer lastgood for this store",
+            hint="use the newer lastgood for this store"
+            "    if none ever used it, its version is damaged: lastgood verify --repair",
             details={"found": found, "supported": schema.version},
         )
+    if found < 1:
+        raise Damaged(f"the catalogue {printable(path)} has no version (it says {found})", hint=REPAIR_HINT)
     return found < schema.version
 
 
 def upgrade(connection: sqlite3.Connection, schema: Schema, *, path: str) -> None:
     """Bring an older database to a schema, after writing a copy of it beside it."""
-    kept = f"{path}.version-{version(connection)}"
+    kept = kept_copy(path, version(connection))
     if not os.path.exists(kept):
         copy_into(connection, kept)
     migrate(connection, schema)
+
+
+def kept_copy(path: str, number: int | str) -> str:
+    """Return where a database of an older version is kept as it was."""
+    return f"{path}.version-{number}"
 
 
 def copy_into(connection: sqlite3.Connection, path: str) -> None:

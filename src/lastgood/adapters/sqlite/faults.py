@@ -23,6 +23,8 @@ _STORAGE = {
     sqlite3.SQLITE_READONLY: ("it is read-only", "make the store writable, or name another one"),
 }
 
+# The tables are not those of the version that the file says.
+_SHAPELESS = ("no such ", "duplicate column name")
 # What SQLite is asked to call raises nothing by itself: it met a signal, whose handler did.
 _INTERRUPTED = "user-defined function raised exception"
 
@@ -56,7 +58,7 @@ def translate(
         return Storage(f"{shown} failed: {why} ({error})", hint=hint)
     if code == sqlite3.SQLITE_CONSTRAINT:
         return Conflict(f"{shown} refuses a contradiction ({error})")
-    if code in DAMAGED or str(error).startswith("no such "):
+    if code in DAMAGED or str(error).startswith(_SHAPELESS) or str(error).endswith(" already exists"):
         return Damaged(f"{shown} is damaged ({error})", hint=hint)
     return Internal(f"{shown} failed ({type(error).__name__}: {error})")
 

@@ -55,7 +55,7 @@ def salvage(path: str) -> Salvage:
     connection = open_uri(path, "mode=ro", wait=0)
     try:
         prepare(connection)
-        if application(connection) != APPLICATION_ID or not _OLDEST <= version(connection) <= CURRENT.version:
+        if application(connection) != APPLICATION_ID or not _is_known(version(connection)):
             return Salvage()
         checkpoints = [row for row in _numbered(connection, "checkpoint", "sequence") if _decodes(row)]
         operations = [row for row in _numbered(connection, "operation", "number") if _operates(row)]
@@ -76,10 +76,29 @@ def salvage(path: str) -> Salvage:
         connection.close()
 
 
+def is_readable(connection: sqlite3.Connection) -> bool:
+    """Tell whether every row of a catalogue whose structure is sound is in a form that is read here."""
+    try:
+        for (manifest,) in connection.execute("SELECT manifest FROM checkpoint"):
+            decode(manifests.unpack(manifest))
+        for (payload,) in connection.execute("SELECT payload FROM operation"):
+            decode_operation(str(payload))
+        for table, read in WORK_FORMS.items():
+            for (payload,) in connection.execute(f"SELECT payload FROM {table}"):  # noqa: S608 - names of ours
+                read(str(payload))
+    except LastgoodError:
+        return False
+    return True
+
+
 def columns(table: str) -> str:
     """Return the columns of a salvaged row, in order."""
     _, names = SEALED[table]
     return ", ".join((*names, "seal"))
+
+
+def _is_known(number: int) -> bool:
+    return number < 1 or _OLDEST <= number <= CURRENT.version  # below 1 it is damaged
 
 
 def _numbered(connection: sqlite3.Connection, table: str, number: str) -> Iterator[Row]:
