@@ -14,6 +14,7 @@ from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.numbering import mend_number
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.errors import Damaged, Unsupported
+from lastgood.ports.catalogue import Query
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
@@ -77,17 +78,11 @@ def test_a_flipped_bit_in_the_number_is_mended(closed: str, flip: int) -> None:
 
     again = opened(closed)
     assert number(closed) == CURRENT.version
-    assert [one.sequence for one in again.find(_all())] == [2, 1]
+    assert [one.sequence for one in again.find(Query())] == [2, 1]
     assert again.fault() is None
     again.close()
     assert len(told) == 1
     assert str(damaged) in told[0]
-
-
-def _all() -> object:
-    from lastgood.ports.catalogue import Query
-
-    return Query()
 
 
 def test_a_raised_number_of_an_early_catalogue_is_mended_by_its_backup(early: str) -> None:
