@@ -62,7 +62,9 @@ class Bench:
         return done.stdout
 
     def try_git(self, *words: str, given: bytes = b"", at: str = ".") -> subprocess.CompletedProcess[bytes]:
-        command = ["git", "-c", "protocol.file.allow=always", "-c", "advice.detachedHead=false", *words]
+        # No maintenance: newer gits leave it running beside what comes next.
+        settings = ("protocol.file.allow=always", "advice.detachedHead=false", "maintenance.auto=false")
+        command = ["git", *(word for one in settings for word in ("-c", one)), *words]
         return subprocess.run(
             command, cwd=self.path / at, env=ENVIRONMENT, input=given, capture_output=True, check=False
         )

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import os
+import random
 import uuid
 from collections import deque
 from dataclasses import dataclass
@@ -214,8 +215,9 @@ def test_what_later_steps_share_with_earlier_ones_is_stored_once(workspace: Work
     config = CONFIG
     messages: list[object] = []
     sizes = []
+    chance = random.Random(2)  # where long lists are cut is for what they hold to say
     for step in range(300):
-        messages.append(AIMessage(os.urandom(500).hex(), id=str(step)))
+        messages.append(AIMessage(chance.randbytes(500).hex(), id=str(step)))
         config = put(saver, {"messages": messages, "files": {"a.py": "x" * 50_000}}, config)
         if step in {99, 199, 299}:
             with_log = os.path.join(workspace.store, "ledger.sqlite3")

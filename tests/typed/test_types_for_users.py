@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import re
 import subprocess
@@ -20,14 +21,17 @@ pytestmark = pytest.mark.xdist_group("mypy")  # they share its cache
 
 def faults(program: Path) -> dict[int, str]:
     """Return what mypy says about a program, by line; lastgood is what it imports, and not to be judged."""
-    done = subprocess.run(
-        [sys.executable, "-m", "mypy", *OPTIONS, f"--cache-dir={CACHE}", program.name],
-        cwd=program.parent,
-        env=dict(os.environ) | {"MYPYPATH": str(ROOT / "src")},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    CACHE.mkdir(parents=True, exist_ok=True)
+    with (CACHE / "turn").open("w") as turn:
+        fcntl.flock(turn, fcntl.LOCK_EX)  # whoever runs tests beside these may not know of the group
+        done = subprocess.run(
+            [sys.executable, "-m", "mypy", *OPTIONS, f"--cache-dir={CACHE}", program.name],
+            cwd=program.parent,
+            env=dict(os.environ) | {"MYPYPATH": str(ROOT / "src")},
+            capture_output=True,
+            text=True,
+            check=False,
+        )
     assert not done.stderr, done.stderr
     found = re.findall(rf"^{program.name}:(\d+): error: (.*)$", done.stdout, re.MULTILINE)
     assert done.returncode == bool(found), done.stdout
