@@ -83,7 +83,7 @@ class Conflict(LastgoodError):
 
 
 class Busy(LastgoodError):
-    """Another owner holds what is needed, or an interrupted restore waits to be finished."""
+    """Another owner holds what is needed, an interrupted restore waits, or the machine has no room for it."""
 
     code = "busy"
     exit_code = 14

@@ -93,7 +93,11 @@ def _scan(question: dict[str, Any]) -> dict[str, Any]:
     try:
         scanner = WorkspaceScanner(cache=question["cache"], clock=SystemClock(), objects=engine)
         writer = engine.resume(question["detached"])
-        scan = scanner.scan(request_of(question["request"]), writer=writer)
+        try:
+            scan = scanner.scan(request_of(question["request"]), writer=writer)
+        except LastgoodError:
+            writer.abandon()  # what was handed over is of no use to a caller that fails
+            raise
         return {"scan": plain_scan(scan), "detached": dict(writer.detach())}
     finally:
         engine.close()

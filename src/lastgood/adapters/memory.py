@@ -73,11 +73,12 @@ class _Objects:
 class MemoryWriter:
     """Additions that nobody sees before `publish`."""
 
-    __slots__ = ("_closed", "_new", "_stored")
+    __slots__ = ("_closed", "_detached", "_new", "_stored")
 
     def __init__(self, stored: _Objects, new: _Objects) -> None:
         self._stored = stored
         self._new = new
+        self._detached = new
         self._closed = False
 
     @property
@@ -172,15 +173,22 @@ class MemoryWriter:
     def detach(self) -> Mapping[str, object]:
         """Hand over what was added; only the same process can resume it."""
         self._check_open()
-        new = self._new
+        kept, handed = self._new, _Objects()
+        handed.join(kept)
         self.abandon()
-        return {"new": new}
+        self._detached = kept
+        return {"new": handed}
 
     def adopt(self, detached: Mapping[str, object]) -> None:
         """Go on, after `detach`, with what was handed over."""
         new = detached["new"]
         assert isinstance(new, _Objects)
         self._new = new
+        self._closed = False
+
+    def take_back(self) -> None:
+        """Go on with what was detached here."""
+        self._new = self._detached
         self._closed = False
 
     def _check_open(self) -> None:

@@ -96,6 +96,9 @@ class ObjectWriter(Protocol):
     def adopt(self, detached: Mapping[str, object]) -> None:
         """Go on, after `detach`, with the pack that another process detached in its turn."""
 
+    def take_back(self) -> None:
+        """Go on with what this writer detached: whoever had it is gone, and what he added is forgotten."""
+
 
 class CheckpointContents(Protocol):
     """What a checkpoint's commit holds."""

@@ -265,6 +265,21 @@ class EngineSuite:
         assert engine.read_blob(oid) == b"hello"
         assert engine.read_blob(other) == b"more"
 
+    def test_what_was_detached_can_be_taken_back(self) -> None:
+        for size in (5, 6 << 20):  # in memory, and in a file
+            engine = self.make_engine()
+            writer = engine.writer()
+            before = writer.blob(b"before" + os.urandom(size))
+            other = engine.resume(writer.detach())
+            lost = other.blob(b"lost" + os.urandom(size))
+            writer.take_back()
+            after = writer.blob(b"after" + os.urandom(size))
+            writer.publish()
+            assert engine.read_blob(before).startswith(b"before")
+            assert engine.read_blob(after).startswith(b"after")
+            assert engine.missing([before, lost, after]) == {lost}
+            other.abandon()
+
     def test_a_sound_engine_has_no_faults_and_needs_no_repair(self) -> None:
         engine = self.make_engine()
         save(engine, 1, {b"a": b"one"})

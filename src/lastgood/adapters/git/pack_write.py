@@ -133,6 +133,19 @@ class Draft:
             self._file.rename(path)
         return {"path": path, "memory": b"".join(self._buffer), "size": self.size, "entries": self.entries}
 
+    def take_back(self) -> None:
+        """Go on after `detach`; what another process did with it is undone, wherever it left the file."""
+        if self._file is not None:
+            self._file.find(self._folder)
+            self._file.rename(fresh_path(self._folder, PACK_SUFFIX))
+            os.ftruncate(self._file.descriptor, self.size)
+            os.lseek(self._file.descriptor, self.size, os.SEEK_SET)
+
+    def let_go(self) -> None:
+        """Close the file after `detach`: another process has made more of it."""
+        if self._file is not None:
+            self._file.close()
+
     @classmethod
     def resume(cls, folder: bytes, detached: Mapping[str, object]) -> Draft:
         """Go on with what `detach` returned."""

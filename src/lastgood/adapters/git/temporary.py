@@ -53,14 +53,20 @@ class TemporaryFile:
         if os.fstat(descriptor).st_nlink:
             return taken
         taken.close()
-        raise Storage(
-            "a pack was collected between the process that began it and this one",
-            hint="save again",
-        )
+        raise _collected()
 
     def rename(self, path: bytes) -> None:
         """Give the file another name."""
         os.rename(self.path, path)
+        self.path = path
+
+    def find(self, folder: bytes) -> None:
+        """Find out what the file is called by now, in the folder where it was created; `Storage`."""
+        number = os.fstat(self.descriptor).st_ino
+        with os.scandir(folder) as entries:
+            path = next((entry.path for entry in entries if entry.inode() == number), b"")
+        if not path:
+            raise _collected()
         self.path = path
 
     def close(self) -> None:
@@ -74,6 +80,10 @@ class TemporaryFile:
         if self.descriptor >= 0:
             unlink_quietly(self.path)
             self.close()
+
+
+def _collected() -> Storage:
+    return Storage("a pack was collected between the process that began it and this one", hint="save again")
 
 
 class TemporaryFolder:

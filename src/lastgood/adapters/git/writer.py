@@ -220,9 +220,28 @@ class GitWriter:
     def adopt(self, detached: Mapping[str, object]) -> None:
         """Go on, after `detach`, with the pack that another process detached in its turn; `Storage`."""
         try:
-            self._draft = Draft.resume(self._layout.temporary, detached)
+            draft = Draft.resume(self._layout.temporary, detached)
         except OSError as error:
             raise self._failed(error) from error
+        self._draft.let_go()
+        self._go_on(draft)
+
+    def take_back(self) -> None:
+        """Go on with what this writer detached: whoever had it is gone, and what he added is forgotten.
+
+        What the temporary folder has of writers that are gone is deleted; `Storage`.
+        """
+        from lastgood.adapters.git.leftovers import collect
+
+        try:
+            self._draft.take_back()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._go_on(self._draft)
+        collect(self._layout.temporary)
+
+    def _go_on(self, draft: Draft) -> None:
+        self._draft = draft
         self._packs.refresh()
         self._known = {oid for oid, _, _ in self._draft.entries}
         self._deflater = Deflater(self._draft)

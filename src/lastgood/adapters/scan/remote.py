@@ -16,8 +16,9 @@ from lastgood.adapters.clock import SystemClock
 from lastgood.adapters.scan.resident import ANSWER, NOT_WRITTEN, READY, Resident, nameless_file
 from lastgood.adapters.scan.scanner import WorkspaceScanner
 from lastgood.adapters.scan.wire import plain_request, scan_of
+from lastgood.adapters.stopping import pause
 from lastgood.adapters.turns import SHORT_TURNS
-from lastgood.errors import Internal, LastgoodError, Storage
+from lastgood.errors import Busy, Internal, LastgoodError, Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,11 +33,19 @@ if TYPE_CHECKING:
 _SAID_BYTES = 4000
 # What shells and the loader of libraries say when a program cannot be run.
 _NOT_STARTED = 127
+# So many processes are killed in the work on one scan before it is given up.
+_ATTEMPTS = 2
+# The kernel lets go of the locks of one that was killed a moment after its pipes.
+_SECONDS_TO_DIE = 0.02
 
 
 def others_alive() -> bool:
     """Tell whether Python threads besides the calling one live in this process."""
     return _count() > 0
+
+
+class Killed(Exception):
+    """The process ended in the middle of a scan, and said nothing: somebody else ended it."""
 
 
 class RemoteScanner:
@@ -56,23 +65,48 @@ class RemoteScanner:
         self._closed = False
 
     def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> WorkspaceScan:
-        """Read the workspace; raises what a local scan would, `Internal` if the process breaks down."""
+        """Read the workspace; raises what a local scan would, `Internal` if the process breaks down.
+
+        If it is killed, another one does it once more; `Busy` if that is killed, too.
+        """
         if not os.path.basename(self._python).startswith((b"python", b"pypy")):
             return self._here(request, writer=writer)  # an application with an interpreter inside
-        detached = writer.detach()
-        question = dumps(
-            {
-                "request": plain_request(request),
-                "cache": self._cache,
-                "store": self._store,
-                "detached": dict(detached),
-            }
+        for _ in range(_ATTEMPTS):
+            try:
+                answer = self._elsewhere(request, writer=writer)
+            except Killed:
+                continue
+            if answer is None:
+                return self._here(request, writer=writer)
+            return self._found(answer, writer=writer)
+        raise Busy(
+            "the process that scans the workspace was killed, and so was the one that tried once more: this"
+            " machine may be short of memory, or something ends what it does not know",
+            hint="see what ends it (`dmesg` tells of memory that ran out), then try again",
+            details={"attempts": _ATTEMPTS},
         )
-        with SHORT_TURNS:
-            answer = self._ask_the_ready(question) or self._ask_a_new_one(question)
-        if answer is None:
-            writer.adopt(detached)
-            return self._here(request, writer=writer)
+
+    def _elsewhere(self, request: ScanRequest, *, writer: ObjectWriter) -> Answer | None:
+        """Return the answer of a process, None if none can be started; the writer is its, or ours again."""
+        detached = writer.detach()
+        answer = None
+        try:
+            question = dumps(
+                {
+                    "request": plain_request(request),
+                    "cache": self._cache,
+                    "store": self._store,
+                    "detached": dict(detached),
+                }
+            )
+            with SHORT_TURNS:
+                answer = self._ask_the_ready(question) or self._ask_a_new_one(question)
+        finally:
+            if answer is None:
+                writer.take_back()
+        return answer
+
+    def _found(self, answer: Answer, *, writer: ObjectWriter) -> WorkspaceScan:
         fault = answer.get("error")
         if fault is not None:
             raise _error_of(fault)
@@ -99,7 +133,7 @@ class RemoteScanner:
         if not resident.is_ours:
             return None
         announced, said = resident.ask(question)
-        if not announced and (not said or said.startswith(ANSWER)):
+        if not announced and not resident.heard and (not said or said.startswith(ANSWER)):
             resident.end()
             return None
         return self._answer(resident, announced, said)
@@ -127,6 +161,9 @@ class RemoteScanner:
             resident.end()
         if announced == NOT_WRITTEN:
             raise _no_room("the disk is full or failing")
+        if not announced and resident.status <= 0 and _is_cut_short(said):
+            pause(_SECONDS_TO_DIE)
+            raise Killed
         if not announced or not said.startswith(ANSWER):
             raise Internal(
                 "the process that scans the workspace broke down",
@@ -135,6 +172,11 @@ class RemoteScanner:
             )
         answer: Answer = loads(said[len(ANSWER) :])  # noqa: S302 - our own process wrote it
         return answer
+
+
+def _is_cut_short(said: bytes) -> bool:
+    """Tell whether what was said is an answer, or the beginning of one, or nothing: no complaint."""
+    return said.startswith(ANSWER) or ANSWER.startswith(said)
 
 
 def _no_room(reason: str | None) -> Storage:

@@ -52,6 +52,7 @@ class Resident:
 
     def __init__(self, python: bytes, *, sheet: int) -> None:
         self.status = 0  # with which what was started here ended
+        self.heard = False  # whether it took the last question whole
         self._owner = os.getpid()
         self._starter = 0
         self._sheet = sheet
@@ -79,7 +80,7 @@ class Resident:
         It works on after this only if it is ready for the next question.
         """
         try:
-            self._send(len(question).to_bytes(LENGTH_BYTES, "big") + question)
+            self.heard = self._send(len(question).to_bytes(LENGTH_BYTES, "big") + question)
             announced = self._wait()
         except BaseException:
             self.end()
@@ -115,13 +116,14 @@ class Resident:
             for descriptor in theirs:
                 os.close(descriptor)
 
-    def _send(self, content: bytes) -> None:
+    def _send(self, content: bytes) -> bool:
         rest = memoryview(content)
         while rest:
             try:
                 rest = rest[os.write(self._questions, rest) :]
             except BrokenPipeError:  # it is gone, and may have said why
-                return
+                return False
+        return True
 
     def _wait(self) -> bytes:
         """Wait for an announcement, unless this thread is asked to give up."""
