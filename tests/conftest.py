@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
+from hypothesis.internal.conjecture import providers
 
 import lastgood
 from judge import git_faults
@@ -30,12 +31,24 @@ GIT_ENVIRONMENT = {
 
 
 # A machine that is busy with other things is no fault of what is tested: nothing here asserts a duration.
+# Nor does how many draws were filtered or how large they came out by chance.
 hypothesis.settings.register_profile(
-    "patient", deadline=None, suppress_health_check=[hypothesis.HealthCheck.too_slow]
+    "patient", deadline=None, suppress_health_check=list(hypothesis.HealthCheck)
 )
 hypothesis.settings.load_profile("patient")
 # Whether a commit is sound must not depend on the luck of a draw: CI takes the same examples each time.
 hypothesis.settings.register_profile("steady", hypothesis.settings.get_profile("patient"), derandomize=True)
+
+
+@pytest.hookimpl(trylast=True)  # after the profile was chosen
+def pytest_configure() -> None:
+    """Have the steady examples depend on nothing but the tests.
+
+    Else some are made of the constants of whatever modules the tests before happened to import.
+    """
+    chosen = hypothesis.settings.default
+    if chosen is not None and chosen.derandomize and hasattr(providers, "_get_local_constants"):
+        providers._get_local_constants = lambda: providers._local_constants
 
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and what they start inherits that.

@@ -7,7 +7,7 @@ import subprocess
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.model.checkpoint import IgnoreState
@@ -171,7 +171,7 @@ def trees(draw: st.DrawFn) -> tuple[list[bytes], dict[bytes, bytes], bytes]:
 
 
 @given(tree=trees())
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=300)
 def test_generated_rules_ignore_what_git_ignores(
     tmp_path_factory: pytest.TempPathFactory, tree: tuple[list[bytes], dict[bytes, bytes], bytes]
 ) -> None:
@@ -357,7 +357,7 @@ def test_deeper_files_outrank_shallower_ones_and_info_exclude(tmp_path: Path) ->
 
 
 @given(texts=st.lists(TEXT, min_size=20, max_size=40))
-@settings(max_examples=15, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=15)
 def test_generated_rules_on_odd_names_ignore_what_git_ignores(
     tmp_path_factory: pytest.TempPathFactory, texts: list[bytes]
 ) -> None:
@@ -367,7 +367,7 @@ def test_generated_rules_on_odd_names_ignore_what_git_ignores(
 
 
 @given(texts=st.lists(TEXT, min_size=5, max_size=20))
-@settings(max_examples=10, deadline=None, suppress_health_check=list(HealthCheck))
+@settings(max_examples=10)
 def test_rules_rewritten_for_a_directory_below_mean_the_same_there(texts: list[bytes]) -> None:
     assert_rewritten_rules_mean_the_same(texts)
 

@@ -338,7 +338,7 @@ def by_hand(
     return (mode, content) if clean else None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(FLAT, FLAT, FLAT)
 def test_a_merge_comes_out_as_one_made_by_hand(base: Flat, target: Flat, present: Flat) -> None:
     """T17: without conflicts, changes since the base survive and those between target and base are gone."""
@@ -369,7 +369,7 @@ def flattened(names: Names, above: bytes = b"") -> Flat:
     return flat
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(TREES, TREES, TREES)
 def test_whatever_the_kinds_nothing_changed_since_is_touched(
     base: Names, target: Names, present: Names
@@ -382,7 +382,7 @@ def test_whatever_the_kinds_nothing_changed_since_is_touched(
         assert now[path] == before.get(path)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TREES, TREES)
 def test_a_merge_without_changes_since_is_a_plain_restore(base: Names, target: Names) -> None:
     """T17: nothing to keep, so everything comes out as at the target."""
@@ -392,7 +392,7 @@ def test_a_merge_without_changes_since_is_a_plain_restore(base: Names, target: N
     assert result == flattened(target)
 
 
-@settings(max_examples=100, deadline=None)
+@settings(max_examples=100)
 @given(TREES, TREES)
 def test_a_merge_to_its_own_base_does_nothing(base: Names, present: Names) -> None:
     """T17: nothing came between target and base."""

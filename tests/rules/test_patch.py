@@ -7,7 +7,7 @@ import os
 import subprocess
 from typing import TYPE_CHECKING
 
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.rules.patch import Side, file_patch
@@ -60,7 +60,7 @@ def _read(folder: Path, name: bytes) -> tuple[int, bytes] | None:
         return mode, file.read()
 
 
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=150)
 @given(name=names, before=sides, after=sides)
 def test_git_apply_turns_the_old_tree_into_the_new(
     tmp_path_factory: object,

@@ -8,7 +8,7 @@ import subprocess
 from typing import TYPE_CHECKING
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.errors import NotFound, Unsafe
@@ -251,7 +251,7 @@ def _oracle(root: bytes) -> dict[bytes, tuple[str, int, bytes]]:
     return found
 
 
-@settings(max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=60)
 @given(first=st.dictionaries(_NAMES, _TREES, max_size=5), second=st.dictionaries(_NAMES, _TREES, max_size=5))
 def test_any_tree_is_held_as_a_plain_walk_finds_it(
     desk: Desk, first: dict[bytes, object], second: dict[bytes, object]
