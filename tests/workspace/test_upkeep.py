@@ -106,12 +106,12 @@ def test_the_turn_of_maintenance_ends_with_its_process(
     monkeypatch.setattr(detaching, "REST", 0.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = detaching.start(str(project), str(store), packs=1)
+        first = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
         assert first is not None
         os.kill(first, signal.SIGKILL)
         os.waitpid(first, 0)
 
-        second = detaching.start(str(project), str(store), packs=1)
+        second = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
 
         assert second is not None
         assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == 0
@@ -124,14 +124,14 @@ def test_maintenance_that_was_just_started_rests_before_the_next(
     monkeypatch.setattr(detaching, "REST", 3600.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = detaching.start(str(project), str(store), packs=1)
+        first = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
         assert first is not None
         os.waitpid(first, 0)
 
-        assert detaching.start(str(project), str(store), packs=1) is None
+        assert detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings()) is None
         long_ago = time.time() - 2 * 3600
         os.utime(store / "locks" / "upkeep.lock", (long_ago, long_ago))
-        later = detaching.start(str(project), str(store), packs=1)
+        later = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
 
         assert later is not None
         os.waitpid(later, 0)

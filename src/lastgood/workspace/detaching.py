@@ -10,6 +10,11 @@ import time
 from lastgood.adapters.files import PRIVATE_FILE
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.settings import PACKS_DUE
+from lastgood.workspace.handing import HANDED, handed
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.model.settings import Settings
 
 # So long (in seconds) after a start there is no other: what could not be done just now cannot be done yet.
 REST = 5.0
@@ -24,22 +29,23 @@ _PLACES = (3, 4)
 _PROGRAM = (
     "import os, sys; os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
     "from lastgood.workspace.detaching import stand_back; stand_back(int(sys.argv.pop(1))); "
-    "from lastgood.cli.main import main; "
-    "raise SystemExit(main(sys.argv[1:]))"
+    "from lastgood.workspace.detached import maintain; "
+    "maintain(*sys.argv[1:])"
 )
 
 
-def start(root: str, store: str, *, packs: int) -> int | None:
+def start(root: str, store: str, *, packs: int, settings: Settings) -> int | None:
     """Start maintenance and return its process id; None where one is under way, or none can be started.
 
     ``packs`` is how many there are: with very many it stands back no more. The started process has the
-    turn from its first moment on: however many save meanwhile, none starts another.
+    turn from its first moment on: however many save meanwhile, none starts another. Of the ``settings``
+    it gets what maintenance asks for, wherever they come from, and reads no others.
     """
     turn = _take_turn(os.fsencode(store) + _LOCK)
     if turn is None:
         return None
     try:
-        return _spawn(root, store, turn=turn, niceness=niceness(packs))
+        return _spawn(root, store, turn=turn, niceness=niceness(packs), settings=settings)
     except OSError:
         return None
     finally:
@@ -90,21 +96,21 @@ def _rests(descriptor: int) -> bool:
     return status.st_size > 0 and 0 <= time.time() - status.st_mtime < REST
 
 
-def _spawn(root: str, store: str, *, turn: int, niceness: int) -> int | None:
+def _spawn(root: str, store: str, *, turn: int, niceness: int, settings: Settings) -> int | None:
     if not sys.executable:  # a program that embeds Python
         return None
     package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
     place = _PLACES[turn == _PLACES[0]]
-    words = [sys.executable, "-I", "-c", _PROGRAM, str(place), package, str(niceness)]
-    words += ["--store", store, "-C", root, "--allow-root", "maintain", "--quiet"]
+    words = [sys.executable, "-I", "-c", _PROGRAM, str(place), package, str(niceness), root, store]
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [(os.POSIX_SPAWN_DUP2, turn, place)]
     actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
+    environment[HANDED] = handed(settings)
     return os.posix_spawn(sys.executable, words, environment, file_actions=actions, setsid=True)
 
 
 def _is_wanted(variable: str) -> bool:
-    """Tell what maintenance needs of the environment: the settings count for it too, no session does."""
+    """Tell what maintenance needs of the environment; no session counts for it."""
     if variable.startswith("LASTGOOD_"):
         return variable != SESSION_VARIABLE
     return variable in {"PATH", "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME"}

@@ -49,7 +49,8 @@ class Upkeep:
             from lastgood.workspace.detaching import start  # most saves need none of it
 
             root, store = os.fsdecode(context.root), os.fsdecode(context.store)
-            self._child = start(root, store, packs=context.engine.packs())
+            packs, settings = context.engine.packs(), context.settings
+            self._child = start(root, store, packs=packs, settings=settings)
 
     def _is_running(self) -> bool:
         """Tell whether the maintenance started last still runs; one that ended is let go."""
