@@ -5,7 +5,8 @@ another one) and ends whatever the command started. It takes in every orphan bel
 PR_SET_CHILD_SUBREAPER), so that it also finds what became a daemon or put off its environment.
 
 Descriptor 0 brings the order, then a byte for each wish; 1 is the command's output; 2 takes lines that
-say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE``; ``ended STATUS``,
+say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE``; ``still TIME`` and
+``moving TIME`` when the command is stopped with the caller and goes on with it; ``ended STATUS``,
 ``left PID COMMAND``, and at last ``over``.
 """
 
@@ -18,29 +19,30 @@ import select
 import time
 from marshal import loads
 
+from lastgood.adapters.procfs import GONE, GROUP, PARENT, STATE, content_of, pids, stat_of, words_of
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    # Words, directory, environment, mark, the caller's number, and how much patience it has.
-    Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int, float]
+    # Words, directory, environment, mark, the caller's number, how much patience it has, with what is left.
+    Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int, float, float]
 
 LENGTH_BYTES = 8
 # Wishes; every other byte is the number of a signal to be forwarded.
 END, KILL = 0, 255
 # How long what was asked to end may take (seconds), and how long we wait for what was killed.
 GRACE = 2.0
-LAST_WAIT = 5.0
+LAST_WAIT = 20.0
+# How long what a command left behind may take to end by itself, if nobody says otherwise.
+SETTLING = 0.5
 _TICK = 0.02
 _LOOK = 0.5
-_SETTLING = 0.5
 _STOPPED = b"T"
 _QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What Python changes at its start, and this program.
 _CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
 _DIE_WITH_PARENT, _TAKE_ORPHANS = 1, 36  # prctl(2)
-_STATE, _PARENT, _GROUP = 0, 1, 2  # fields of /proc/PID/stat after the name (proc(5))
-_GONE = {b"Z", b"X"}
 _UNSTARTED = 127
 # Every control character becomes a blank: one line stays one line.
 _PLAIN = bytes(byte if 32 <= byte != 127 else 32 for byte in range(256))
@@ -68,7 +70,7 @@ def main() -> None:
     os.dup2(silence, 1)
     attending = _Attending(command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep)
     attending.follow(patience=order[5])
-    attending.end()
+    attending.end(settling=order[6])
     _tell(b"over")
     os._exit(0)  # at once: the caller waits for it
 
@@ -157,29 +159,30 @@ class _Attending:
                 _signal(-self._command, wish)
                 deadline = min(deadline, time.monotonic() + patience)
 
-    def end(self) -> None:
-        """End whatever is left, gently first."""
+    def end(self, *, settling: float) -> None:
+        """End whatever is left, gently first; what just ends by itself has ``settling`` seconds to."""
         if not self._running:
-            self._settle()
+            self._settle(settling)
         if not self._hurried:
             self._end(signal.SIGTERM, wait=GRACE)
         self._end(signal.SIGKILL, wait=LAST_WAIT)
 
     def _keep_step(self) -> None:
         """Stop what runs while the caller is stopped (Ctrl-Z), and let it go on with it."""
-        stopped = _content(self._caller, "stat").rpartition(b")")[2].split()[:1] == [_STOPPED]
+        stopped = stat_of(self._caller)[:1] == [_STOPPED]
         if stopped != self._paused:
             self._paused = stopped
+            _tell(b"%s %f" % (b"still" if stopped else b"moving", time.monotonic()))
             for pid in self._living():
                 _signal(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
 
-    def _settle(self) -> None:
+    def _settle(self, seconds: float) -> None:
         """Leave what the command left behind a moment to end by itself, as the last of a pipe does."""
-        deadline = time.monotonic() + _SETTLING
+        deadline = time.monotonic() + seconds
         while self._something_left():
             if time.monotonic() > deadline or self._alone:
                 for pid in self._living():
-                    _tell(b"left %d " % pid + _content(pid, "cmdline").rstrip(b"\0").translate(_PLAIN)[:200])
+                    _tell(b"left %d " % pid + b" ".join(words_of(pid, "cmdline")).translate(_PLAIN)[:200])
                 return
             self._wishes(_TICK)
             if self._hurried:
@@ -207,7 +210,7 @@ class _Attending:
         """Kill our children for a while as fast as we can: some beget the next one at once, and die."""
         deadline = time.monotonic() + _TICK
         while self._reap() and time.monotonic() < deadline:
-            for word in _content(os.getpid(), f"task/{os.getpid()}/children").split():
+            for word in content_of(os.getpid(), f"task/{os.getpid()}/children").split():
                 _signal(int(word), signal.SIGKILL)
 
     def _something_left(self) -> bool:
@@ -257,12 +260,12 @@ class _Attending:
         me = os.getpid()
         below: dict[int, list[int]] = {}
         told: set[int] = set()
-        for pid in _pids():
-            fields = _content(pid, "stat").rpartition(b")")[2].split()
-            if len(fields) <= _GROUP or fields[_STATE] in _GONE or pid == me:
+        for pid in pids():
+            fields = stat_of(pid)
+            if len(fields) <= GROUP or fields[STATE] in GONE or pid == me:
                 continue
-            parent = int(fields[_PARENT])
-            if parent == me or int(fields[_GROUP]) == self._command or self._marked(pid):
+            parent = int(fields[PARENT])
+            if parent == me or int(fields[GROUP]) == self._command or self._marked(pid):
                 told.add(pid)
                 yield pid
             below.setdefault(parent, []).append(pid)
@@ -273,20 +276,7 @@ class _Attending:
             yield from (pid for pid in children if pid not in told)
 
     def _marked(self, pid: int) -> bool:
-        return self._mark is not None and self._mark in _content(pid, "environ").split(b"\0")
-
-
-def _pids() -> Iterator[int]:
-    if _HAS_PROC:
-        yield from (int(name) for name in os.listdir("/proc") if name.isdigit())
-
-
-def _content(pid: int, name: str) -> bytes:
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
+        return self._mark is not None and self._mark in words_of(pid, "environ")
 
 
 def _signal(pid: int, number: int) -> bool:

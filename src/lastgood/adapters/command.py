@@ -14,15 +14,15 @@ import sys
 import time
 from marshal import dumps
 
-from lastgood.adapters.attendant import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES
-from lastgood.adapters.processes import content_of, pids
+from lastgood.adapters.attendant import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES, SETTLING
+from lastgood.adapters.sweeping import sweep
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.session import Living
 from lastgood.model.verdict import Ran
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.model.verdict import Ending
     from lastgood.model.workplan import Command
@@ -42,8 +42,6 @@ _ENOUGH = GRACE + LAST_WAIT + 5.0
 PATIENCE = 5.0
 # A wait that takes so much longer than it was to means that this process was stopped meanwhile.
 _STOPPED = 1.0
-_GROUP = 2  # the field of /proc/PID/stat after the name: state, parent, group
-_GONE = {b"Z", b"X"}
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.adapters.attendant import main; main()"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 
@@ -56,7 +54,7 @@ class GuardedCommands:
     """Runs commands with the environment of the caller.
 
     ``tick`` is called while a command is just run, as `attend` has it; ``patience`` is how many seconds
-    a command has to end when it was asked to.
+    a command has to end when it was asked to, ``settling`` what it left behind to end by itself.
     """
 
     def __init__(
@@ -64,10 +62,12 @@ class GuardedCommands:
         environment: Mapping[str, str],
         *,
         patience: float = PATIENCE,
+        settling: float = SETTLING,
         tick: Callable[[], None] = _idle,
     ) -> None:
         self._environment = environment
         self._patience = patience
+        self._settling = settling
         self._tick = tick
 
     def run(
@@ -106,10 +106,12 @@ class GuardedCommands:
             return Ran(ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_told(error))
         running = _Running(attendant, mark, started=started, patience=self._patience)
         try:
-            running.order(words, directory=directory, environment=environment)
+            running.order(words, directory=directory, environment=environment, settling=self._settling)
             running.follow(timeout, output=output, tick=tick, asked=asked)
-        finally:
-            running.end()
+        except BaseException:
+            running.end(_unheard)
+            raise
+        running.end(output)
         return running.outcome()
 
 
@@ -147,13 +149,17 @@ class _Running:
         self._ended_by: tuple[Ending, int] | None = None
         self._enough = float("inf")
         self._paused = 0.0
+        self._counted = 0.0
+        self._still_since: float | None = None
 
-    def order(self, words: Sequence[str], *, directory: bytes, environment: Mapping[str, str]) -> None:
+    def order(
+        self, words: Sequence[str], *, directory: bytes, environment: Mapping[str, str], settling: float
+    ) -> None:
         """Say what to run."""
         given = [os.fsencode(word) for word in words]
         encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
         mark = os.fsencode(self._mark)
-        order = dumps((given, directory, encoded, mark, os.getpid(), self._patience))
+        order = dumps((given, directory, encoded, mark, os.getpid(), self._patience, settling))
         rest = memoryview(len(order).to_bytes(LENGTH_BYTES, "big") + order)
         try:
             while rest:
@@ -183,18 +189,18 @@ class _Running:
                     self._interrupt(number, again=number in signals[:heard])
                     heard += 1
                 ticked = time.monotonic()
-            if time.monotonic() - self._paused > deadline:
+            if self._overdue(deadline):
                 self._stop("stopped", 0, wish=END)
 
-    def end(self) -> None:
+    def end(self, output: Callable[[bytes], None]) -> None:
         """End whatever is left, gently first, and take the rest of the output."""
         try:
-            self._end(END)
+            self._end(END, output)
         finally:
             try:
-                self._end(KILL)
+                self._end(KILL, output)
             finally:
-                self._dismiss()
+                self._dismiss(output)
 
     def outcome(self) -> Ran:
         """Tell what came of the command; only after its end."""
@@ -241,22 +247,44 @@ class _Running:
         """Wait a moment for something to be said, by the command or about it."""
         before = time.monotonic()
         ready = self._poll.poll(_TICK * 1000)
-        waited = time.monotonic() - before
-        if waited > _STOPPED:
-            self._paused += waited
+        after = time.monotonic()
+        if after - before > _STOPPED:
+            self._pause(before, after)
         for descriptor, _ in ready:
-            try:
-                part = os.read(descriptor, _BLOCK)
-            except BlockingIOError:
-                continue
-            if not part:
-                self._open.discard(descriptor)
-                self._poll.unregister(descriptor)
-            elif descriptor == self._output:
+            part = self._read(descriptor)
+            if descriptor == self._word:
+                self._hear(part)
+            elif part:
                 self._tail = (self._tail + part[-TAIL:])[-TAIL:]
                 output(part)
-            else:
-                self._hear(part)
+
+    def _read(self, descriptor: int) -> bytes:
+        """Return what there is to be read, nothing if there is nothing any more."""
+        try:
+            part = os.read(descriptor, _BLOCK)
+        except BlockingIOError:
+            return b""
+        if not part:
+            self._open.discard(descriptor)
+            self._poll.unregister(descriptor)
+        return part
+
+    def _listen(self) -> None:
+        """Hear what has been said about the command up to now."""
+        while self._word in self._open and (part := self._read(self._word)):
+            self._hear(part)
+
+    def _pause(self, begin: float, end: float) -> None:
+        """Leave some time out of account, once."""
+        self._paused += max(0.0, end - max(begin, self._counted))
+        self._counted = max(self._counted, end)
+
+    def _overdue(self, deadline: float) -> bool:
+        """Tell whether a command has had its time; what it stood still for does not count (Ctrl-Z)."""
+        if time.monotonic() - self._paused <= deadline:
+            return False
+        self._listen()  # the process in between knows of it, wherever this one was stopped
+        return self._still_since is None and time.monotonic() - self._paused > deadline
 
     def _hear(self, part: bytes) -> None:
         *lines, self._said = (self._said + part).split(b"\n")
@@ -270,6 +298,11 @@ class _Running:
             elif word == b"ended":
                 self._status = int(first)
                 self._seconds = time.monotonic() - self._started
+            elif word == b"still":
+                self._still_since = float(first)
+            elif word == b"moving" and self._still_since is not None:
+                self._pause(self._still_since, float(first))
+                self._still_since = None
             elif word == b"over":
                 self._over = True
             elif word == b"left":
@@ -280,44 +313,29 @@ class _Running:
             else:
                 self._fault = line.decode("utf-8", "replace")[:_FAULT_LIMIT]
 
-    def _end(self, wish: int) -> None:
+    def _end(self, wish: int, output: Callable[[bytes], None]) -> None:
         self._wish(wish)
         enough = time.monotonic() + _ENOUGH
         while self._word in self._open and time.monotonic() < enough:
-            self._take(_unheard)
+            self._take(output)
 
-    def _dismiss(self) -> None:
+    def _dismiss(self, output: Callable[[bytes], None]) -> None:
         """Part with the process in between, and do its work if something killed it."""
         attendant = self._attendant
         if self._word in self._open:
             attendant.kill()
         attendant.wait()
+        self._listen()
         if self._may_have_started and not self._over:
-            self._sweep()
-        while self._output in self._open and self._poll.poll(0):
-            self._take(_unheard)
-        for file in (attendant.stdin, attendant.stdout, attendant.stderr):
-            assert file is not None
-            file.close()
+            sweep(self._mark.encode(), group=self._group, patience=LAST_WAIT)
+        try:
+            while self._output in self._open and self._poll.poll(0):
+                self._take(output)
+        finally:
+            for file in (attendant.stdin, attendant.stdout, attendant.stderr):
+                assert file is not None
+                file.close()
         self._seconds = self._seconds or time.monotonic() - self._started
-
-    def _sweep(self) -> None:
-        enough = time.monotonic() + LAST_WAIT
-        while (left := tuple(self._living())) and time.monotonic() < enough:
-            for pid in left:
-                _kill(pid)
-            time.sleep(_TICK)
-
-    def _living(self) -> Iterator[int]:
-        """Yield what still lives of the command: its group, and whatever bears its mark."""
-        group = str(self._group).encode()
-        mark = self._mark.encode()
-        for pid in pids():
-            fields = content_of(pid, "stat").rpartition(b")")[2].split()
-            if len(fields) <= _GROUP or fields[0] in _GONE:
-                continue
-            if fields[_GROUP] == group or mark in content_of(pid, "environ").split(b"\0"):
-                yield pid
 
 
 def _attendant(environment: Mapping[str, str], mark: str, *, session: str | None) -> subprocess.Popen[bytes]:
@@ -368,10 +386,3 @@ def _told(error: OSError) -> str:
     name = error.filename
     shown = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
     return f"{shown}: {error.strerror}" if shown else str(error.strerror)
-
-
-def _kill(pid: int) -> None:
-    try:
-        os.kill(pid, signal.SIGKILL)
-    except (ProcessLookupError, PermissionError):
-        return  # gone meanwhile, or another user's

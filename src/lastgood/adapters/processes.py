@@ -7,17 +7,18 @@ from __future__ import annotations
 
 import os
 
+from lastgood.adapters.procfs import GONE, PARENT, STATE, content_of, pids, settled_pids, stat_of, words_of
 from lastgood.errors import NotFound
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.session import Living, Owner, Usage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Sequence
 
 _COMMAND_LIMIT = 200
-# Fields of /proc/PID/stat after the name in parentheses, from 0: state, parent, …
-_STATE, _PARENT, _STARTED, _RESIDENT = 0, 1, 19, 21
+# Fields of /proc/PID/stat after the name in parentheses, from 0.
+_STARTED, _RESIDENT = 19, 21
 # Processor time of its own, and of its children that ended: in user mode and in the kernel.
 _TIMES = (11, 12, 13, 14)
 
@@ -74,7 +75,7 @@ class ProcFiles:
             stat = _stat(pid)
             if stat is None:
                 return False
-            pid = int(stat[_PARENT])
+            pid = int(stat[PARENT])
         return True
 
     def marked(self, session: str) -> Sequence[Living]:
@@ -82,8 +83,8 @@ class ProcFiles:
         mark = f"{SESSION_VARIABLE}={session}".encode()
         return [
             Living(pid=pid, command=_command(pid) or "")
-            for pid in pids()
-            if pid != os.getpid() and mark in content_of(pid, "environ").split(b"\0")
+            for pid in settled_pids()
+            if pid != os.getpid() and mark in words_of(pid, "environ")
         ]
 
     def usage(self, owner: Owner) -> Usage | None:
@@ -136,7 +137,7 @@ def _all_children() -> dict[int, list[int]]:
     for pid in pids():
         stat = _stat(pid)
         if stat is not None:
-            found.setdefault(int(stat[_PARENT]), []).append(pid)
+            found.setdefault(int(stat[PARENT]), []).append(pid)
     return found
 
 
@@ -144,7 +145,7 @@ def seen_from_above(owner: Owner) -> bool:
     """Tell whether an owner is seen to live in its own PID namespace, which lies below this one."""
     for pid in pids():
         stat = _stat(pid)
-        if stat is None or stat[_STATE] in {b"Z", b"X"} or stat[_STARTED].decode() != owner.started:
+        if stat is None or stat[STATE] in GONE or stat[_STARTED].decode() != owner.started:
             continue
         numbers = content_of(pid, "status").partition(b"\nNSpid:")[2].partition(b"\n")[0].split()
         if _namespace(pid) == owner.namespace and numbers[-1:] == [b"%d" % (owner.pid or 0)]:
@@ -155,7 +156,7 @@ def seen_from_above(owner: Owner) -> bool:
 def _lives(pid: int, started: str | None) -> bool | None:
     stat = _stat(pid)
     if stat is not None:
-        return stat[_STATE] not in {b"Z", b"X"} and stat[_STARTED].decode() == started
+        return stat[STATE] not in GONE and stat[_STARTED].decode() == started
     try:
         os.kill(pid, 0)
     except ProcessLookupError:
@@ -165,32 +166,13 @@ def _lives(pid: int, started: str | None) -> bool | None:
     return None if started is None else False  # where there is no /proc the number is all there is
 
 
-def pids() -> Iterator[int]:
-    """Yield the number of every process that can be seen from here."""
-    try:
-        names = os.listdir("/proc")
-    except OSError:
-        return
-    yield from (int(name) for name in names if name.isdigit())
-
-
-def content_of(pid: int, name: str) -> bytes:
-    """Return one of the kernel's files about a process, nothing if it is gone or another user's."""
-    try:
-        with open(f"/proc/{pid}/{name}", "rb") as file:
-            return file.read()
-    except OSError:
-        return b""
-
-
 def _stat(pid: int) -> list[bytes] | None:
-    # The name may hold spaces and parentheses: the fields begin behind its last one.
-    fields = content_of(pid, "stat").rpartition(b")")[2].split()
+    fields = stat_of(pid)
     return fields if len(fields) > _RESIDENT else None
 
 
 def _command(pid: int) -> str | None:
-    words = content_of(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" ")
+    words = b" ".join(words_of(pid, "cmdline"))
     return words.decode("utf-8", "replace")[:_COMMAND_LIMIT] or None
 
 

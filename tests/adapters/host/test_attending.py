@@ -13,8 +13,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lastgood.adapters import command as commands
+from lastgood.adapters.attendant import SETTLING
 from lastgood.adapters.command import GuardedCommands
-from lastgood.adapters.processes import ProcFiles, content_of
+from lastgood.adapters.processes import ProcFiles
+from lastgood.adapters.procfs import content_of
 from lastgood.adapters.signals import CaughtSignals
 from living import LONG, children, eventually, eventually_gone, lives, state, written
 
@@ -26,7 +29,6 @@ if TYPE_CHECKING:
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent.parent / "src"
-PATIENCE = 0.5
 # No other run of these tests on the machine has the same.
 SESSION = f"sess_{os.urandom(8).hex()}"
 
@@ -40,9 +42,11 @@ def attend(
     output: Callable[[bytes], None] = lambda _part: None,
     tick: Callable[[], None] = lambda: None,
     asked: Callable[[], Sequence[int]] = tuple,
+    patience: float = LONG,
+    settling: float = SETTLING,
 ) -> Ran:
     environment = {"PATH": os.environ["PATH"]}
-    return GuardedCommands(environment, patience=PATIENCE).attend(
+    return GuardedCommands(environment, patience=patience, settling=settling).attend(
         command,
         directory=os.fsencode(folder),
         variables=variables or {},
@@ -70,8 +74,11 @@ def runner(tmp_path: Path) -> Iterator[Callable[..., subprocess.Popen[bytes]]]:
     """Return what starts a process that attends a command."""
     started: list[subprocess.Popen[bytes]] = []
 
-    def start(command: str, *, timeout: str = "", **options: object) -> subprocess.Popen[bytes]:
+    def start(
+        command: str, *, timeout: str = "", stops: bool = False, **options: object
+    ) -> subprocess.Popen[bytes]:
         words = [sys.executable, str(HERE / "attending.py"), str(tmp_path), command, timeout]
+        words += ["stops"] * stops
         environment = os.environ | {"PYTHONPATH": str(SOURCE)}
         one = subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, **options)  # type: ignore[call-overload]
         started.append(one)
@@ -164,7 +171,7 @@ def test_a_signal_is_forwarded_to_the_whole_group(tmp_path: Path, number: int) -
 
 def test_what_ignores_a_signal_is_ended_when_patience_is(tmp_path: Path) -> None:
     text = "trap '' INT TERM; echo $$ > pid; touch ready; while :; do sleep 0.05; done"
-    ran = attend(tmp_path, text, asked=asking(tmp_path, signal.SIGINT))
+    ran = attend(tmp_path, text, asked=asking(tmp_path, signal.SIGINT), patience=0.5)
     assert (ran.ending, ran.code) == ("interrupted", signal.SIGINT)
     assert not lives(int(written(tmp_path / "pid")))
 
@@ -183,14 +190,14 @@ def test_another_signal_is_forwarded_too(tmp_path: Path) -> None:
 
 
 def test_a_signal_that_comes_too_late_changes_nothing(tmp_path: Path) -> None:
-    """What a command left behind is being ended then."""
-    text = "(trap '' TERM; touch ready; sleep 1000) & while [ ! -e ready ]; do sleep 0.01; done; exit 4"
-    ready = asking(tmp_path, signal.SIGINT)
+    """What a command left behind is being ended then, and its own end has been heard of."""
+    left = "(trap 'touch ending' TERM; touch ready; while :; do sleep 0.05; done) &"
+    text = f"{left} while [ ! -e ready ]; do sleep 0.01; done; exit 4"
     seen: list[bool] = []
 
     def asked() -> tuple[int, ...]:
-        seen.append((tmp_path / "ready").exists())
-        return ready() if seen.count(True) > 3 else ()
+        seen.append((tmp_path / "ending").exists())
+        return (signal.SIGINT,) if seen.count(True) > 1 else ()
 
     ran = attend(tmp_path, text, asked=asked)
     assert (ran.ending, ran.code) == ("exited", 4)
@@ -200,7 +207,8 @@ def test_what_a_command_left_running_is_named_and_ended(tmp_path: Path) -> None:
     """Also a daemon that put off its environment and its group."""
     text = (
         "env -i /bin/sh -c 'setsid /bin/sh -c \"echo \\$\\$ > daemon; exec sleep 1000\" &';"
-        " while [ ! -s daemon ]; do sleep 0.01; done"
+        " while [ ! -s daemon ]; do sleep 0.01; done;"
+        " until grep -q ^sleep /proc/$(cat daemon)/cmdline; do sleep 0.01; done"
     )
     ran = attend(tmp_path, text)
     pid = int(written(tmp_path / "daemon"))
@@ -210,7 +218,7 @@ def test_what_a_command_left_running_is_named_and_ended(tmp_path: Path) -> None:
 
 
 def test_the_last_of_a_pipe_may_end_by_itself(tmp_path: Path) -> None:
-    ran = attend(tmp_path, "(sleep 0.1; echo late) & echo early")
+    ran = attend(tmp_path, "(sleep 0.1; echo late) & echo early", settling=LONG)
     assert (ran.tail, ran.left) == (b"early\nlate\n", ())
 
 
@@ -240,16 +248,42 @@ def test_what_begets_children_faster_than_they_can_be_listed_is_ended(tmp_path: 
     program = (
         "import os, signal, time\n"
         "signal.signal(signal.SIGTERM, signal.SIG_IGN)\n"
-        "ends = time.monotonic() + 20\n"
+        "ends = time.monotonic() + 60\n"
         "while time.monotonic() < ends:\n"
         "    if os.fork():\n"
         "        os._exit(0)\n"
         "    os.setsid()\n"
+        "os.mkdir('of-itself')\n"
     )
     command = (sys.executable, "-S", "-c", program)
-    ran = attend(tmp_path, command, variables={"LASTGOOD_SESSION": SESSION})
+    ran = attend(tmp_path, command, variables={"LASTGOOD_SESSION": SESSION}, timeout=None)
     assert ran.ending == "exited"
     assert ProcFiles().marked(SESSION) == []
+    assert not (tmp_path / "of-itself").exists()
+
+
+def test_what_begets_children_is_ended_too_when_its_watch_was_killed(tmp_path: Path) -> None:
+    """None of them lives long enough to be listed and then looked at."""
+    program = (
+        "import os, signal, time\n"
+        "watch = os.getppid()\n"
+        "ends = time.monotonic() + 60\n"
+        "for number in range(1_000_000):\n"
+        "    if os.fork():\n"
+        "        number or time.sleep(1000)\n"
+        "        os._exit(0)\n"
+        "    number or os.setsid()\n"
+        "    if number == 20:\n"
+        "        os.kill(watch, signal.SIGKILL)\n"
+        "    if time.monotonic() > ends:\n"
+        "        break\n"
+        "os.mkdir('of-itself')\n"
+    )
+    command = (sys.executable, "-S", "-c", program)
+    ran = attend(tmp_path, command, variables={"LASTGOOD_SESSION": SESSION}, timeout=None)
+    assert ran.ending == "killed"
+    assert ProcFiles().marked(SESSION) == []
+    assert not (tmp_path / "of-itself").exists()
 
 
 def test_a_command_that_dies_with_what_watched_over_it_is_told_and_leaves_nothing(tmp_path: Path) -> None:
@@ -284,6 +318,32 @@ def test_a_command_is_never_said_not_to_have_started_if_it_may_have(tmp_path: Pa
         killer.join()
         assert (ran.ending, did.exists()) in {("unstarted", False), ("killed", False), ("killed", True)}
         assert ProcFiles().marked(variables["LASTGOOD_SESSION"]) == []
+
+
+def test_what_started_is_ended_though_nobody_heard_of_its_start(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The watch is killed, having been given up, with its words unread."""
+    monkeypatch.setattr(commands, "_ENOUGH", -LONG)
+    text = "setsid sleep 1000 & echo $! > outer; sleep 1000"
+
+    def tick() -> None:
+        assert written(tmp_path / "outer")
+
+    hold = threading.Thread(target=hold_the_watch)
+    hold.start()
+    ran = attend(tmp_path, text, timeout=0, tick=tick, patience=0.0)
+    hold.join()
+    assert ran.ending == "stopped"
+    assert not lives(int(written(tmp_path / "outer")))
+
+
+def hold_the_watch() -> None:
+    """Stop the watch before it begins, as soon as it is one; it is woken with the first tick."""
+    ends = time.monotonic() + LONG
+    while not (found := watches()):
+        assert time.monotonic() < ends
+    os.kill(found[0], signal.SIGSTOP)
 
 
 def test_what_was_about_to_become_a_command_is_gone_too_when_its_watch_was_killed(tmp_path: Path) -> None:
@@ -443,8 +503,10 @@ def test_a_command_itself_does_not_outlive_runner_and_watch_killed_together(
         del os.environ["LASTGOOD_SESSION"]
     pid, outer = int(written(tmp_path / "pid")), int(written(tmp_path / "outer"))
     (watch,) = children(one.pid)
-    os.kill(one.pid, signal.SIGKILL)
+    os.kill(one.pid, signal.SIGSTOP)  # else the one would do something about the other's end
+    assert eventually(lambda: state(one.pid) == "T")
     os.kill(watch, signal.SIGKILL)
+    os.kill(one.pid, signal.SIGKILL)
     try:
         assert eventually_gone(pid)
         one.wait()
@@ -466,9 +528,13 @@ def test_the_watch_is_a_part_of_the_session_until_nothing_else_is(
         del os.environ["LASTGOOD_SESSION"]
     daemon = int(written(tmp_path / "daemon"))
     (watch,) = children(one.pid)
+    for pid in (one.pid, watch):  # in this order: the runner wakes it
+        os.kill(pid, signal.SIGSTOP)
+        assert eventually(lambda pid=pid: state(pid) == "T")  # type: ignore[misc]
     one.kill()
     one.wait()
     assert watch in {living.pid for living in ProcFiles().marked(SESSION)}
+    os.kill(watch, signal.SIGCONT)
     assert eventually(lambda: ProcFiles().marked(SESSION) == [])
     assert not lives(daemon)
 
@@ -515,14 +581,44 @@ def test_a_command_stops_and_goes_on_with_its_runner(
     assert said.endswith(b"over\nexited 0\n")
 
 
+# Waits without another process: who waits for one that is stopped before it has become a program cannot
+# be stopped, and stands still all the same.
+STEADY = "echo $$ > pid; while [ ! -e go ]; do :; done"
+# A machine that is so slow that nothing has begun after the first of these many seconds gets more of them.
+LIMITS = (2, 8, 32)
+
+
 def test_the_time_limit_does_not_run_while_the_runner_is_stopped(
     runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
 ) -> None:
-    one = runner("echo $$ > pid; while [ ! -e go ]; do sleep 0.01; done", timeout="3")
+    for limit in LIMITS:
+        one = runner(STEADY, timeout=str(limit))
+        assert eventually(lambda one=one: one.poll() is not None or (tmp_path / "pid").exists())  # type: ignore[misc]
+        if one.poll() is None:
+            break
     pid = int(written(tmp_path / "pid"))
     one.send_signal(signal.SIGSTOP)
     assert eventually(lambda: state(pid) == "T")
-    time.sleep(3)
+    time.sleep(limit)
+    one.send_signal(signal.SIGCONT)
+    assert eventually(lambda: state(pid) != "T")
+    (tmp_path / "go").touch()
+    said, _ = one.communicate(timeout=LONG)
+    assert said == b"exited 0\n"
+
+
+def test_the_time_limit_does_not_run_wherever_the_runner_is_stopped(
+    runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    """Not only where it waits for the command."""
+    for limit in LIMITS:
+        one = runner(STEADY, timeout=str(limit), stops=True)
+        assert eventually(lambda one=one: one.poll() is not None or state(one.pid) == "T")  # type: ignore[misc]
+        if one.poll() is None:
+            break
+    pid = int(written(tmp_path / "pid"))
+    assert eventually(lambda: state(pid) == "T")
+    time.sleep(limit)
     one.send_signal(signal.SIGCONT)
     assert eventually(lambda: state(pid) != "T")
     (tmp_path / "go").touch()

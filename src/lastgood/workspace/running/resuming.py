@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     Dead = tuple[SessionReport, PlannedRun]
 
 # How long the attendant of a runner that was killed may take to end what that left, in seconds.
-PATIENCE = 10.0
+PATIENCE = 30.0
 _STRIDE = 0.02
 _SHOWN = 5
 
