@@ -7,6 +7,7 @@ import random
 import subprocess
 import sys
 import tempfile
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -95,8 +96,7 @@ def mktree(store: Store, entries: Sequence[Entry]) -> bytes:
 @settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(tree=TREES)
 def test_any_tree_comes_back_and_git_accepts_it(tree: dict[bytes, tuple[str, int, object]]) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
         writer = store.engine.writer()
         made = write_tree(writer, tree)
         writer.checkpoint(id="ckpt_0123456789abcdef", manifest=b"{}", workspace=made, state={}, created_at=1)
@@ -109,8 +109,7 @@ def test_any_tree_comes_back_and_git_accepts_it(tree: dict[bytes, tuple[str, int
 @settings(max_examples=30, deadline=None)
 @given(content=st.binary(max_size=5000))
 def test_blob_ids_are_those_of_git(content: bytes) -> None:
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(Path(folder))
+    with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
         expected = store.git("hash-object", "--stdin", feed=content).decode().strip()
         assert store.engine.writer().blob(content).hex() == expected
 

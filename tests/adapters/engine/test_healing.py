@@ -9,15 +9,18 @@ import pytest
 from lastgood.adapters.git.engine import GitEngine
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
 BLOBS = [f"content {number}".encode() * 5 for number in range(20)]
 
 
 @pytest.fixture
-def engine(tmp_path: Path) -> GitEngine:
+def engine(tmp_path: Path) -> Iterator[GitEngine]:
     (tmp_path / "tmp").mkdir()
-    return reopened(tmp_path)
+    engine = reopened(tmp_path)
+    yield engine
+    engine.close()
 
 
 def reopened(folder: Path) -> GitEngine:
@@ -47,6 +50,7 @@ def test_any_flipped_byte_of_an_index_hides_nothing(engine: GitEngine, tmp_path:
 
         assert [again.read_blob(oid) for oid in oids] == BLOBS, at
         assert again.missing(oids) == set()
+        again.close()
 
 
 def test_packs_whose_indexes_were_swapped_are_read_all_the_same(engine: GitEngine, tmp_path: Path) -> None:
@@ -61,3 +65,4 @@ def test_packs_whose_indexes_were_swapped_are_read_all_the_same(engine: GitEngin
     again = reopened(tmp_path)
 
     assert [again.read_blob(oid) for oid in first + second] == BLOBS
+    again.close()

@@ -15,7 +15,7 @@ from lastgood.adapters.git.objects import KIND_NAMES, OFS_DELTA, OID_BYTES, REF_
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
 
     from lastgood.adapters.git.idx import IndexEntry
 
@@ -91,6 +91,12 @@ class PackFile:
         if self._descriptor >= 0:
             os.close(self._descriptor)
             self._descriptor = -1
+
+    # For a program that drops an engine without closing it. What it needs is bound: the interpreter may be
+    # taking its modules down.
+    def __del__(self, close: Callable[[int], None] = os.close) -> None:
+        if self._descriptor >= 0:
+            close(self._descriptor)
 
     def header(self, offset: int) -> tuple[Header, bytes]:
         """Return an entry's header, and the first of its compressed bytes."""
