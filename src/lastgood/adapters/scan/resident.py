@@ -82,7 +82,7 @@ class Resident:
         try:
             self.heard = self._send(len(question).to_bytes(LENGTH_BYTES, "big") + question)
             announced = self._wait()
-        except BaseException:
+        except BaseException:  # Ctrl-C, too: the answer that nobody waited for would be the next one's
             self.end()
             raise
         if announced[:1] == READY:
