@@ -154,6 +154,33 @@ def test_four_processes_write_to_one_book_at_once(ledger: Ledger, project: Path,
     assert faults(store, ledger) == ()
 
 
+WITHOUT_A_PAUSE = """
+import sys, time
+import lastgood
+ledger = lastgood.open(sys.argv[1], store=sys.argv[2], maintenance="off").ledger("test")
+while True:
+    ledger.change(lambda book: (book.put("shared", "key"), time.sleep(0.25)))
+    print("changed", flush=True)
+"""
+
+
+def test_who_changes_without_a_pause_lets_others_in_between(
+    ledger: Ledger, project: Path, store: Path
+) -> None:
+    """S16: SQLite by itself has others look once in a while, and they never find it free."""
+    words = [sys.executable, "-c", WITHOUT_A_PAUSE, str(project), str(store)]
+    environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
+    with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as other:
+        try:
+            assert other.stdout is not None
+            assert other.stdout.readline() == "changed\n"
+            for number in range(5):
+                ledger.change(lambda book, n=number: book.put("mine", f"key {n}"))  # type: ignore[misc]
+        finally:
+            other.kill()
+    assert len(keys(ledger, "mine")) == 5
+
+
 def test_a_forked_child_goes_on_with_it(ledger: Ledger) -> None:
     child = os.fork()
     if not child:

@@ -15,6 +15,7 @@ from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, make_priva
 from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.ledger_seal import NOTHING, TRUST_HINT, Root, Sealing, read_root, tag_of
 from lastgood.adapters.sqlite.library import sqlite3
+from lastgood.adapters.sqlite.queue import Place
 from lastgood.adapters.sqlite.schema import Schema, application, version
 from lastgood.adapters.witness import Sighting
 from lastgood.errors import Damaged, LastgoodError, Unsupported
@@ -109,9 +110,10 @@ class LedgerFile(Database):
 
     def change(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
         """Change something; the root that the work leaves is sealed, and the witness told."""
-        with self._witness.watch() as watch:
+        with self._witness.watch() as watch, Place(os.path.dirname(self.path), wait=DEFAULT_WAIT) as place:
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
+                place.leave()
                 root = self._trust(connection, watch.known)
                 before = root.total
                 result = work(connection, root)
