@@ -301,6 +301,42 @@ def test_another_process_goes_on_with_what_was_copied(store: Store, project: Pro
     proven(store, blobs)
 
 
+@pytest.mark.usefixtures("copying")
+@pytest.mark.parametrize("way", ["taken back", "back from another process"])
+def test_what_was_copied_is_published_once_wherever_the_pack_goes_meanwhile(
+    store: Store, project: Project, way: str
+) -> None:
+    blobs = project.versions()
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    first, *others = blobs.values()
+    writer.blob(first)
+    detached = writer.detach()
+    if way == "taken back":
+        writer.take_back()
+    else:
+        writer.adopt(store.open().resume(detached).detach())
+    for content in others:
+        writer.blob(content)
+    save(writer, blobs)
+    assert len(list(store.packs.glob("*.pack"))) == 2
+    proven(store, blobs)
+
+
+def test_what_was_copied_in_vain_is_stored_by_who_takes_the_pack_back(store: Store, project: Project) -> None:
+    """What nobody relied on when the pack was handed over is not kept; it is no longer lent either."""
+    blobs = project.versions()
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    writer.detach()
+    writer.take_back()
+    assert writer.lacks(blobs) == set(blobs)
+    save(writer, blobs)
+    proven(store, blobs)
+
+
 def test_an_abandoned_writer_leaves_nothing_of_its_import(store: Store, project: Project) -> None:
     blobs = project.versions()
     project.git("gc", "-q")

@@ -34,6 +34,7 @@ class GitWriter:
 
     __slots__ = (
         "_closed",
+        "_copied",
         "_deflater",
         "_distrusted",
         "_draft",
@@ -53,6 +54,7 @@ class GitWriter:
         self._lent: frozenset[bytes] = frozenset()
         self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it
         self._rests = False  # whether something was added that only the import has
+        self._copied = 0  # bytes of an import that is published
         self._distrusted: frozenset[bytes] = frozenset()
         self._layout = layout
         self._packs = packs
@@ -65,7 +67,7 @@ class GitWriter:
     @property
     def stored_bytes(self) -> int:
         """How many bytes the pack has grown to so far."""
-        return self._draft.size + (0 if self._import is None else self._import.size)
+        return self._draft.size + self._copied + (0 if self._import is None else self._import.size)
 
     def blob(self, content: bytes) -> bytes:
         """Add a blob and return its id."""
@@ -190,8 +192,16 @@ class GitWriter:
     def _publish_import(self, *, durable: bool) -> None:
         if not self.settle_imports():
             raise Storage("copying the project's objects failed", hint="save again")
-        if self._import is not None:
-            self._import.publish(durable=durable)
+        begun, self._import = self._import, None
+        if begun is None:
+            return
+        # From now on it is a pack like all others: who goes on with the draft does not publish it again.
+        self._lent, self._rests = frozenset(), False
+        self._copied += begun.size
+        try:
+            begun.publish(durable=durable)
+        finally:
+            begun.discard()
 
     def abandon(self) -> None:
         """Forget everything added; harmless after `publish`."""
