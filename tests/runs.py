@@ -67,6 +67,16 @@ class Runner:
         return found
 
 
+def catches(pid: int, number: int) -> bool:
+    """Tell whether a process has its own way with a signal; not when it has ended."""
+    try:
+        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
+            found = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
+    except (FileNotFoundError, ProcessLookupError):
+        return False
+    return bool(int(found.split()[1], 16) >> (number - 1) & 1)
+
+
 def wait_for(path: Path) -> None:
     """Wait until a file is there."""
     deadline = time.monotonic() + 90

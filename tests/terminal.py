@@ -19,6 +19,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 _WAIT = 90.0
+# What draws several lines in one go has them between these two (no wrapping, wrapping).
+_BEGINS, _ENDS = b"\x1b[?7l", b"\x1b[?7h"
 
 
 class Terminal:
@@ -91,6 +93,8 @@ class Terminal:
         return self.code
 
     def _sees(self, seen: str | Callable[[], bool]) -> bool:
+        if self.written.rfind(_BEGINS) > self.written.rfind(_ENDS):
+            return False  # the rest of it is under way
         return any(seen in line for line in self.shown) if isinstance(seen, str) else seen()
 
     def _read(self) -> bool:

@@ -12,6 +12,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import NotFound, Usage
+from runs import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -189,25 +190,30 @@ def test_nothing_is_locked_while_a_check_runs(
 
     thread = threading.Thread(target=meanwhile)
     thread.start()
-    report = workspace.check(saved, f"touch {runs}; while [ -e {runs} ]; do sleep 0.05; done", timeout=60)
+    report = workspace.check(saved, f"touch {runs}; while [ -e {runs} ]; do sleep 0.05; done", timeout=600)
     thread.join()
     assert report.good is True
     assert [one.message for one in workspace.list(kind="manual")] == ["beside the check", "one"]
 
 
 def test_an_interrupted_check_leaves_the_checkpoint_without_a_verdict(
-    workspace: Workspace, saved: str
+    workspace: Workspace, tmp_path: Path, saved: str
 ) -> None:
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
+    def interrupt_it() -> None:
+        wait_for(tmp_path / "runs")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.4)
+    thread = threading.Thread(target=interrupt_it)
+    thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            workspace.check(saved, "sleep 1000")
+            workspace.check(saved, f"touch {tmp_path}/runs; sleep 1000")
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        thread.join()
         signal.signal(signal.SIGALRM, before)
     found = workspace.get(saved)
     assert (found.good, found.check) == (None, None)

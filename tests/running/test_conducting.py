@@ -12,6 +12,7 @@ import lastgood as package
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.model.settings import AutoSettings, Settings
 from lastgood.model.workplan import PlannedTask, WorkPlan
+from lastgood.testing.clock import FakeClock
 from runs import Told, states
 
 if TYPE_CHECKING:
@@ -154,14 +155,18 @@ def test_a_check_that_changes_files_passes_but_proves_nothing(workspace: Workspa
 
 
 def test_a_task_takes_no_longer_than_its_time(workspace: Workspace, told: Told) -> None:
-    report = workspace.run({"tasks": [{"id": "A", "run": "sleep 60", "timeout": 0.3}]}, observer=told)
+    report = workspace.run({"tasks": [{"id": "A", "run": "sleep 600", "timeout": 0.3}]}, observer=told)
     assert report.reason == "task A failed: it was stopped after 0.3 s"
     assert report.exit_code is None
 
 
-def test_a_check_shares_the_time_of_its_task(workspace: Workspace) -> None:
-    task = {"id": "A", "run": "true", "check": "sleep 60", "timeout": 1.5}
-    report = workspace.run({"tasks": [task]})
+def test_a_check_shares_the_time_of_its_task(project: Path, store: Path, told: Told) -> None:
+    """Most of which has gone by when the check begins."""
+    clock = FakeClock()
+    told.on("check-started", lambda _event: clock.advance(599.9))
+    task = {"id": "A", "run": "true", "check": "sleep 1000", "timeout": 600}
+    with package.open(project, store=store, maintenance="off", clock=clock) as workspace:
+        report = workspace.run({"tasks": [task]}, observer=told)
     assert report.reason is not None
     assert report.reason.startswith("task A failed: its check failed: ")
 
@@ -226,7 +231,7 @@ def test_a_checkpoint_is_made_by_interval_while_a_task_runs(
     told.on("checkpoint", let_it_end)
     run = f"echo half > half; until test -e {outside}/seen; do sleep 0.05; done; rm half"
     with package.open(project, store=store, maintenance="off", settings=settings) as workspace:
-        report = workspace.run({"tasks": [{"id": "A", "run": run, "timeout": 60}]}, observer=told)
+        report = workspace.run({"tasks": [{"id": "A", "run": run, "timeout": 600}]}, observer=told)
         while_running = [one for one in workspace.list(kind="auto") if one.message == "while task A runs"]
     assert report.state == "done"
     assert {one.manifest.task for one in while_running} == {"A"}
@@ -403,7 +408,7 @@ def test_a_run_that_lost_its_workspace_stops(
     """P1: whoever took over does not find its task at work."""
     monkeypatch.setattr("lastgood.workspace.running.stage.BEAT", 0.1)
     told.on("output", lambda _event: workspace.session_start(goal="mine", force=True))
-    task = {"id": "A", "run": f"echo started; sleep 20; touch {outside}/late"}
+    task = {"id": "A", "run": f"echo started; sleep 600; touch {outside}/late"}
     with pytest.raises(Conflict, match="another session took over; its run was stopped at task A") as caught:
         workspace.run({"tasks": [task]}, observer=told)
     assert "lastgood status" in (caught.value.hint or "")

@@ -45,7 +45,7 @@ def test_a_prune_spares_what_an_attempt_may_be_taken_back_to(
     """K1, P7."""
     settings = Settings(retention={"auto": Rungs(last=0), "task": Rungs(last=0)})
     (project / "kept").write_text("before\n")
-    run = f"echo half > kept; test -e {outside}/ready || sleep 60"
+    run = f"echo half > kept; test -e {outside}/ready || sleep 600"
     tasks = [{"id": "A", "run": "true"}, {"id": "B", "run": run, "timeout": 0.3, "on_failure": "rollback"}]
     plan = plan_file(*tasks)
     with package.open(project, store=store, maintenance="off", settings=settings) as workspace:

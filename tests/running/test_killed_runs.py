@@ -22,8 +22,10 @@ import pytest
 import lastgood
 from command import COMMAND
 from judge import git_faults
-from lastgood.adapters.processes import ProcFiles, content_of
+from lastgood.adapters.processes import ProcFiles
+from lastgood.adapters.procfs import content_of
 from living import children, lives
+from runs import catches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -217,6 +219,9 @@ def has_begun(site: Site) -> bool:
 def strike(runner: subprocess.Popen[bytes], way: str, chance: random.Random) -> bool:
     """Kill in one of the ways; False if there was nothing to be killed."""
     if way == "asked":
+        while not catches(runner.pid, signal.SIGTERM):  # a Python that just starts dies of SIGINT noisily
+            if runner.poll() is not None:
+                return False
         runner.send_signal(chance.choice(ASKED))
         return True
     if way == "runner":

@@ -39,7 +39,7 @@ with workspace.session(goal="migrate", resume=True) as session:
         if not os.path.exists(os.path.join(OUTSIDE, "again")):
             count("again")
             count("waiting")
-            time.sleep(60)
+            time.sleep(600)
 
     print(prepare("users"), prepare("orders"))
     push()

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lastgood.workspace import Workspace
 
-WAITING = "echo half > half.txt; touch {outside}/waiting; sleep 60"
+WAITING = "echo half > half.txt; touch {outside}/waiting; sleep 600"
 
 
 def killed(project: Path, store: Path, outside: Path, *, run: str) -> str:
@@ -55,7 +55,7 @@ def test_where_only_the_plan_changed_since_nothing_is_taken_back(
     workspace: Workspace, project: Path, store: Path, outside: Path, told: Told
 ) -> None:
     """P7, T17."""
-    plan = killed(project, store, outside, run="touch {outside}/waiting; sleep 60")
+    plan = killed(project, store, outside, run="touch {outside}/waiting; sleep 600")
     edited = json.dumps({"tasks": [{"id": "A", "run": "true", "on_failure": "rollback"}]}, indent=1)
     (project / "plan.json").write_text(edited)
     assert workspace.run(plan, rebase=True, observer=told).state == "done"

@@ -75,7 +75,7 @@ sprints:
         check: >-
           PYTHONPATH=$(echo dist/*.whl) "$PYTHON" -P -c
           'import idna, idna.package_data as of; assert of.patched and ".whl" in idna.__file__'
-        timeout: 2m
+        timeout: 20m
         needs: [patch]
 """
 

@@ -105,7 +105,7 @@ def test_an_unknown_effect_of_a_task_that_is_gone_is_said(
     workspace: Workspace, plan_file: Plan, outside: Path, told: Told
 ) -> None:
     """P6."""
-    slow = {"id": "slow", "run": "sleep 60", "timeout": 0.3, "irreversible": True}
+    slow = {"id": "slow", "run": "sleep 600", "timeout": 0.3, "irreversible": True}
     plan = plan_file({"id": "A", "run": "true"}, slow)
     workspace.run(plan)
     plan_file({"id": "A", "run": "true"})

@@ -48,7 +48,7 @@ def seen_of(session: str, commands: list[str]) -> None:
 
 def waiting(outside: Path, *, before: str = "true", count: str = "effects") -> str:
     """Return a command that counts its effect, and waits to be killed when it runs for the first time."""
-    first = f"touch {outside}/again {outside}/waiting; sleep 60"
+    first = f"touch {outside}/again {outside}/waiting; sleep 600"
     return f"{before}; echo x >> {outside}/{count}; test -e {outside}/again || {{ {first}; }}"
 
 
@@ -242,7 +242,7 @@ def test_a_step_within_a_task_is_not_repeated_unawares_either(
         "workspace = lastgood.open(maintenance='off')\n"
         "workspace.step_start('push', task='A', irreversible=True)\n"
         "(outside / 'waiting').touch()\n"
-        "time.sleep(60)\n"
+        "time.sleep(600)\n"
     )
     source = os.path.dirname(os.path.dirname(package.__file__))
     plan = plan_file({"id": "A", "run": ["python3", "-c", body], "env": {"PYTHONPATH": source}})
@@ -355,7 +355,7 @@ def test_a_run_that_is_cancelled_is_interrupted_and_over_when_its_caller_hears_o
                 begun.set()
 
         async with package.open_async(project, store=store, maintenance="off") as workspace:
-            run = f"echo begun; sleep 60; touch {outside}/late"
+            run = f"echo begun; sleep 600; touch {outside}/late"
             running = asyncio.create_task(workspace.run({"tasks": [{"id": "A", "run": run}]}, observer=hear))
             beginning = asyncio.create_task(begun.wait())
             # A run that fails before it begins is not waited for, and says below what came of it.
@@ -546,6 +546,7 @@ def test_what_a_dead_runner_left_running_is_named(
         assert caught.value.hint == f"end them, then try again: kill {orphan.pid}"
         assert workspace.status().incomplete == (died,)
         orphan.kill()
+        orphan.wait()
     assert workspace.run(plan).state == "done"
 
 

@@ -116,7 +116,7 @@ def test_what_was_settled_since_is_no_open_question(
     lastgood: Command, plan_file: Callable[..., str], outside: Path
 ) -> None:
     """P6."""
-    plan = plan_file(task("A", f"touch {outside}/began; test -e {outside}/go || sleep 60"))
+    plan = plan_file(task("A", f"touch {outside}/began; test -e {outside}/go || sleep 600"))
     one = started(lastgood, "run", plan)
     appears(outside / "began")
     one.kill()
@@ -223,7 +223,7 @@ def test_signals_leave_the_run_to_be_continued_with_a_code_of_their_own(
     lastgood: Command, plan_file: Callable[..., str], outside: Path
 ) -> None:
     """P7."""
-    plan = plan_file(task("A", f"touch {outside}/began; sleep 60"))
+    plan = plan_file(task("A", f"touch {outside}/began; sleep 600"))
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
         one = started(lastgood, "run", plan)
         appears(outside / "began")
@@ -240,7 +240,7 @@ def test_an_irreversible_task_of_unknown_effect_is_told_with_both_ways_on(
     lastgood: Command, plan_file: Callable[..., str], outside: Path
 ) -> None:
     """P6."""
-    plan = plan_file(task("push", f"echo pushed >> {outside}/log; sleep 60", irreversible=True))
+    plan = plan_file(task("push", f"echo pushed >> {outside}/log; sleep 600", irreversible=True))
     one = started(lastgood, "run", plan)
     appears(outside / "log")
     one.kill()

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command import COMMAND, Command
-from runs import wait_for
+from runs import catches, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -50,7 +50,7 @@ def stuck(
     lastgood: Command, plan_file: Callable[..., str], outside: Path
 ) -> Callable[[int], subprocess.Popen[bytes]]:
     """Return a call that starts a run and asks it to end, and lets it say only a part of what came of it."""
-    tasks: list[dict[str, Any]] = [{"id": "first", "run": f"touch {outside}/began; sleep 60"}]
+    tasks: list[dict[str, Any]] = [{"id": "first", "run": f"touch {outside}/began; sleep 600"}]
     tasks += [{"id": f"T{number:05}", "run": "true"} for number in range(MANY)]
 
     def ask(number: int) -> subprocess.Popen[bytes]:
@@ -112,7 +112,7 @@ def test_a_signal_that_comes_twice_at_once_was_meant_once(
 ) -> None:
     """As timeout(1) sends it, to the process and to its group: the task has its time to end."""
     tidies = f"trap 'sleep 0.5; touch {outside}/tidied; exit 1' TERM"
-    plan = plan_file({"id": "A", "run": f"{tidies}; touch {outside}/began; sleep 60 & wait"})
+    plan = plan_file({"id": "A", "run": f"{tidies}; touch {outside}/began; sleep 600 & wait"})
     one = started(lastgood, "timeout", "600", sys.executable, COMMAND, "run", plan)
     wait_for(outside / "began")
     one.send_signal(signal.SIGTERM)
@@ -126,7 +126,7 @@ def test_a_run_that_waits_for_what_another_left_ends_with_the_code_of_the_signal
     lastgood: Command, plan_file: Callable[..., str], outside: Path, number: signal.Signals
 ) -> None:
     """P7: nothing has begun yet; what is left here does not end by itself."""
-    plan = plan_file({"id": "A", "run": f"touch {outside}/began; sleep 60"})
+    plan = plan_file({"id": "A", "run": f"touch {outside}/began; sleep 600"})
     one = started(lastgood, sys.executable, COMMAND, "run", plan)
     wait_for(outside / "began")
     one.kill()
@@ -135,7 +135,7 @@ def test_a_run_that_waits_for_what_another_left_ends_with_the_code_of_the_signal
     environment = lastgood.environment | {"LASTGOOD_SESSION": session["id"]}
     with subprocess.Popen(["sleep", "600"], env=environment) as orphan:
         second = started(lastgood, sys.executable, COMMAND, "run", plan, "--continue")
-        while not _catches(second.pid):
+        while not catches(second.pid, signal.SIGTERM):
             assert second.poll() is None
             time.sleep(0.02)
         second.send_signal(number)
@@ -143,13 +143,3 @@ def test_a_run_that_waits_for_what_another_left_ends_with_the_code_of_the_signal
         assert (second.returncode, err.splitlines()[0]) == (128 + number, b"lastgood: interrupted")
         orphan.kill()
     assert lastgood("session", "show", session["id"], "--json").json["session"]["state"] == "incomplete"
-
-
-def _catches(pid: int) -> bool:
-    """Tell whether a process has its own way with SIGTERM."""
-    try:
-        with open(f"/proc/{pid}/status", encoding="utf-8", errors="replace") as file:
-            found = next((line for line in file if line.startswith("SigCgt:")), "SigCgt: 0")
-    except FileNotFoundError:
-        return False
-    return bool(int(found.split()[1], 16) >> (signal.SIGTERM - 1) & 1)

@@ -107,7 +107,7 @@ def test_that_nothing_had_to_be_taken_back_is_told_once(
     workspace: Workspace, runner: Callable[..., Runner], plan_file: Plan, outside: Path, told: Told
 ) -> None:
     """P7: of an attempt that was cut short before it wrote anything."""
-    command = f"test -e {outside}/again || {{ touch {outside}/again; sleep 60; }}"
+    command = f"test -e {outside}/again || {{ touch {outside}/again; sleep 600; }}"
     plan = plan_file({"id": "A", "run": command, "on_failure": "rollback"})
     one = runner(plan)
     wait_for(outside / "again")

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,21 +14,23 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.adapters.command import TAIL, GuardedCommands
-from living import LONG, eventually_gone, lives
+from living import LONG, eventually_gone, lives, written
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lastgood.model.verdict import Ran
 
 
-def run(folder: Path, *words: str, timeout: float = LONG) -> Ran:
+def run(folder: Path, *words: str, timeout: float = LONG, tick: Callable[[], None] = lambda: None) -> Ran:
     environment = {"PATH": os.environ["PATH"]}
-    return GuardedCommands(environment).run(
+    return GuardedCommands(environment, tick=tick).run(
         words, directory=os.fsencode(folder), variables={"LASTGOOD_CHECKPOINT": "ckpt_1"}, timeout=timeout
     )
 
 
-def shell(folder: Path, text: str, *, timeout: float = LONG) -> Ran:
-    return run(folder, "/bin/sh", "-c", text, timeout=timeout)
+def shell(folder: Path, text: str, *, timeout: float = LONG, tick: Callable[[], None] = lambda: None) -> Ran:
+    return run(folder, "/bin/sh", "-c", text, timeout=timeout, tick=tick)
 
 
 def test_a_command_tells_its_exit_code_and_its_words(tmp_path: Path) -> None:
@@ -51,7 +54,12 @@ def test_a_command_that_hangs_is_ended_with_all_that_it_started(tmp_path: Path) 
         "trap '' TERM; sleep 1000 & echo $! > inner; setsid sleep 1000 & echo $! > outer;"
         " sleep 1000; sleep 1000"
     )
-    ran = shell(tmp_path, text, timeout=0.5)
+
+    def tick() -> None:  # its time is over only when it has got so far, however slow the machine
+        assert written(tmp_path / "inner")
+        assert written(tmp_path / "outer")
+
+    ran = shell(tmp_path, text, timeout=0.5, tick=tick)
     assert ran.ending == "stopped"
     for name in ("inner", "outer"):
         assert not lives(int((tmp_path / name).read_text()))
@@ -84,13 +92,18 @@ def test_an_interrupted_wait_ends_the_command(tmp_path: Path) -> None:
     def interrupt(_number: int, _frame: object) -> None:
         raise KeyboardInterrupt
 
+    def interrupt_it() -> None:
+        written(tmp_path / "pid")
+        signal.pthread_kill(threading.main_thread().ident or 0, signal.SIGALRM)
+
     before = signal.signal(signal.SIGALRM, interrupt)
-    signal.setitimer(signal.ITIMER_REAL, 0.5)
+    thread = threading.Thread(target=interrupt_it)
+    thread.start()
     try:
         with pytest.raises(KeyboardInterrupt):
-            shell(tmp_path, "echo $$ > pid; exec sleep 1000")
+            shell(tmp_path, "echo $$ > pid; exec sleep 1000", timeout=1000)
     finally:
-        signal.setitimer(signal.ITIMER_REAL, 0)
+        thread.join()
         signal.signal(signal.SIGALRM, before)
     assert not lives(int((tmp_path / "pid").read_text()))
 
