@@ -287,11 +287,16 @@ def gate(connection: sqlite3.Connection, schema: Schema, *, path: str) -> bool:
 
 
 def upgrade(connection: sqlite3.Connection, schema: Schema, *, path: str) -> None:
-    """Bring an older database to a schema, after writing a copy of it beside it."""
-    kept = kept_copy(path, version(connection))
-    if not os.path.exists(kept):
-        copy_into(connection, kept)
-    migrate(connection, schema)
+    """Bring an older database to a schema, after writing a copy of it beside it; one at a time."""
+    turn = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(turn, fcntl.LOCK_EX)
+        found = version(connection)
+        if found < schema.version and not os.path.exists(kept_copy(path, found)):
+            copy_into(connection, kept_copy(path, found))
+        migrate(connection, schema)
+    finally:
+        os.close(turn)
 
 
 def kept_copy(path: str, number: int | str) -> str:

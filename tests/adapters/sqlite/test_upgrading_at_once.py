@@ -1,0 +1,73 @@
+"""A store of old that several programs open at once with a newer lastgood (rule S16)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from lastgood.adapters.sqlite import database
+from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.sqlite.schema import CURRENT
+from lastgood.testing.clock import FakeClock
+from living import eventually
+
+if TYPE_CHECKING:
+    import pytest
+
+OLD = Path(__file__).parents[2] / "stores_of_old" / "version-1" / "catalogue.sqlite3"
+SOURCE = Path(database.__file__).parents[3]
+
+
+def opening(path: Path) -> subprocess.Popen[bytes]:
+    """Open the catalogue in a process of its own."""
+    program = (
+        "import sys\n"
+        "from lastgood.adapters.sqlite.catalogue import SqliteCatalogue\n"
+        "from lastgood.testing.clock import FakeClock\n"
+        "SqliteCatalogue.open(sys.argv[1], clock=FakeClock()).close()\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], env={"PYTHONPATH": str(SOURCE)}, stderr=subprocess.PIPE
+    )
+
+
+def waits(pid: int) -> bool:
+    """Tell whether a process waits for a lock; the kernel's file has an arrow before those that do."""
+    lines = Path("/proc/locks").read_text().splitlines()
+    return any("-> FLOCK" in line and str(pid) in line.split() for line in lines)
+
+
+def test_two_that_bring_a_store_of_old_up_do_not_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copy(OLD, path)
+    with closing(sqlite3.connect(OLD)) as connection:
+        before = list(connection.iterdump())
+    others: list[subprocess.Popen[bytes]] = []
+    sync_file = database.sync_file
+
+    def beside(name: str) -> None:
+        """Let another open it when the copy of this one is written but not yet in its place."""
+        if not others:
+            others.append(opening(path))
+            assert eventually(lambda: others[0].poll() is not None or waits(others[0].pid))
+        sync_file(name)
+
+    monkeypatch.setattr(database, "sync_file", beside)
+    SqliteCatalogue.open(str(path), clock=FakeClock()).close()
+    _, said = others[0].communicate()
+    assert (others[0].returncode, said) == (0, b"")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (CURRENT.version,)
+    assert sorted(name for name in os.listdir(tmp_path) if "version" in name or ".new" in name) == [
+        "catalogue.sqlite3.version-1"
+    ]
+    with closing(sqlite3.connect(tmp_path / "catalogue.sqlite3.version-1")) as connection:
+        assert list(connection.iterdump()) == before
