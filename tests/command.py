@@ -19,6 +19,9 @@ ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 COMMAND = os.path.join(ROOT, "lastgood")
 
 
+# How long anything at all may take on a busy machine, in seconds.
+PATIENCE = 600
+
 CODES = {2: "usage", 10: "not-found", 11: "ambiguous", 12: "invalid", 15: "unsafe", 16: "damaged"}
 
 
@@ -58,7 +61,7 @@ class Command:
             env=self.environment | (env or {}),
             input=stdin,
             capture_output=True,
-            timeout=60,
+            timeout=PATIENCE,
             check=False,
         )
         result = Done(done.returncode, done.stdout, done.stderr)
@@ -75,7 +78,7 @@ class Command:
             os.execve(sys.executable, [sys.executable, COMMAND, *words], environment)
         out = b""
         pending = answers
-        ends = time.monotonic() + 30
+        ends = time.monotonic() + PATIENCE
         while time.monotonic() < ends:
             if not select.select([terminal], [], [], 0.1)[0]:
                 continue

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import fcntl
+import gc
+import os
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -41,6 +43,12 @@ def written(path: Path) -> str:
     """Wait for a file that a command writes whole, and return what it says."""
     assert eventually(lambda: path.exists() and path.read_text().endswith("\n")), path
     return path.read_text().strip()
+
+
+def descriptors() -> list[str]:
+    """Return the files that this process has open, once what nobody has any more was let go of."""
+    gc.collect()
+    return sorted(os.listdir("/proc/self/fd"))
 
 
 def children(pid: int) -> list[int]:

@@ -35,7 +35,7 @@ VERBS_OF_REFS = (
 BAD_REFS = {
     "nosuch": 10,
     "ckpt_0123456789abcdef": 10,
-    "0000": 10,
+    "000000000000": 10,
     "@good": 10,
     "@start": 10,
     "@~99": 10,

@@ -71,7 +71,7 @@ def test_a_clock_behind_the_last_checkpoint_is_told(kept: Command) -> None:
 
 def test_a_session_that_died_is_told_and_one_that_lives(kept: Command) -> None:
     """Rule P1."""
-    with subprocess.Popen(["sleep", "60"]) as owner:
+    with subprocess.Popen(["sleep", "600"]) as owner:
         kept("session", "start", "--owner-pid", str(owner.pid))
         found = findings(kept)["lease"]
         assert (found["state"], f"process {owner.pid}" in found["message"]) == ("good", True)

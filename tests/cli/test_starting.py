@@ -40,7 +40,6 @@ def started(way: str, *words: str, cwd: Path, store: Path) -> tuple[int, bytes, 
         env={**os.environ, "PYTHONPATH": SOURCE, "LASTGOOD_STORE": str(store)},
         stdin=subprocess.DEVNULL,
         capture_output=True,
-        timeout=60,
         check=False,
     )
     return done.returncode, done.stdout, done.stderr
@@ -68,7 +67,6 @@ def test_as_a_module_it_can_be_started_where_its_source_lies(kept: Command) -> N
         cwd=SOURCE,
         env={key: value for key, value in kept.environment.items() if key != "PYTHONPATH"},
         capture_output=True,
-        timeout=60,
         check=False,
     )
     assert b"one" in done.stdout, done.stderr

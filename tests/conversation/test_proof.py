@@ -18,15 +18,14 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.damages
 
 
-def flip(store: Path, number: int, *, offset: int) -> None:
-    """Flip a bit in the pack of the checkpoint of that number."""
-    packs = sorted(
-        (store / "objects.git" / "objects" / "pack").glob("*.pack"), key=lambda one: one.stat().st_mtime_ns
-    )
-    content = bytearray(packs[number].read_bytes())
+def flip(store: Path, *, offset: int) -> None:
+    """Flip a bit in the largest pack."""
+    packs = (store / "objects.git" / "objects" / "pack").glob("*.pack")
+    pack = max(packs, key=lambda one: one.stat().st_size)
+    content = bytearray(pack.read_bytes())
     content[offset] ^= 0x10
-    packs[number].chmod(0o600)
-    packs[number].write_bytes(bytes(content))
+    pack.chmod(0o600)
+    pack.write_bytes(bytes(content))
 
 
 @pytest.mark.parametrize("deep", [False, True])
@@ -45,7 +44,7 @@ def test_a_damaged_segment_is_named_with_the_checkpoints_it_hits(
     hit_too = captured(workspace, file).checkpoint
     sound = workspace.save("without", allow_empty=True).checkpoint
     workspace.close()
-    flip(store, 0, offset=30_000)
+    flip(store, offset=30_000)
     with lastgood.open(project, store=store, maintenance="off") as again:
         report = again.verify(deep=deep)
         assert not report.ok

@@ -71,7 +71,7 @@ def titled(browser: str, tmp_path: Path) -> Callable[..., str]:
             ],
             capture_output=True,
             text=True,
-            timeout=90,
+            timeout=600,
             check=True,
         )
         found = re.search(r"<title>(.*?)</title>", done.stdout, re.DOTALL)

@@ -144,11 +144,12 @@ def test_a_process_is_within_its_parents_and_not_within_its_children(sleeper: Sl
 
 
 def test_processes_of_a_session_are_found_by_their_environment() -> None:
-    environment = dict(os.environ) | {"LASTGOOD_SESSION": "sess_of_this_test"}
+    session = f"sess_{os.urandom(8).hex()}"
+    environment = dict(os.environ) | {"LASTGOOD_SESSION": session}
     one = subprocess.Popen(["sleep", "600"], env=environment)
     try:
-        until(lambda: [found.pid for found in PROCESSES.marked("sess_of_this_test")] == [one.pid])
-        assert PROCESSES.marked("sess_of_this_tes") == []
+        until(lambda: [found.pid for found in PROCESSES.marked(session)] == [one.pid])
+        assert PROCESSES.marked(session[:-1]) == []
     finally:
         one.kill()
         one.wait()

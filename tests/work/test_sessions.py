@@ -595,12 +595,13 @@ def test_sessions_are_named_by_some_digits(workspace: Workspace) -> None:
     for nothing in ("sess_", "", "ffff_", "sess_zzzz", "é"):
         with pytest.raises(NotFound):
             workspace.get_session(nothing)
-    ids = [f"sess_aaaa{number:012x}" for number in range(2)]
+    digits = "a" * 12  # more than two that are drawn can be alike in
+    ids = [f"sess_{digits}{number:04x}" for number in range(2)]
     first = workspace.sessions()[0].session
     for id in ids:
         workspace._context.work.open_session(first.replace(id=id))
     with pytest.raises(Ambiguous) as caught:
-        workspace.get_session("aaaa")
+        workspace.get_session(digits)
     assert caught.value.details["candidates"] == ids[::-1]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -30,7 +31,7 @@ OLD = Path(__file__).parents[1] / "stores_of_old" / "version-1" / "catalogue.sql
 
 @pytest.fixture
 def catalogue(tmp_path: Path) -> Iterator[SqliteCatalogue]:
-    opened = SqliteCatalogue.open(str(tmp_path / "catalogue.sqlite3"), clock=FakeClock(), wait=5)
+    opened = SqliteCatalogue.open(str(tmp_path / "catalogue.sqlite3"), clock=FakeClock(), wait=600)
     for key in (KEY, OTHER):
         opened.add_workspace(WorkspaceRow(key=key, path=f"/home/{key}", machine="m", created_at=1))
     yield opened
@@ -199,12 +200,14 @@ def test_the_first_version_becomes_the_present_one_and_keeps_everything(tmp_path
     old = tmp_path / "catalogue.sqlite3"
     shutil.copy(OLD, old)
     columns = "sequence, id, workspace_key, kind, created_at, name, commit_id, tree, manifest"
-    before = sqlite3.connect(old).execute(f"SELECT {columns} FROM checkpoint").fetchall()
+    question = f"SELECT {columns} FROM checkpoint"
+    with closing(sqlite3.connect(old)) as connection:
+        before = connection.execute(question).fetchall()
     opened = SqliteCatalogue.open(str(old), clock=FakeClock())
     try:
-        connection = sqlite3.connect(old)
-        assert connection.execute("PRAGMA user_version").fetchone() == (CURRENT.version,)
-        assert connection.execute(f"SELECT {columns} FROM checkpoint").fetchall() == before
+        with closing(sqlite3.connect(old)) as connection:
+            assert connection.execute("PRAGMA user_version").fetchone() == (CURRENT.version,)
+            assert connection.execute(question).fetchall() == before
         assert opened.altered() == []
         assert opened.fault() is None
         row = opened.workspaces()[0]

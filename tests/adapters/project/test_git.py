@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from adapters.project.projects import ENVIRONMENT, make_project
+from lastgood.adapters.project import git as counting
 from lastgood.adapters.project.asking import Asker
 from lastgood.adapters.project.git import SealedGit
 from lastgood.adapters.project.repository import find
@@ -18,6 +19,12 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from adapters.project.projects import Project
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Wait for git as long as a busy machine takes."""
+    monkeypatch.setattr(counting, "_PATIENCE_SECONDS", 600.0)
 
 
 @pytest.fixture

@@ -187,12 +187,14 @@ def test_what_another_user_may_not_read_is_a_gap(desk: Desk) -> None:
     reader, writer = os.pipe()
     child = os.fork()
     if child == 0:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-        scan = desk.save()
-        os.write(writer, repr((desk.gaps(scan), sorted(desk.names(scan)))).encode())
-        os._exit(0)
+        try:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+            scan = desk.save()
+            os.write(writer, repr((desk.gaps(scan), sorted(desk.names(scan)))).encode())
+        finally:
+            os._exit(0)
     os.close(writer)
     said = os.read(reader, 10000).decode()
     os.close(reader)

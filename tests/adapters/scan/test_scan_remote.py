@@ -20,21 +20,23 @@ from lastgood.adapters.scan.remote import RemoteScanner, others_alive
 from lastgood.errors import Internal, NotFound
 from lastgood.model.scan import ScanRequest
 from lastgood.model.settings import CaptureSettings
+from living import children, descriptors, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from pathlib import Path
 
 
 @pytest.fixture
-def far(tmp_path: Path) -> Desk:
+def far(tmp_path: Path) -> Iterator[Desk]:
     """Return a desk whose scanner works elsewhere."""
     desk = Desk(tmp_path)
     (desk.store / "tmp").mkdir()
     store = os.fsencode(desk.store)
     desk.engine = GitEngine.create(store + b"/objects.git", temporary=store + b"/tmp")
-    desk.scanner = RemoteScanner(cache=os.fsencode(desk.cache), store=store, engine=desk.engine)
-    return desk
+    scanner = desk.scanner = RemoteScanner(cache=os.fsencode(desk.cache), store=store, engine=desk.engine)
+    yield desk
+    scanner.close()
 
 
 def plant(desk: Desk) -> None:
@@ -69,9 +71,8 @@ def test_what_the_caller_added_before_is_not_lost(far: Desk) -> None:
     writer = far.engine.writer()
     before = writer.blob(b"added before")
     far.write("a", os.urandom(2_000_000))
-    scan = RemoteScanner(cache=os.fsencode(far.cache), store=os.fsencode(far.store), engine=far.engine).scan(
-        request_of(far), writer=writer
-    )
+    assert far.scanner is not None
+    scan = far.scanner.scan(request_of(far), writer=writer)
     after = writer.blob(b"added after")
     writer.publish()
     assert far.engine.read_blob(before) == b"added before"
@@ -106,12 +107,12 @@ def test_a_breakdown_is_told_and_leaves_no_process(far: Desk, capfd: pytest.Capt
     broken.write_text("#!/bin/sh\necho oh no >&2\nexit 1\n")
     broken.chmod(0o755)
     far.scanner = elsewhere(far, os.fsencode(broken))
+    before = children(os.getpid())
     with pytest.raises(Internal) as caught:
         far.scan()
     assert caught.value.details == {"status": 1, "said": "oh no\n"}
     assert capfd.readouterr() == ("", "")
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children(os.getpid()) == before
 
 
 @pytest.mark.parametrize("python", [b"", b"/no/such/python", b"/bin/some-application", b"/etc/python"])
@@ -123,16 +124,15 @@ def test_where_no_interpreter_can_be_started_the_scan_runs_here(far: Desk, pytho
 
 def test_nothing_is_left_behind(far: Desk) -> None:
     plant(far)
-    descriptors = set(os.listdir("/proc/self/fd"))
+    before, below = descriptors(), children(os.getpid())
     far.save()
     assert isinstance(far.scanner, RemoteScanner)
     far.scanner.close()
     far.engine.refresh()
     assert [name for name in os.listdir(far.cache) if "answer" in name] == []
     assert os.listdir(far.store / "tmp") == []
-    assert len(os.listdir("/proc/self/fd")) <= len(descriptors) + 4  # maps of the new pack
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert len(descriptors()) <= len(before) + 4  # maps of the new pack
+    assert children(os.getpid()) == below
 
 
 def test_nothing_of_the_workspace_or_the_environment_is_imported(
@@ -223,17 +223,12 @@ def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], ho
     )
     assert caller.stdout is not None
     pipe = caller.stdout.readline().strip()
-    while not readers(pipe) and caller.poll() is None:
-        time.sleep(0.01)
+    assert eventually(lambda: bool(readers(pipe)) or caller.poll() is not None)
     time.sleep(0.15)
     caller.send_signal(how)
     caller.wait()
     caller.stdout.close()
-    for _ in range(3000):
-        if not readers(pipe):
-            break
-        time.sleep(0.01)
-    assert readers(pipe) == []
+    assert eventually(lambda: readers(pipe) == [])
 
 
 def readers(pipe: str) -> list[str]:

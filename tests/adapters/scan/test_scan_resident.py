@@ -14,6 +14,7 @@ import pytest
 from lastgood.adapters.scan.remote import RemoteScanner
 from lastgood.adapters.stopping import Listening, Stopped
 from lastgood.errors import NotFound
+from living import descriptors
 from residents import Far, ends, owner, readers, source
 
 if TYPE_CHECKING:
@@ -42,8 +43,9 @@ def test_one_process_answers_again_and_again(far: Far) -> None:
 
 def test_it_is_no_child_of_its_owner(far: Far) -> None:
     far.desk.save()
+    (process,) = far.ready
     with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+        os.waitpid(process, os.WNOHANG)
 
 
 def test_it_waits_with_nothing_but_its_three_streams(far: Far) -> None:
@@ -60,14 +62,14 @@ def test_it_waits_with_nothing_but_its_three_streams(far: Far) -> None:
 
 
 def test_it_ends_when_it_is_closed(far: Far) -> None:
-    descriptors = sorted(os.listdir("/proc/self/fd"))
+    before = descriptors()
     far.desk.scan()
     (process,) = far.ready
     far.scanner.close()
     far.scanner.close()
     assert ends(process)
     far.desk.engine.close()
-    assert sorted(os.listdir("/proc/self/fd")) == descriptors
+    assert descriptors() == before
 
 
 def test_after_it_was_closed_a_scan_leaves_none_behind(far: Far) -> None:
@@ -129,12 +131,12 @@ def test_after_an_error_none_is_kept(far: Far) -> None:
 def test_whoever_is_asked_to_give_up_leaves_none_behind(far: Far) -> None:
     far.desk.save()
     (process,) = far.ready
-    descriptors = len(os.listdir("/proc/self/fd"))
+    before = descriptors()
     far.desk.write("large", os.urandom(30_000_000))
     with Listening(lambda: True), pytest.raises(Stopped) as stopped:
         far.desk.scan()
     assert stopped.value.__traceback__ is not None  # which holds whatever had a name on the way
-    assert len(os.listdir("/proc/self/fd")) == descriptors - 3
+    assert len(descriptors()) == len(before) - 3
     assert ends(process)
     assert far.ready == []
     assert far.desk.names(far.desk.save()) == {"a", "large"}
@@ -240,7 +242,7 @@ def test_nobody_waits_for_a_fork_that_began_when_it_was_started(far: Far) -> Non
         def fork():
             children.append(os.fork())
             if not children[0]:
-                time.sleep(30)
+                time.sleep(600)
                 os._exit(0)
         def hindered(*given):
             thread.start()

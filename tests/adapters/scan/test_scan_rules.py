@@ -195,6 +195,7 @@ def test_a_twin_leaves_out_nothing_that_is_forced(desk: Desk, monkeypatch: pytes
     monkeypatch.setattr(twin, "WORTHWHILE_FILES", 10)
     monkeypatch.setattr(twin, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(companion, "_count", int)  # a worker of xdist has threads that do not scan
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     desk.write(".gitignore", "*.log\nbuild/\n")
     inside = [f"d{outer}/e{inner}" for outer in range(6) for inner in range(4)]
     for place in inside:
