@@ -81,8 +81,8 @@ def test_a_flipped_bit_in_the_number_is_mended(closed: str, flip: int) -> None:
     assert [one.sequence for one in again.find(Query())] == [2, 1]
     assert again.fault() is None
     again.close()
-    assert len(told) == 1
-    assert str(damaged) in told[0]
+    # To a number of the same tables it is brought up as an older one is.
+    assert told == () if 3 <= damaged < CURRENT.version else str(damaged) in told[0]
 
 
 def test_a_raised_number_of_an_early_catalogue_is_mended_by_its_backup(early: str) -> None:
@@ -102,14 +102,14 @@ def assert_untouched(path: str) -> None:
 def test_a_raised_number_of_an_early_catalogue_without_backup_is_not_certain(early: str) -> None:
     for backup in Path(early).parent.glob("*backup*"):
         backup.unlink()
-    forge(early, "PRAGMA user_version = 5")
+    forge(early, f"PRAGMA user_version = {NEXT}")
     assert_untouched(early)
 
 
 def test_a_backup_that_is_damaged_proves_nothing(early: str) -> None:
     for backup in Path(early).parent.glob("*backup*"):
         backup.write_bytes(b"garbage")
-    forge(early, "PRAGMA user_version = 5")
+    forge(early, f"PRAGMA user_version = {NEXT}")
     assert_untouched(early)
 
 
@@ -150,7 +150,7 @@ def test_the_copy_that_a_newer_one_kept_of_an_early_catalogue_is_believed(early:
         "CREATE VIEW more AS SELECT 1",
         "DROP INDEX run_of_workspace",
         "UPDATE workspace SET machine = 'altered'",
-        "UPDATE meta SET value = 5 WHERE name = 'version'",
+        f"UPDATE meta SET value = {NEXT} WHERE name = 'version'",
     ],
 )
 def test_whatever_else_differs_leaves_a_raised_number(closed: str, change: str) -> None:
@@ -171,7 +171,7 @@ def test_rows_of_a_form_that_is_not_known_leave_a_raised_number(closed: str) -> 
     assert_untouched(closed)
 
 
-@pytest.mark.parametrize("version", ["version-1", "version-2", "version-3"])
+@pytest.mark.parametrize("version", ["version-1", "version-2", "version-3", "version-4"])
 def test_an_older_catalogue_is_no_damaged_one(version: str, path: str) -> None:
     shutil.copyfile(Path(__file__).parents[2] / "stores_of_old" / version / "catalogue.sqlite3", path)
     before = Path(path).read_bytes()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.adapters.sqlite import rows
+from lastgood.adapters.sqlite import payloads, rows
 from lastgood.adapters.sqlite.seal import reseal
 from lastgood.codec.progress import encode_effect, encode_progress, encode_session
 
@@ -49,7 +49,9 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
     progress = tuple(
         (key, workspace, kept)
         for key, workspace, kept in arrivals.progress
-        if _inserted(connection, "progress", _PROGRESS, (key, workspace, encode_progress(kept)))
+        if _inserted(
+            connection, "progress", _PROGRESS, (key, workspace, payloads.pack(encode_progress(kept)))
+        )
     )
     effects = tuple(
         one

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.sqlite import manifests
+from lastgood.adapters.sqlite import manifests, payloads
 from lastgood.adapters.sqlite.database import open_uri, prepare
 from lastgood.adapters.sqlite.faults import BROKEN
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
@@ -85,7 +85,7 @@ def is_readable(connection: sqlite3.Connection) -> bool:
             decode_operation(str(payload))
         for table, read in WORK_FORMS.items():
             for (payload,) in connection.execute(f"SELECT payload FROM {table}"):  # noqa: S608 - names of ours
-                read(str(payload))
+                read(payloads.unpack(payload))
     except LastgoodError:
         return False
     return True
@@ -151,7 +151,7 @@ def _sound(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
     """Yield the rows of a table of the work that can be read."""
     for row in _numbered(connection, table, "number"):
         try:
-            WORK_FORMS[table](str(row[-2]))
+            WORK_FORMS[table](payloads.unpack(row[-2]))
         except LastgoodError:
             continue
         yield row

@@ -155,7 +155,15 @@ def _to_version_4(_connection: sqlite3.Connection) -> None:
     """Let new rows keep their manifest compressed; those that are there stay as they are."""
 
 
-CURRENT = Schema(version=4, statements=_STATEMENTS, migrations=(_to_version_2, _to_version_3, _to_version_4))
+def _to_version_5(_connection: sqlite3.Connection) -> None:
+    """Let long progress be kept compressed when it changes; what is there stays as it is."""
+
+
+CURRENT = Schema(
+    version=5,
+    statements=_STATEMENTS,
+    migrations=(_to_version_2, _to_version_3, _to_version_4, _to_version_5),
+)
 
 
 def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.adapters.sqlite import payloads
 from lastgood.adapters.sqlite.seal import broken_seal, reseal
 from lastgood.codec.canonical import dumps
 from lastgood.codec.progress import (
@@ -268,7 +269,7 @@ def _put_progress(
     connection.execute(
         "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
         " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
-        (key, workspace_key, encode_progress(progress)),
+        (key, workspace_key, payloads.pack(encode_progress(progress))),
     )
     reseal(connection, "progress", key)
 
@@ -308,4 +309,4 @@ def _run(row: Row) -> PlannedRun:
 
 def _progress(connection: sqlite3.Connection, key: str) -> Progress:
     row = connection.execute(_PROGRESS, (key,)).fetchone()
-    return Progress() if row is None else decode_progress(str(row[0]))
+    return Progress() if row is None else decode_progress(payloads.unpack(row[0]))
