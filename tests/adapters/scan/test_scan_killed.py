@@ -18,6 +18,7 @@ from lastgood.adapters.stopping import Listening, Stopped
 from lastgood.errors import Busy, NotFound
 from lastgood.model.scan import ScanRequest
 from lastgood.model.settings import CaptureSettings
+from living import children, descriptors
 from residents import Far
 
 if TYPE_CHECKING:
@@ -94,14 +95,13 @@ def test_a_scan_that_is_killed_again_is_told_with_what_to_do(far: Far, killer: K
 
 
 def test_killed_scans_leave_no_descriptor_and_no_child(far: Far, killer: Killer) -> None:
-    before = sorted(os.listdir("/proc/self/fd"))
+    before, below = descriptors(), children(os.getpid())
     killer.kill(9)
     with pytest.raises(Busy):
         far.desk.scan()
     far.desk.engine.close()
-    assert sorted(os.listdir("/proc/self/fd")) == before
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert descriptors() == before
+    assert children(os.getpid()) == below
 
 
 def handed(far: Far) -> tuple[ObjectWriter, bytes]:
@@ -196,6 +196,7 @@ def test_of_a_process_that_copies_for_a_scan_and_is_killed_nothing_is_left(
         desk.write(f"f{number}", f"content {number}")
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"], ["gc", "-q"]):
         git(desk.root, *words)
+    below = children(os.getpid())
     begin, begun = Companion.__init__, []
 
     def doomed(companion: Companion, *_work: object, **kept: object) -> None:
@@ -207,5 +208,4 @@ def test_of_a_process_that_copies_for_a_scan_and_is_killed_nothing_is_left(
     assert desk.held(desk.save())[b"f7"][2] == b"content 7"
     assert len(begun) == 1
     assert os.listdir(temporary) == []
-    with pytest.raises(ChildProcessError):
-        os.waitpid(-1, os.WNOHANG)
+    assert children(os.getpid()) == below
