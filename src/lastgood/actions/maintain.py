@@ -49,6 +49,11 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
         done.append(error.message)
     _note(done, "old operations forgotten: {}", _forget_operations(context))
     _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
+    _note(
+        done,
+        "packs that are not what they were, and are left as they are: {} (lastgood verify --repair)",
+        context.engine.doubted(),
+    )
     try:
         if context.engine.packs() >= PACKS_DUE and context.engine.consolidate("due"):
             done.append("packs consolidated")

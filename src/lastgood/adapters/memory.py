@@ -338,6 +338,10 @@ class MemoryEngine:
         """Do nothing: memory leaves no files."""
         return 0
 
+    def doubted(self) -> int:
+        """Return 0: nothing is copied unproven."""
+        return 0
+
     def write_tags(self, tags: Mapping[str, bytes]) -> None:
         """Keep the names in `tags`."""
         self.tags = dict(tags)

@@ -221,7 +221,13 @@ class Engine(CheckpointReader, Protocol):
         """
 
     def collect_leftovers(self) -> int:
-        """Delete temporary files whose writer is gone (proven by its lock), and return their bytes."""
+        """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.
+
+        What was copied unproven is proven; if it proves wrong and nothing is lost by that, it is set aside.
+        """
+
+    def doubted(self) -> int:
+        """Return how many packs were found damaged, or copied and not proven yet: none relies on them."""
 
     def write_tags(self, tags: Mapping[str, bytes]) -> None:
         """Make the refs exactly these (checkpoint id to commit), packed and durable; a convenience."""

@@ -9,6 +9,8 @@ import sys
 from importlib.util import find_spec
 
 from lastgood.adapters.examining import file_clock_ahead, git_version, lax_places, locks_exclude
+from lastgood.adapters.git.doubt import doubted
+from lastgood.adapters.git.repository import Layout
 from lastgood.model.finding import Finding
 from lastgood.names import printable, to_text
 from lastgood.ports.catalogue import Query
@@ -72,7 +74,13 @@ def examine_store(context: Context) -> list[Finding]:
         message = "nothing was saved here yet, so there is no store"
         return [Finding(code="no-store", state="note", message=message, hint=_MAKING)]
     try:
-        return [_space(context.store), _locks(context.store), _privacy(context.store), *_clocks(context)]
+        return [
+            _space(context.store),
+            _locks(context.store),
+            _privacy(context.store),
+            _packs(context.store),
+            *_clocks(context),
+        ]
     except OSError as error:
         return [
             _bad("store-access", f"the store cannot be used: {error.strerror}", "check disk and permissions")
@@ -112,6 +120,22 @@ def _privacy(store: bytes) -> Finding:
         state="note",
         message=f"others may look into {names}",
         hint=f"chmod -R go= {printable(to_text(store))}",
+    )
+
+
+def _packs(store: bytes) -> Finding:
+    # Looked up without opening the engine, which would make what a store lacks.
+    found = doubted(Layout(store + b"/objects.git", temporary=store + b"/tmp"))
+    if not found:
+        return _good("packs", "no pack is doubted")
+    message = (
+        f"{len(found)} doubted, and relied on by no new checkpoint: copied and not proven yet, or damaged"
+    )
+    return Finding(
+        code="packs",
+        state="note",
+        message=message,
+        hint="lastgood maintain proves what was copied, lastgood verify --repair mends what is damaged",
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.adapters.git.arrange import arranged
+from lastgood.adapters.git.doubt import doubted
 from lastgood.adapters.git.rewrite import pack_bytes, remove_packs, write_pack
 
 TYPE_CHECKING = False
@@ -19,12 +20,13 @@ _FACTOR = 3
 
 
 def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent = "all") -> bool:
-    """Join packs into one, all or those that it is time for.
+    """Join packs into one, all or those that it is time for, but none that is doubted.
 
     False if there is nothing to do or no git; `Damaged`, `Storage`.
     """
     reader.stored.refresh()
-    sizes = {pack: pack_bytes(layout, pack.name) for pack in reader.stored.all()}
+    wrong = doubted(layout)
+    sizes = {pack: pack_bytes(layout, pack.name) for pack in reader.stored.all() if pack.name not in wrong}
     packs = list(sizes) if extent == "all" else _due(sizes)
     if len(packs) < 2 or not git.found:
         return False

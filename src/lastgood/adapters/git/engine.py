@@ -127,15 +127,20 @@ class GitEngine(GitReader):
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.
 
-        A pack that a killed writer left without its index gets one, and one that was copied is proven.
+        A pack that a killed writer left without its index gets one. One that was copied is proven; if it
+        proves wrong and nothing is lost by that, it is set aside.
         """
         from lastgood.adapters.git.leftovers import collect
         from lastgood.adapters.git.lone import index_lone_packs
         from lastgood.adapters.git.settle import settle
 
         index_lone_packs(self._layout, hasher=self.hasher)
-        settle(self._layout, self.hasher)
+        settle(self._layout, reader=self, new_writer=self.writer)
         return collect(self._layout.temporary)
+
+    def doubted(self) -> int:
+        """Return how many packs were found damaged, or copied and not proven yet: none relies on them."""
+        return len(doubted(self._layout))
 
     def write_tags(self, tags: Mapping[str, bytes]) -> None:
         """Make the refs exactly these, packed and durable; commits that are not stored get none."""

@@ -46,7 +46,7 @@ def repair(layout: Layout, *, hasher: Hasher, new_writer: Callable[[], GitWriter
         for state in rest:
             writer = new_writer()
             writer.distrust(suspects)
-            done.append(_salvage(layout, state, writer=writer, hasher=hasher))
+            done.append(salvage(layout, state, writer=writer, hasher=hasher))
         doubt(layout, ())
     except OSError as error:
         raise storage(error, doing="repairing the object store") from error
@@ -71,8 +71,8 @@ def mend_index(layout: Layout, state: PackState) -> str:
     return f"{state.name.decode()}.idx rebuilt from its pack ({len(state.entries)} objects)"
 
 
-def _salvage(layout: Layout, state: PackState, *, writer: GitWriter, hasher: Hasher) -> str:
-    """Save the good objects of a damaged pack into a new one, then set it aside."""
+def salvage(layout: Layout, state: PackState, *, writer: GitWriter, hasher: Hasher) -> str:
+    """Save the good objects of a damaged pack into a new one, set it aside, and say so; OSError."""
     pack = PackFile(layout.packs, state.name)
     offsets = {offset for oid, _, offset in state.entries if oid not in state.bad}
     if os.path.lexists(pack.path + b".pack"):
