@@ -12,6 +12,7 @@ from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.packed import SUFFIX
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.sqlite.seal import broken_rows
+from lastgood.adapters.sqlite.shape import shape_fault
 from lastgood.errors import Damaged, LastgoodError
 from lastgood.names import printable
 
@@ -93,6 +94,6 @@ def integrity_fault(connection: sqlite3.Connection) -> str | None:
 
 
 def structure_fault(connection: sqlite3.Connection) -> str | None:
-    """Return what SQLite finds wrong with its own pages and indexes."""
+    """Return what SQLite finds wrong with its own pages and indexes, or which table is not as it was made."""
     findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-    return None if findings == ["ok"] else "; ".join(findings)
+    return shape_fault(connection) if findings == ["ok"] else "; ".join(findings)

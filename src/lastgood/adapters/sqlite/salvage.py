@@ -57,9 +57,9 @@ def salvage(path: str) -> Salvage:
         prepare(connection)
         if application(connection) != APPLICATION_ID or not _is_known(version(connection)):
             return Salvage()
+        present = tables(connection)  # fails where no statement will do: nothing is asked row by row then
         checkpoints = [row for row in _numbered(connection, "checkpoint", "sequence") if _decodes(row)]
         operations = [row for row in _numbered(connection, "operation", "number") if _operates(row)]
-        present = tables(connection)
         work = {table: tuple(_sound(connection, table)) for table in WORK_FORMS if table in present}
         keys = {
             row[2] for row in (*checkpoints, *operations, *(row for found in work.values() for row in found))
