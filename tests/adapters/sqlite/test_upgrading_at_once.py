@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -71,3 +72,18 @@ def test_two_that_bring_a_store_of_old_up_do_not_meet(
     ]
     with closing(sqlite3.connect(tmp_path / "catalogue.sqlite3.version-1")) as connection:
         assert list(connection.iterdump()) == before
+
+
+def test_who_waited_for_a_newer_one_does_not_write_into_what_that_made(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copy(OLD, path)
+    turn = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    other = opening(path)
+    assert eventually(lambda: other.poll() is not None or waits(other.pid))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
+    os.close(turn)
+    _, said = other.communicate()
+    assert other.returncode == 1
+    assert b"errors.Unsupported" in said

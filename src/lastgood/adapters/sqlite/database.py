@@ -9,7 +9,7 @@ from _thread import RLock
 from lastgood.adapters.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.adapters.sqlite.faults import REPAIR_HINT, primary_code, translate
 from lastgood.adapters.sqlite.library import sqlite3
-from lastgood.adapters.sqlite.schema import APPLICATION_ID, application, create, migrate, version
+from lastgood.adapters.sqlite.schema import APPLICATION_ID, application, create, migrate, said, version
 from lastgood.adapters.sqlite.seal import seal_of
 from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported, Usage
 from lastgood.names import printable
@@ -119,6 +119,7 @@ class Database:
         connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
         if gate(connection, self._schema, path=self.path):
             upgrade(connection, self._schema, path=self.path)
+            gate(connection, self._schema, path=self.path)  # a newer lastgood may have been quicker
 
 
 def prepare(connection: sqlite3.Connection) -> None:
@@ -273,6 +274,10 @@ def gate(connection: sqlite3.Connection, schema: Schema, *, path: str) -> bool:
     if application(connection) != APPLICATION_ID:
         raise Damaged(f"{printable(path)} is not a catalogue of lastgood", hint=REPAIR_HINT)
     found = version(connection)
+    if found < schema.version:
+        # Damage may have made it less than a newer one's, which is not to be brought up as if it were old.
+        newest = said(connection) or found
+        found = newest if newest > schema.version else found
     if found > schema.version:
         raise Unsupported(
             f"the catalogue {printable(path)} was written by a newer lastgood"

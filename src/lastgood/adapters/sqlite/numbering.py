@@ -10,13 +10,12 @@ from lastgood.adapters.sqlite.database import DEFAULT_WAIT, kept_copy, open_uri,
 from lastgood.adapters.sqlite.faults import BROKEN, translate
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.salvage import is_readable
-from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, create, version
+from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, create, said, say, version
 from lastgood.errors import LastgoodError
 
 # Since this version the tables are those of today: from here on an older number is no damage to see.
 _SAME_TABLES = 3
 _NAMED = "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
-_SAID = "SELECT value FROM meta WHERE name = 'version'"
 
 
 def mend_number(path: str) -> tuple[str, ...]:
@@ -49,39 +48,40 @@ def _doubtless(path: str) -> int | None:
             return None
         if _shape(connection) != _present_shape():
             return None
-        # Tables and number change in one transaction: these tables never had a lower number.
-        if found < _SAME_TABLES or _is_ours(connection, path):
-            return found
-        return None
+        right = said(connection)
+        if found < _SAME_TABLES:
+            # Tables and number change in one transaction: these tables never had a lower number.
+            return found if right is None or right <= CURRENT.version else None
+        return found if _is_ours(connection, path, right=right or _backed_up(path)) else None
     finally:
         connection.close()
 
 
-def _is_ours(connection: sqlite3.Connection, path: str) -> bool:
-    """Tell whether nobody newer can have brought a catalogue up, nor written any of its rows."""
-    said = connection.execute(_SAID).fetchone()
-    if said is not None:
-        by_us = said[0] == CURRENT.version
-    else:  # it is older than this word
-        there = backups(path)
-        by_us = bool(there) and all(map(is_sound, there)) and _version_of(there[0]) == CURRENT.version
+def _is_ours(connection: sqlite3.Connection, path: str, *, right: int) -> bool:
+    """Tell whether nobody newer can have brought a catalogue of a version up, nor written any of its rows."""
     return (
-        by_us
-        and not any(os.path.exists(one) for one in _copies_of_newer(path))
+        _SAME_TABLES <= right <= CURRENT.version
+        and not any(os.path.exists(one) for one in _copies_since(right, path))
         and integrity_fault(connection) is None
         and is_readable(connection)
     )
 
 
-def _version_of(backup: str) -> int | None:
+def _backed_up(path: str) -> int:
+    """Return the version of a catalogue that is older than the word about it; 0 if no backup tells."""
+    there = backups(path)
+    return _version_of(there[0]) if there and all(map(is_sound, there)) else 0
+
+
+def _version_of(backup: str) -> int:
     try:
         return ask(backup, version)
     except (sqlite3.DatabaseError, ValueError, LastgoodError):
-        return None
+        return 0
 
 
-def _copies_of_newer(path: str) -> list[str]:
-    """Return the copies that lie here because somebody brought this version or a later one up."""
+def _copies_since(number: int, path: str) -> list[str]:
+    """Return the copies that lie here because somebody brought a version or a later one up."""
     folder = os.path.dirname(path)
     stem = os.path.basename(kept_copy(path, ""))
     return [
@@ -89,7 +89,7 @@ def _copies_of_newer(path: str) -> list[str]:
         for name in os.listdir(folder)
         if name.startswith(stem)
         and name.removeprefix(stem).isdigit()
-        and int(name.removeprefix(stem)) >= CURRENT.version
+        and int(name.removeprefix(stem)) >= number
     ]
 
 
@@ -119,6 +119,7 @@ def _write(path: str, found: int) -> None:
         connection.execute("BEGIN IMMEDIATE")
         if version(connection) == found:
             connection.execute(f"PRAGMA user_version = {CURRENT.version}")
+            say(connection, CURRENT.version)
         connection.execute("COMMIT")
     finally:
         connection.close()

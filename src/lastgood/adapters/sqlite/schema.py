@@ -172,7 +172,7 @@ def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -
     for statement in schema.statements:
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES ('generation', ?), ('changes', 0)", (generation,))
-    _say(connection, schema.version)
+    say(connection, schema.version)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {schema.version}")
     connection.execute("COMMIT")
@@ -186,14 +186,20 @@ def migrate(connection: sqlite3.Connection, schema: Schema) -> None:
         for migration in schema.migrations[found - 1 : schema.version - 1]:
             migration(connection)
         connection.execute(f"PRAGMA user_version = {max(found, schema.version)}")
-        _say(connection, max(found, schema.version))
+        say(connection, max(found, schema.version))
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def _say(connection: sqlite3.Connection, number: int) -> None:
+def said(connection: sqlite3.Connection) -> int | None:
+    """Return the version that is written down a second time; None where it is not, as in early ones."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
+    return row[0] if row is not None and isinstance(row[0], int) else None
+
+
+def say(connection: sqlite3.Connection, number: int) -> None:
     """Write the version down a second time: by that a damaged number is told from a newer one."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (number,))
 
