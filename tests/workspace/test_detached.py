@@ -20,6 +20,8 @@ from lastgood.workspace.upkeep import Upkeep
 from living import until_tidied
 
 if TYPE_CHECKING:
+    import pytest
+
     from lastgood.model.settings import Durability
     from lastgood.workspace import Workspace
 
@@ -63,6 +65,19 @@ def test_settings_of_a_program_stand_in_the_place_of_the_user_s_file(project: Pa
         fill(workspace)
         tidied(detaching.start(str(project), str(store), packs=1, settings=workspace.settings))
         assert len(workspace.list()) == MANY
+
+
+def test_the_ledger_is_backed_up_wherever_its_witness_is_kept(
+    project: Path, store: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.delenv("LASTGOOD_WITNESS", raising=False)
+    monkeypatch.setenv("XDG_DATA_HOME", str(tmp_path / "kept"))
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.save("one")
+        workspace.ledger("turns").change(lambda writer: writer.put("book", "key", head=1, body=2))
+        tidied(detaching.start(str(project), str(store), packs=1, settings=workspace.settings))
+    assert (store / "ledger.backup.sqlite3.gz").exists()
+    assert not (Path(os.environ["HOME"]) / ".local" / "share" / "lastgood-witness").exists()
 
 
 def test_the_user_s_file_counts_where_nothing_else_is_said(project: Path, store: Path) -> None:

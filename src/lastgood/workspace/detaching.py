@@ -113,4 +113,4 @@ def _is_wanted(variable: str) -> bool:
     """Tell what maintenance needs of the environment; no session counts for it."""
     if variable.startswith("LASTGOOD_"):
         return variable != SESSION_VARIABLE
-    return variable in {"PATH", "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME"}
+    return variable in {"PATH", "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"}
