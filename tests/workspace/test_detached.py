@@ -134,7 +134,7 @@ numbers = st.integers(0, 1 << 40)
         st.sampled_from(KINDS), st.builds(Rungs, last=numbers, hourly=numbers, daily=numbers)
     ),
     durability=st.sampled_from(["full", "fast"]),
-    expires=st.floats(0, 1e9),
+    expires=st.floats(0, 1e9) | st.just(float("inf")),
 )
 def test_what_is_handed_over_arrives_as_it_was(
     limits: LimitSettings, retention: dict[str, Rungs], durability: Durability, expires: float

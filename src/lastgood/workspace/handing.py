@@ -22,7 +22,8 @@ def handed(settings: Settings) -> str:
         "max_checkpoints": settings.limits.max_checkpoints,
         "max_store_size": settings.limits.max_store_size,
         "retention": {kind: rungs.as_dict() for kind, rungs in settings.retention.items()},
-        "session_expires_after": settings.session_expires_after,
+        # As text, as JSON has no number for a program's "never".
+        "session_expires_after": str(settings.session_expires_after),
     }
     return dumps(record).decode("ascii")
 
@@ -41,5 +42,5 @@ def taken(text: str) -> Settings:
             for kind, one in rungs.items()
         },
         durability=cast("Durability", fields.one_of("durability", ("full", "fast"))),
-        session_expires_after=fields.decimal("session_expires_after"),
+        session_expires_after=float(fields.text("session_expires_after")),
     )
