@@ -24,14 +24,15 @@ if TYPE_CHECKING:
 @pytest.fixture
 def killer(project: Path, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Killer:
     """Return what kills the processes that scan the workspace, of which two checkpoints were made."""
-    (project / "a").write_text("first")
-    workspace.save("first", name="first")
-    (project / "a").write_text("second")
-    workspace.save("second")
+    monkeypatch.setattr(scanning, "_count", lambda: 0)  # in a worker of xdist, too: no process is ready yet
     killer = Killer(tmp_path, monkeypatch, call="ftruncate")
     monkeypatch.setattr(sys, "executable", str(killer.python))
     monkeypatch.setattr(scanning, "_count", lambda: 1)  # as beside another thread
     monkeypatch.setattr(bounds, "MOST_FILES", -1)  # as if there were many files
+    (project / "a").write_text("first")
+    workspace.save("first", name="first")
+    (project / "a").write_text("second")
+    workspace.save("second")
     return killer
 
 
