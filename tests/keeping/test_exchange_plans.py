@@ -13,8 +13,9 @@ from hypothesis import given
 import lastgood
 from lastgood.codec.exchange import decode_facts, encode_facts
 from lastgood.codec.workplan import encode_plan
-from lastgood.errors import Conflict, Damaged
+from lastgood.errors import Conflict, Damaged, Storage
 from lastgood.model.exchange import Facts, KeptPlan
+from lastgood.model.settings import LimitSettings, Settings
 from parcels import facts_of, lines, members_of, rebuilt
 from runs import Told, states
 from workplans import plans
@@ -244,6 +245,28 @@ def test_a_plan_that_lies_is_refused(
     rebuilt(parcel, members_of(parcel) | {"facts.jsonl": lines(facts)})
     with opened(tmp_path / "elsewhere", tmp_path / "other-store") as there:
         with pytest.raises(Damaged):
+            there.import_file(parcel)
+        assert there._context.catalogue.workspaces() == []
+
+
+def test_a_plan_of_so_many_sessions_that_no_store_could_hold_it_is_refused(
+    workspace: Workspace, project: Path, tmp_path: Path, parcel: Path
+) -> None:
+    """It is in the file once, and would be in the catalogue for each of them."""
+    workspace.run(str(begun(project, {"id": "A", "run": f"false {'x' * 90_000}"})))
+    workspace.export(parcel)
+    facts = facts_of(members_of(parcel))
+    plan = next(fact for fact in facts if fact["fact"] == "plan")
+    session = next(fact for fact in facts if fact["fact"] == "session")
+    plan["sessions"] = [f"sess_{number:016x}" for number in range(100)]
+    facts += [{**session, "session": {**session["session"], "id": id}} for id in plan["sessions"]]
+    rebuilt(parcel, members_of(parcel) | {"facts.jsonl": lines(facts)})
+    (tmp_path / "elsewhere").mkdir()
+    small = Settings(limits=LimitSettings(max_store_size=4 << 20))
+    with lastgood.open(
+        tmp_path / "elsewhere", store=tmp_path / "other-store", maintenance="off", settings=small
+    ) as there:
+        with pytest.raises(Storage, match="plans"):
             there.import_file(parcel)
         assert there._context.catalogue.workspaces() == []
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.copying import Copying
-from lastgood.actions.leaving_plans import arriving, contradict
+from lastgood.actions.leaving_plans import arriving, arriving_bytes, contradict
 from lastgood.codec.manifest import decode
 from lastgood.errors import Conflict, Damaged, Storage
 from lastgood.ids import short
@@ -33,12 +33,15 @@ def refuse_size(context: Context, header: Header) -> None:
     limit = context.settings.limits.max_store_size
     size = max(header.pack.size, header.bounds.largest)
     if size > limit or header.bounds.total > _INFLATED * limit:
-        raise Storage(
-            f"the export takes {size} bytes, and {header.bounds.total} unpacked: too much for a store that"
-            f" is limited to {limit}",
-            hint="raise retention.max_store_size in the user's configuration",
-            details={"size": size, "limit": limit},
-        )
+        raise _too_large(f"the export takes {size} bytes, and {header.bounds.total} unpacked", size, limit)
+
+
+def _too_large(what: str, size: int, limit: int) -> Storage:
+    return Storage(
+        f"{what}: too much for a store that is limited to {limit}",
+        hint="raise retention.max_store_size in the user's configuration",
+        details={"size": size, "limit": limit},
+    )
 
 
 def take_in(
@@ -54,6 +57,9 @@ def take_in(
     says, and `Conflict` for a known id with other contents.
     """
     _agree(facts)
+    size, limit = arriving_bytes(facts), context.settings.limits.max_store_size
+    if size > limit:
+        raise _too_large(f"the plans of the export take {size} bytes", size, limit)
     context.ledgers.prove(facts.books)
     with Saving(context):
         fresh = [one for one in facts.checkpoints if not _is_known(context, one, source)]

@@ -48,6 +48,11 @@ def arriving(facts: Facts) -> tuple[PlannedRun, ...]:
     return tuple(planned_run(sessions[id], kept.plan) for kept in facts.plans for id in kept.sessions)
 
 
+def arriving_bytes(facts: Facts) -> int:
+    """Return how much room plans take here, where each session has its own."""
+    return sum(len(kept.sessions) * len(encode_plan(kept.plan)) for kept in facts.plans)
+
+
 def contradict(facts: Facts) -> bool:
     """Tell whether plans are of sessions that the facts do not have, or two of one session."""
     known = {(session.id, session.workspace_key) for session in facts.sessions}
