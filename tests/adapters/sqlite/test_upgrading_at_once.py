@@ -12,6 +12,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from lastgood.adapters.files import sync_file
 from lastgood.adapters.sqlite import database
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.schema import CURRENT
@@ -52,7 +53,6 @@ def test_two_that_bring_a_store_of_old_up_do_not_meet(
     with closing(sqlite3.connect(OLD)) as connection:
         before = list(connection.iterdump())
     others: list[subprocess.Popen[bytes]] = []
-    sync_file = database.sync_file
 
     def beside(name: str) -> None:
         """Let another open it when the copy of this one is written but not yet in its place."""
