@@ -12,6 +12,7 @@ import pytest
 
 import lastgood
 from lastgood.adapters.git.engine import GitEngine
+from lastgood.adapters.git.pack_read import PackFile
 from lastgood.testing.engine_suite import save
 
 if TYPE_CHECKING:
@@ -86,6 +87,7 @@ def test_what_is_being_read_stays_open_when_the_engine_is_dropped(store: Store) 
 def test_a_program_that_ends_with_an_open_engine_says_nothing(filled: Store) -> None:
     code = f"""
 from lastgood.adapters.git.engine import GitEngine
+from lastgood.adapters.git.pack_read import PackFile
 engine = GitEngine({os.fsencode(filled.root)!r}, temporary={os.fsencode(filled.temporary)!r})
 for commit in engine.commits():
     engine.contents(commit)
@@ -96,3 +98,25 @@ ring.append(ring)
     run = [sys.executable, "-X", "dev", "-c", code]
     done = subprocess.run(run, env={"PYTHONPATH": source}, capture_output=True, check=True)
     assert (done.stdout, done.stderr) == (b"", b"")
+
+
+def test_a_pack_whose_closing_was_interrupted_does_not_close_the_next_file(
+    filled: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Which gets the same number."""
+    name = next(one for one in os.listdir(filled.packs) if one.endswith(".pack")).removesuffix(".pack")
+    pack = PackFile(os.fsencode(filled.packs), os.fsencode(name))
+    number, close = pack.descriptor, os.close
+
+    def interrupted(descriptor: int) -> None:
+        close(descriptor)
+        raise KeyboardInterrupt
+
+    with monkeypatch.context() as patched:
+        patched.setattr(os, "close", interrupted)
+        with pytest.raises(KeyboardInterrupt):
+            pack.close()
+    os.dup2(0, number)
+    del pack
+    gc.collect()
+    os.close(number)  # which fails if that was done

@@ -88,9 +88,9 @@ class PackFile:
         """Close the pack, and forget what was read of it; it opens again when needed."""
         self._cache.clear()
         self._cached = 0
-        if self._descriptor >= 0:
-            os.close(self._descriptor)
-            self._descriptor = -1
+        held, self._descriptor = self._descriptor, -1  # first: who is interrupted here closes it once
+        if held >= 0:
+            os.close(held)
 
     # For a program that drops an engine without closing it. What it needs is bound: the interpreter may be
     # taking its modules down.
