@@ -24,7 +24,6 @@ if TYPE_CHECKING:
 @pytest.fixture
 def killer(project: Path, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Killer:
     """Return what kills the processes that scan the workspace, of which two checkpoints were made."""
-    monkeypatch.setattr(scanning, "_count", lambda: 0)  # in a worker of xdist, too: no process is ready yet
     killer = Killer(tmp_path, monkeypatch, call="ftruncate")
     monkeypatch.setattr(sys, "executable", str(killer.python))
     monkeypatch.setattr(scanning, "_count", lambda: 1)  # as beside another thread
