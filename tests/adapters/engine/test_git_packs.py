@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import os
+import time
 from typing import TYPE_CHECKING
 
 from lastgood.testing.engine_suite import save
 
 if TYPE_CHECKING:
+    import pytest
+
     from lastgood.testing.git_store import GitStore as Store
 
 
@@ -37,3 +40,24 @@ def test_what_is_gone_is_not_found_by_an_engine_that_has_looked_often(store: Sto
     store.open().sweep(commits[2:])
     store.engine.refresh()
     assert set(store.engine.missing(commits)) == set(commits[:2])
+
+
+def test_a_pack_that_came_in_the_tick_of_the_last_look_is_found(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of files goes on in steps of some milliseconds: a folder may change twice at one time."""
+    other = store.open()
+    look = os.stat
+    tick = time.time_ns() + 3600 * 10**9  # however slow the machine, it is not over
+
+    def frozen(path: str | bytes | int, **options: int) -> os.stat_result:
+        seen = look(path, **options)  # type: ignore[arg-type]
+        if path != os.fsencode(store.packs):
+            return seen
+        return os.stat_result(tuple(seen), {"st_mtime_ns": tick})
+
+    monkeypatch.setattr(os, "stat", frozen)
+    assert store.engine.missing([b"\x01" * 20])
+    commit = save(other, 1, {b"f": b"content"})
+    assert store.engine.missing([commit]) == set()
+    assert store.engine.contents(commit).manifest == b'{"number":1}'

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 
 from lastgood.adapters.git.files import storage
 from lastgood.adapters.git.pack_read import PackFile
@@ -19,6 +20,12 @@ _PATIENCE = 300
 _SMALL_PACK = 20_000
 _TABLE_LIMIT = 400_000
 _OPEN_PACKS = 64
+# A folder that changed so short a time before it was looked at may change again and bear the same time
+# (nanoseconds): the clock of files goes on in steps of up to 10 ms, of some file systems in whole seconds.
+_FINE_STEP = 50_000_000
+_COARSE_STEP = 2_000_000_000
+_SECOND = 1_000_000_000
+_UNSURE = (0, 0)
 
 
 class Packs:
@@ -40,7 +47,7 @@ class Packs:
     def __init__(self, folder: bytes) -> None:
         self._folder = folder
         self._packs: list[PackFile] | None = None
-        self._stamp = (0, 0)
+        self._stamp = _UNSURE
         self._looked = 0
         self._table: dict[bytes, PackFile] = {}
         self._tabled: set[bytes] = set()
@@ -60,12 +67,13 @@ class Packs:
         """Look again which packs there are."""
         known = {pack.name: pack for pack in self._packs or ()}
         found: list[tuple[int, PackFile]] = []
+        now = time.time_ns()
         try:
             folder = os.stat(self._folder)
             names = [name[: -len(_IDX)] for name in os.listdir(self._folder) if name.endswith(_IDX)]
         except OSError as error:
             raise storage(error, doing="reading the object store") from error
-        self._stamp = (folder.st_mtime_ns, folder.st_ino)
+        self._stamp = _stamp(folder, now)
         self.unreadable.clear()
         if self._packs is not None and known.keys() == set(names):
             return
@@ -93,7 +101,7 @@ class Packs:
             folder = os.stat(self._folder)
         except OSError:
             return True
-        return self._stamp != (folder.st_mtime_ns, folder.st_ino)
+        return self._stamp == _UNSURE or self._stamp != (folder.st_mtime_ns, folder.st_ino)
 
     def holds(self, oid: bytes) -> bool:
         """Tell whether any index names an object."""
@@ -182,3 +190,9 @@ class Packs:
         self._tabled.clear()
         self._looked = 0
         self._open.clear()
+
+
+def _stamp(folder: os.stat_result, now: int) -> tuple[int, int]:
+    """Return what differs as soon as a pack comes or goes after a time, `_UNSURE` if nothing surely does."""
+    step = _FINE_STEP if folder.st_mtime_ns % _SECOND else _COARSE_STEP
+    return (folder.st_mtime_ns, folder.st_ino) if folder.st_mtime_ns < now - step else _UNSURE
