@@ -243,20 +243,23 @@ class _Running:
         except BrokenPipeError:
             return  # it is over already
 
-    def _take(self, output: Callable[[bytes], None]) -> None:
-        """Wait a moment for something to be said, by the command or about it."""
+    def _take(self, output: Callable[[bytes], None]) -> int:
+        """Wait a moment for something to be said, by the command or about it; return how much it said."""
         before = time.monotonic()
         ready = self._poll.poll(_TICK * 1000)
         after = time.monotonic()
         if after - before > _STOPPED:
             self._pause(before, after)
+        taken = 0
         for descriptor, _ in ready:
             part = self._read(descriptor)
             if descriptor == self._word:
                 self._hear(part)
             elif part:
+                taken += len(part)
                 self._tail = (self._tail + part[-TAIL:])[-TAIL:]
                 output(part)
+        return taken
 
     def _read(self, descriptor: int) -> bytes:
         """Return what there is to be read, nothing if there is nothing any more."""
@@ -328,9 +331,10 @@ class _Running:
         self._listen()
         if self._may_have_started and not self._over:
             sweep(self._mark.encode(), group=self._group, patience=LAST_WAIT)
+        rest = _BLOCK  # no more was in the pipe: who fills it still is out of reach, as another user's
         try:
-            while self._output in self._open and self._poll.poll(0):
-                self._take(output)
+            while rest > 0 and self._output in self._open and self._poll.poll(0):
+                rest -= self._take(output)
         finally:
             for file in (attendant.stdin, attendant.stdout, attendant.stderr):
                 assert file is not None

@@ -661,3 +661,36 @@ def test_a_command_that_stops_what_watches_over_it_hangs_nobody(tmp_path: Path) 
     """Without a limit of time too: what is stopped is woken."""
     ran = attend(tmp_path, "kill -STOP $PPID; echo on", timeout=None)
     assert (ran.ending, ran.code, ran.tail) == ("exited", 0, b"on\n")
+
+
+_STRANGER = """
+import os, sys, time
+ends = time.monotonic() + float(sys.argv[2])
+pipe = os.open(f"/proc/{sys.argv[1]}/fd/1", os.O_WRONLY)
+open("ready", "w").close()
+try:
+    while time.monotonic() < ends:
+        os.write(pipe, bytes(1 << 16))
+except BrokenPipeError:
+    raise SystemExit from None
+raise SystemExit("nobody let go of the pipe")
+"""
+
+
+def test_what_others_write_to_its_output_without_end_holds_nobody(tmp_path: Path) -> None:
+    """What cannot be ended may have it: what became another user's. Here somebody else opens it."""
+    strangers: list[subprocess.Popen[bytes]] = []
+
+    def tick() -> None:
+        if not strangers:
+            words = [sys.executable, "-c", _STRANGER, written(tmp_path / "pid"), str(LONG)]
+            strangers.append(subprocess.Popen(words, cwd=tmp_path))
+
+    def slowly(part: bytes) -> None:
+        time.sleep(0.02 if part.startswith(b"\0") else 0)  # so there is always more
+
+    ran = attend(
+        tmp_path, "echo $$ > pid; until test -e ready; do sleep 0.05; done", output=slowly, tick=tick
+    )
+    assert (ran.ending, ran.code) == ("exited", 0)
+    assert strangers[0].wait() == 0
