@@ -230,6 +230,7 @@ LIES: dict[str, Callable[[dict[str, Any]], object]] = {
     "a variable of ours": lambda fact: fact["plan"]["tasks"][0].update(env={"LASTGOOD_STORE": "/"}),
     "a source that is no path": lambda fact: fact["plan"].update(source="plan.json"),
     "a source with a NUL": lambda fact: fact["plan"].update(source="/a\0b"),
+    "a source that no file can have": lambda fact: fact["plan"].update(source="/\ud800"),
     "an endless number": lambda fact: fact["plan"]["tasks"][0].update(retries=10**30),
 }
 

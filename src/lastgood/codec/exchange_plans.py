@@ -6,6 +6,7 @@ from lastgood.codec.canonical import Fields, dumps, loads
 from lastgood.codec.workplan import checked_plan, decode_plan, encode_plan
 from lastgood.errors import Invalid
 from lastgood.model.exchange import KeptPlan
+from lastgood.names import to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -39,9 +40,8 @@ def read_plan(fields: Fields) -> KeptPlan:
 def is_sound(plan: WorkPlan) -> bool:
     """Tell whether a plan is one that a file or a program could have given to a run, in its order."""
     source = plan.source
-    if source is not None and (not source.startswith("/") or "\0" in source):
-        return False
     try:
-        return checked_plan(plan) == plan
-    except Invalid:
+        path = b"/" if source is None else to_bytes(source)
+        return path.startswith(b"/") and b"\0" not in path and checked_plan(plan) == plan
+    except (Invalid, UnicodeEncodeError):  # the latter for a path that no file can have
         return False
