@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 
     from lastgood.workspace import Workspace
 
+pytest_plugins = ["chance"]
+
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -51,9 +53,11 @@ def pytest_configure() -> None:
         providers._get_local_constants = lambda: providers._local_constants
 
 
-# A shell that starts the tests in the background has them ignore Ctrl-C, and what they start inherits that.
-if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
-    signal.signal(signal.SIGINT, signal.default_int_handler)
+# A shell that starts the tests in the background has them ignore Ctrl-C, and nohup a hangup; what they start
+# inherits that.
+for number, own in ((signal.SIGINT, signal.default_int_handler), (signal.SIGHUP, signal.SIG_DFL)):
+    if signal.getsignal(number) is signal.SIG_IGN:
+        signal.signal(number, own)
 
 
 @pytest.fixture(autouse=True)

@@ -201,10 +201,11 @@ TOKEN = "op_0123456789abcdef"
 class Field:
     """One folder with its applier and store."""
 
-    def __init__(self, root: bytes) -> None:
+    def __init__(self, root: bytes, *, kept: bytes | None = None) -> None:
         self.root = root
         self.forest = Forest()
-        self.applier = DescriptorApplier(root)
+        self.kept = kept or root + b"-kept"
+        self.applier = DescriptorApplier(root, kept=self.kept)
 
     def lay(self, names: Names) -> None:
         write_out(self.root, names)

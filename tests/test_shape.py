@@ -22,30 +22,13 @@ HERE = os.path.dirname(os.path.abspath(__file__))
 ROOT = os.path.dirname(HERE)
 SOURCE = os.path.join(ROOT, "src", "lastgood")
 
-FILE_LINES = 400
 FUNCTION_LINES = 50
 NESTING = 3
-
-BANNED_WORDS = {"manager", "service", "helper", "util", "utils", "common", "base", "misc", "data", "info"} | {
-    "handle",
-    "handler",
-    "process",
-}
-# Words of others that are called by their names.
-EXEMPT_NAMES = {
-    "helper",  # the module that is the scanner's helper process, named so in the architecture
-    "info_exclude",  # git's own file `info/exclude`
-    "common_dir",  # git's own file `commondir`
-    "_common",  # the same
-    "base",  # git's word for what a delta applies to
-    "base64_text",  # the encoding
-    *("CheckpointService", "service", "handler", "SessionCheckpointManager", "_get_handler"),  # PraisonAI's
-    *("CheckpointManager", "checkpoint_manager", "handle_error"),  # the checkpoint-manager skill's
-}
 
 RULES = (
     [f"S{number}" for number in range(1, 20)]
     + [f"T{number}" for number in range(1, 18)]
+    + ["T12b"]
     + [f"P{number}" for number in (1, 2, 3, 4, 5, 6, 7, 8)]
     + [f"K{number}" for number in range(1, 9)]
 )
@@ -117,11 +100,6 @@ def short(path: str) -> str:
     return os.path.relpath(path, ROOT)
 
 
-def test_files_are_short() -> None:
-    long = {short(path): read(path).count("\n") for path in sources()}
-    assert {path: lines for path, lines in long.items() if lines > FILE_LINES} == {}
-
-
 def functions(path: str) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
     for node in ast.walk(ast.parse(read(path))):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
@@ -160,34 +138,6 @@ def test_statements_are_not_nested_deeply() -> None:
         if depth(function) > NESTING
     ]
     assert deep == []
-
-
-def names_defined(path: str) -> Iterator[str]:
-    """Yield what others could call by name: modules, classes, functions, parameters, fields."""
-    yield os.path.basename(path).removesuffix(".py")
-    for node in ast.walk(ast.parse(read(path))):
-        if isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node.name
-        elif isinstance(node, ast.arg):
-            yield node.arg
-        elif isinstance(node, ast.AnnAssign) and isinstance(node.target, ast.Name):
-            yield node.target.id
-        elif isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Store):
-            yield node.attr
-
-
-def test_names_avoid_the_words_that_say_nothing() -> None:
-    bad = {
-        f"{short(path)}: {name}"
-        for path in sources()
-        for name in names_defined(path)
-        if name not in EXEMPT_NAMES and BANNED_WORDS.intersection(words_of(name))
-    }
-    assert sorted(bad) == []
-
-
-def words_of(name: str) -> list[str]:
-    return [word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)]
 
 
 def test_every_list_of_exports_is_sorted_and_true() -> None:

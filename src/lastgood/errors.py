@@ -10,7 +10,8 @@ LastgoodError                code            exit
 ├── Unsafe                   unsafe           15    do it another way
 ├── Damaged                  damaged          16    `lastgood verify --repair`
 ├── Unsupported              unsupported      17    upgrade, or install what is missing
-├── Storage                  storage           1    free space, or mend the disk
+├── Storage                  storage           1    mend the disk, or make it writable
+│   └── NoRoom               storage          14    free space: `lastgood prune --now`
 └── Internal                 internal          1    report it
 """
 
@@ -111,10 +112,16 @@ class Unsupported(LastgoodError):
 
 
 class Storage(LastgoodError):
-    """The store could not be read or written: disk full, read-only, input/output error."""
+    """The store could not be read or written: read-only, input/output error; `NoRoom` where it is full."""
 
     code = "storage"
     exit_code = 1
+
+
+class NoRoom(Storage):
+    """A disk is full: it has no room for more bytes, or none for another file."""
+
+    exit_code = 14
 
 
 class Internal(LastgoodError):

@@ -7,6 +7,10 @@ what ``os.fsdecode`` gives on the platforms supported, so that every name surviv
 
 from __future__ import annotations
 
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Container, Iterable, Mapping
+
 
 def to_text(path: bytes) -> str:
     """Return a path as text; bytes that are not UTF-8 become lone surrogates."""
@@ -30,8 +34,63 @@ def parent(path: bytes) -> bytes:
 
 def ancestors(path: bytes) -> list[bytes]:
     """Return the directories above a path, outermost first, without the workspace itself."""
-    parts = path.split(b"/")
-    return [b"/".join(parts[:depth]) for depth in range(1, len(parts))]
+    found = []
+    end = path.find(b"/")
+    while end >= 0:
+        found.append(path[:end])
+        end = path.find(b"/", end + 1)
+    return found
+
+
+def unknown(path: bytes, known: Container[bytes]) -> list[bytes]:
+    """Return a path and the directories above it up to the nearest known one, outermost first.
+
+    ``b""`` has to be known. Whoever makes these known asks each directory once, however deep it lies.
+    """
+    found = []
+    while path not in known:
+        found.append(path)
+        path = path.rpartition(b"/")[0]
+    found.reverse()
+    return found
+
+
+def ways(paths: Iterable[bytes]) -> set[bytes]:
+    """Return the directories above some paths, without the workspace itself."""
+    found: set[bytes] = {b""}
+    for path in paths:
+        found.update(unknown(parent(path), found))
+    found.discard(b"")
+    return found
+
+
+class Covering:
+    """Tells what some paths say of whatever is at or below them; the outermost counts.
+
+    Directories are remembered, so that of many paths in deep ones each costs one look.
+    """
+
+    __slots__ = ("_known", "_places")
+
+    def __init__(self, places: Mapping[bytes, str]) -> None:
+        self._places = places
+        self._known: dict[bytes, str | None] = {b"": places.get(b"")}
+
+    def at(self, path: bytes) -> str | None:
+        """Return what is said of just this path."""
+        return self._places.get(path)
+
+    def of(self, path: bytes) -> str | None:
+        """Return what is said of a path, None if nothing is."""
+        places, known = self._places, self._known
+        if not places:
+            return None
+        above = path.rpartition(b"/")[0]
+        for each in unknown(above, known):
+            said = known[each.rpartition(b"/")[0]]
+            known[each] = places.get(each) if said is None else said
+        said = known[above]
+        return places.get(path) if said is None else said
 
 
 def within(path: bytes, scope: bytes) -> bool:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from lastgood.errors import Ambiguous, Invalid, NotFound, Usage
 from lastgood.ids import CHECKPOINT_PREFIX, is_bare_id, short
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.names import join, printable
+from lastgood.names import join, printable, unknown
 from lastgood.ports.catalogue import Query
 from lastgood.rules import reference
 from lastgood.rules.compare import StoredTree
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Entry
@@ -174,28 +174,40 @@ class View:
 class Files(StoredTree):
     """The files that a checkpoint holds; each directory is read once."""
 
-    __slots__ = ("_known", "objects")
+    __slots__ = ("_known", "_last", "_places", "objects")
 
     def __init__(self, root: TreeId, objects: ObjectReader) -> None:
         super().__init__(root, self._listing)
         self.objects = objects
         self._known: dict[TreeId, Sequence[Entry]] = {}
+        self._places: dict[bytes, TreeId | None] = {b"": root}
+        # The directory that was asked last, by name: most questions come directory by directory.
+        self._last: tuple[TreeId | None, Mapping[bytes, Entry]] = (None, {})
 
     def at(self, path: bytes) -> Sequence[Entry] | None:
         """Return the entries of a directory, None if there is none of this path."""
-        tree = self.root
-        for name in path.split(b"/") if path else ():
-            entry = next((one for one in self._listing(tree) if one.name == name), None)
-            if entry is None or entry.kind != DIRECTORY:
-                return None
-            tree = entry.tree_id
-        return self._listing(tree)
+        tree = self._place(path)
+        return None if tree is None else self._listing(tree)
 
     def entry(self, path: bytes) -> Entry | None:
         """Return what is held under a path, None if nothing."""
         above, _, name = path.rpartition(b"/")
-        entries = self.at(above)
-        return next((one for one in entries if one.name == name), None) if entries else None
+        return self._named(self._place(above), name)
+
+    def _place(self, path: bytes) -> TreeId | None:
+        places = self._places
+        for each in unknown(path, places):
+            above, _, name = each.rpartition(b"/")
+            entry = self._named(places[above], name)
+            places[each] = None if entry is None or entry.kind != DIRECTORY else entry.tree_id
+        return places[path]
+
+    def _named(self, tree: TreeId | None, name: bytes) -> Entry | None:
+        if tree is None:
+            return None
+        if self._last[0] != tree:
+            self._last = (tree, {entry.name: entry for entry in self._listing(tree)})
+        return self._last[1].get(name)
 
     def walk(self) -> Iterator[tuple[bytes, Entry]]:
         """Yield every path with its entry, directories before what they hold."""
@@ -220,11 +232,13 @@ class Files(StoredTree):
 class ScannedFiles:
     """The files of a workspace as a scan found them, readable like a checkpoint's."""
 
-    __slots__ = ("_scan", "root")
+    __slots__ = ("_last", "_scan", "root")
 
     def __init__(self, scan: Scan) -> None:
         self._scan = scan
         self.root = scan.result.tree
+        # The directory that was asked last, by name.
+        self._last: tuple[bytes | None, Mapping[bytes, Entry]] = (None, {})
 
     def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:  # noqa: ARG002 - the protocol's
         """Return the captured entries of one directory."""
@@ -237,8 +251,9 @@ class ScannedFiles:
     def entry(self, path: bytes) -> Entry | None:
         """Return what was captured under a path, None if nothing."""
         above, _, name = path.rpartition(b"/")
-        entries = self._scan.directory(above)
-        return next((one for one in entries if one.name == name), None) if entries else None
+        if self._last[0] != above:
+            self._last = (above, {entry.name: entry for entry in self._scan.directory(above) or ()})
+        return self._last[1].get(name)
 
 
 class RememberedFiles:

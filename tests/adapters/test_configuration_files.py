@@ -2,7 +2,7 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,9 +10,6 @@ from lastgood.adapters.configuration import read_configuration, read_settings, u
 from lastgood.errors import Invalid
 from lastgood.model.settings import Rungs, Settings
 from lastgood.rules.configuration import KEYS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
@@ -32,7 +29,7 @@ def test_no_files_and_no_variables_leave_the_defaults(project: Path, home: Path)
 
 def test_where_nobody_says_anything_the_rules_give_the_built_in_settings(project: Path, home: Path) -> None:
     found = read_configuration(str(project), environment=environment(home)).settings
-    assert read_settings(str(project), environment=environment(home)) == found == Settings()
+    assert read_settings(str(project), environment=environment(home)) == (found, ()) == (Settings(), ())
 
 
 @pytest.mark.parametrize("key", KEYS)
@@ -49,7 +46,7 @@ def test_every_setting_is_heard_as_a_variable(project: Path, home: Path, key: st
     given = environment(home, **{name: "7" if text is None else text})
     found = read_configuration(str(project), environment=given)
     assert next(one for one in found.origins if one.key == key).sources == ("environment",)
-    assert read_settings(str(project), environment=given) == found.settings
+    assert read_settings(str(project), environment=given) == (found.settings, ())
 
 
 def test_the_layers_add_up_in_their_order(project: Path, home: Path) -> None:
@@ -92,6 +89,48 @@ def test_a_broken_pyproject_with_a_table_of_ours_is_an_error(project: Path, home
     (project / "pyproject.toml").write_text("[tool.lastgood.capture]\nexclude = [\n")
     with pytest.raises(Invalid, match=r"pyproject\.toml is not TOML"):
         read_configuration(str(project), environment=environment(home))
+
+
+MERGED = """\
+durability = "fast"
+[auto]
+<<<<<<< ours
+enabled = false
+=======
+enabled = false
+interval = "5m"
+>>>>>>> theirs
+[capture]
+exclude = ["a"]
+max_file_size = "1MiB
+"""
+
+
+@pytest.mark.parametrize("last", ["", "[capture", "[retention\nmax_checkpoints = 5", "x = [[["])
+def test_a_setting_that_is_off_stays_off_beside_the_marks_of_a_merge(
+    project: Path, home: Path, last: str
+) -> None:
+    """Rule K7; and no key is taken for one of another table."""
+    own = Path(user_file(environment(home)) or "")
+    own.write_text(MERGED + last)
+    found, faults = read_settings(str(project), environment=environment(home))
+    assert not found.auto.enabled
+    assert found.durability == "fast"
+    assert found.capture.exclude == ("a",)
+    assert found.capture.max_file_size == Settings().capture.max_file_size
+    assert found.limits == Settings().limits
+    assert faults[0].details["scope"] == "user"
+    with pytest.raises(Invalid, match="is not TOML"):
+        read_configuration(str(project), environment=environment(home))
+
+
+def test_what_is_no_text_at_all_says_nothing(project: Path, home: Path) -> None:
+    own = Path(user_file(environment(home)) or "")
+    for content in (bytes(range(256)) * 40, b"[" * 100_000, b"a = " + b"[" * 100_000, b"\xff\xfe[auto]"):
+        own.write_bytes(content)
+        found, faults = read_settings(str(project), environment=environment(home))
+        assert found == Settings()
+        assert faults[0].details["scope"] == "user"
 
 
 def test_a_file_nested_without_end_is_no_toml(project: Path, home: Path) -> None:

@@ -31,6 +31,7 @@ SEED = int(os.environ.get("LASTGOOD_AGENT_SEED", "0")) or _CHANCE
 KILLS_OF_ONE_RUN = 4
 
 
+@pytest.mark.chance("how far an agent is when it is killed")
 @pytest.mark.parametrize("mode", ["keep", "rollback"])
 def test_a_killed_agent_comes_to_what_an_uninterrupted_one_does(
     site: Callable[[str], Site], mode: str
@@ -90,6 +91,7 @@ def workspace_status(site: Site) -> str:
         return workspace.status().state
 
 
+@pytest.mark.chance("how far the agents are when three are killed")
 def test_eight_agents_in_eight_worktrees_share_one_store(
     site: Callable[..., Site], git: Callable[..., str], tmp_path: Path
 ) -> None:

@@ -242,6 +242,7 @@ def test_a_call_cancelled_before_its_turn_never_starts(loop: Loop, opening: Open
     loop.run(main)
 
 
+@pytest.mark.chance("how far a call is when it is cancelled")
 def test_calls_cancelled_at_random_moments_are_over_too(loop: Loop, opening: Open, project: Path) -> None:
     """Near their start and their end; none is left running, and none is half done."""
     chance = chances()
@@ -299,6 +300,7 @@ def test_a_cancelled_call_that_waits_for_a_lock_gives_up_at_once(
     loop.run(main)
 
 
+@pytest.mark.chance("how far a scan is when it is cancelled")
 def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, project: Path, store: Path) -> None:
     """A first save that reads for long, of a file with no end in sight, ends early and leaves nothing."""
     for number in range(300):
@@ -320,6 +322,7 @@ def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, project: Path,
     loop.run(main)
 
 
+@pytest.mark.chance("how far an opening is when it is cancelled")
 def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open, project: Path) -> None:
     def descriptors() -> set[tuple[str, str]]:
         """Return what is open; what others left may be closed meanwhile."""

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
 # What an event loop needs no waiting for: it looks at nothing.
-PLAIN = {"path", "store", "settings", "subscribe", "session", "within"}
+PLAIN = {"path", "remarks", "store", "settings", "subscribe", "session", "within"}
 PLAIN_IN_SESSIONS = {
     "id",
     "started",

@@ -52,6 +52,9 @@ NOT_FOUND = (
     ("export", "out.lastgood", "@"),
     ("maintain",),
     ("verify", "--repair"),
+    ("import", "nothing.lastgood"),
+    ("import", "nothing.lastgood", "--attach"),
+    ("run", "nothing.yaml"),
     ("run", "--review", "--", "true"),
     ("run", "--continue", "--", "true"),
 )

@@ -23,7 +23,7 @@ OPERATION = "id type at target guard undone"
 RESTORE = """plan target guard operation dry_run scopes counts files head_moved irreversible conversation
 progress"""
 STATUS = """workspace store state session position latest drift gaps durability resident checkpoints
-store_bytes health"""
+store_bytes store_parts health"""
 RECOVER = """state session checkpoint position tasks unknown_effects live_processes git_matches done"""
 ISO = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z")
 

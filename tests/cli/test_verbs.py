@@ -437,9 +437,10 @@ def test_config_shows_values_sources_and_built_in_excludes(kept: Command) -> Non
 
 def test_a_wrong_setting_is_told_with_file_key_and_nearest_key(kept: Command) -> None:
     (kept.project / ".lastgood.toml").write_text("[capture]\nexlude = []\n", encoding="utf-8")
-    error = kept("save", expect=12).err
-    assert ".lastgood.toml:2: there is no setting 'capture.exlude'" in error
-    assert "did you mean capture.exclude?" in error
+    for verb, code in (("save", 0), ("config", 12)):
+        error = kept(verb, expect=code).err
+        assert ".lastgood.toml:2: there is no setting 'capture.exlude'" in error
+        assert "did you mean capture.exclude?" in error
 
 
 def test_doctor_goes_on_where_a_workspace_cannot_be_opened(kept: Command) -> None:

@@ -82,6 +82,7 @@ def test_two_transcripts_take_turns_in_one_workspace(workspace: Workspace, file:
             assert workspace.transcript(report.checkpoint.id) == one.read_bytes()
 
 
+@pytest.mark.chance("how far a save is when it is killed")
 def test_a_killed_save_loses_nothing_of_the_conversation(project: Path, store: Path, file: Path) -> None:
     """P5, S13, S14: at any moment; the next save has it all."""
     program = (

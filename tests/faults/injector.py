@@ -11,8 +11,10 @@ import json
 import mmap
 import os
 import select
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from enum import IntEnum
 from pathlib import Path
@@ -30,6 +32,7 @@ _ROOTS, _ROOT_SIZE, _HIT_SIZE, _TRACE_SIZE = 4, 512, 1024, 1 << 18
 _HIT_AT = _NUMBERS.size + _ROOTS * _ROOT_SIZE
 _TRACE_AT = _HIT_AT + _HIT_SIZE
 _MAP_SIZE = _TRACE_AT + _TRACE_SIZE
+_MODE_AT = 3 * 8
 _REACHED_AT = 5 * 8
 
 
@@ -41,6 +44,7 @@ class Mode(IntEnum):
     FAIL_FROM = 2
     SHORT = 3
     PAUSE = 4
+    STOP = 5
 
 
 @dataclass(frozen=True)
@@ -160,8 +164,23 @@ class Injector:
                 return bool(self._number(_REACHED_AT))
         return True
 
-    def go_on(self) -> None:
-        """Let a paused run continue."""
+    def stopped(self) -> int:
+        """Wait until the process that is to be stopped is, and return its number; 0 if the run ended."""
+        if not self.paused():
+            return 0
+        pid = self._number(_REACHED_AT)
+        while Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "T":
+            time.sleep(0.002)
+        return pid
+
+    def go_on(self, *, kill: bool = False) -> None:
+        """Let a paused or stopped run continue, or kill a paused one where it stands."""
+        pid = self._number(_REACHED_AT)
+        if pid > 1:
+            os.kill(pid, signal.SIGCONT)
+            return
+        if kill:
+            self._map[_MODE_AT : _MODE_AT + 8] = int(Mode.KILL).to_bytes(8, "little")
         self._map[_REACHED_AT : _REACHED_AT + 8] = (2).to_bytes(8, "little")
 
     def finish(self) -> Trial:

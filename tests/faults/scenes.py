@@ -105,12 +105,19 @@ def assert_settled(
         if not roll_back:
             _assert_undoes(stage, where, start)
         return
+    assert_nothing_ours(stage, where)
     present = stage.tree()
     if trial.said("incomplete") is not None or present == target:
         _assert_undoes(stage, where, start)
         return
     assert trial.said("restored") is None, f"{where}: said restored\n{differences(present, target)}"
     assert present == start, f"{where}: neither start nor target\n{differences(present, start)}"
+
+
+def assert_nothing_ours(stage: Stage, where: str) -> None:
+    """Nothing temporary of ours stays in a workspace where no restore waits to be finished (rule T12b)."""
+    left = [path for path in stage.tree() if b".lastgood-" in path]
+    assert not left, f"{where}: {left}"
 
 
 def _assert_recovers(stage: Stage, where: str, *, roll_back: bool, expected: Tree) -> None:
@@ -126,8 +133,7 @@ def _assert_recovers(stage: Stage, where: str, *, roll_back: bool, expected: Tre
 def _assert_undoes(stage: Stage, where: str, start: Tree) -> None:
     with opened(stage) as workspace:
         workspace.undo()
-    # What could not be taken away by a failing disk was reported, and stays beside under our own name.
-    present = {path: node for path, node in stage.tree().items() if b".aside" not in path}
+    present = stage.tree()
     assert present == start, f"{where}: undone\n{differences(present, start)}"
 
 

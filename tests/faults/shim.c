@@ -24,7 +24,7 @@
 #include <unistd.h>
 
 enum { ROOTS = 4, ROOT_SIZE = 512, HIT_SIZE = 1024, TRACE_SIZE = 1 << 18 };
-enum { KILL = 0, FAIL = 1, FAIL_FROM = 2, SHORT = 3, PAUSE = 4 };
+enum { KILL = 0, FAIL = 1, FAIL_FROM = 2, SHORT = 3, PAUSE = 4, STOP = 5 };
 
 struct plan {
     int64_t armed;
@@ -103,6 +103,11 @@ static int reached(const char *call, const char *path, int grows) {
     }
     if (number != plan->at) return 0;
     snprintf(plan->hit, HIT_SIZE, "%s %s", call, path);
+    if (plan->mode == STOP) { /* as by Ctrl-Z; whoever looks learns which process it is */
+        __atomic_store_n(&plan->reached, (int64_t)getpid(), __ATOMIC_SEQ_CST);
+        kill(getpid(), SIGSTOP);
+        return 0;
+    }
     __atomic_store_n(&plan->reached, 1, __ATOMIC_SEQ_CST);
     switch (plan->mode) {
     case KILL:
@@ -110,6 +115,7 @@ static int reached(const char *call, const char *path, int grows) {
         for (;;) pause();
     case PAUSE:
         while (__atomic_load_n(&plan->reached, __ATOMIC_SEQ_CST) == 1) usleep(500);
+        if (plan->mode == KILL) kill(0, SIGKILL); /* it was changed meanwhile */
         return 0;
     case SHORT:
         return grows == 2 ? 1 : 0;

@@ -73,6 +73,7 @@ def _all_saved(running: list[subprocess.Popen[str]]) -> list[str]:
     return [line for out, _ in answers for line in out.split()]
 
 
+@pytest.mark.chance("which of eight savers goes first")
 def test_eight_processes_save_to_one_workspace(workspace: Workspace, bench: Bench) -> None:
     arguments = [(str(number), str(ROUNDS)) for number in range(PROCESSES)]
     ids = _all_saved([_start(_SAVER, str(bench.workspace), str(bench.store), *one) for one in arguments])
@@ -83,6 +84,7 @@ def test_eight_processes_save_to_one_workspace(workspace: Workspace, bench: Benc
     assert workspace.verify(deep=True).ok
 
 
+@pytest.mark.chance("which of eight savers goes first")
 def test_eight_workspaces_save_to_one_store(bench: Bench) -> None:
     folders = [bench.home / f"project-{number}" for number in range(PROCESSES)]
     for folder in folders:
@@ -98,6 +100,7 @@ def test_eight_workspaces_save_to_one_store(bench: Bench) -> None:
         assert workspace.verify(deep=True).ok
 
 
+@pytest.mark.chance("which saves the maintenance runs beside")
 def test_no_save_beside_the_freeing_of_bytes_fails_or_loses_anything(
     workspace: Workspace, bench: Bench
 ) -> None:
@@ -140,7 +143,7 @@ def _quick(bench: Bench) -> Workspace:
 
 
 def _impatient(workspace: Workspace) -> None:
-    workspace._context = workspace._context.replace(wait=0.3)
+    workspace._use(workspace._context.replace(wait=0.3))
 
 
 def test_a_killed_owner_is_out_of_the_way_at_once_and_a_live_one_is_never_robbed(

@@ -15,7 +15,7 @@ import pytest
 import lastgood
 from faults.cli import as_nobody
 from faults.stage import tree_of
-from lastgood.errors import Damaged, LastgoodError, NotFound, Storage, Unsafe, Unsupported
+from lastgood.errors import LastgoodError, NotFound, Storage, Unsafe, Unsupported
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -89,11 +89,16 @@ def test_a_newer_store_is_refused_and_left_as_it_is(bench: Bench) -> None:
     assert bench("save").code == 17
 
 
-def test_a_garbled_mark_of_format_is_damage(bench: Bench) -> None:
+@pytest.mark.parametrize("mark", ["{]", "", '{"engine":"git","format":9}\n'])
+def test_a_mark_of_format_that_is_damaged_stops_nothing_and_is_mended(bench: Bench, mark: str) -> None:
+    """K4: the catalogue says which version the store has; a newer one is told from one flipped bit."""
     bench.save("one", "--allow-empty")
-    (bench.store / "format").write_text("{]")
-    with pytest.raises(Damaged):
-        lastgood.open(bench.workspace, store=bench.store)
+    sound = (bench.store / "format").read_text()
+    (bench.store / "format").write_text(mark)
+    with lastgood.open(bench.workspace, store=bench.store, maintenance="off") as workspace:
+        assert not workspace.verify().ok
+        assert workspace.verify(repair=True).ok
+    assert (bench.store / "format").read_text() == sound
 
 
 def _dumb(bench: Bench) -> str:

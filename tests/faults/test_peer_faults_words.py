@@ -113,6 +113,7 @@ def test_left_over_lock_files_block_nothing(workspace: Workspace, bench: Bench) 
     assert workspace.verify().ok
 
 
+@pytest.mark.chance("how far a restore is when it is killed")
 def test_a_restore_killed_half_way_is_known_as_such_and_finished(bench: Bench) -> None:
     for number in range(600):
         (bench.workspace / f"f{number}").write_text(f"old {number}\n")

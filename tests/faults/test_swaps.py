@@ -53,6 +53,7 @@ class _Racer(threading.Thread):
         self.join()
 
 
+@pytest.mark.chance("when another thread swaps in the link")
 def test_no_byte_goes_outside_through_a_link_swapped_in(workspace: Workspace, bench: Bench) -> None:
     outside = bench.home / "outside"
     outside.mkdir()

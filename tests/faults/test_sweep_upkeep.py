@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import shutil
 from typing import TYPE_CHECKING
 
 import pytest
@@ -18,12 +19,14 @@ from faults.scenes import (
     opened,
     two_checkpoints,
 )
-from faults.stage import alter, fill
+from faults.stage import alter, differences, fill, tree_of
 from faults.sweep import sweep
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from faults.injector import Injector, Trial
-    from faults.stage import Stage
+    from faults.stage import Stage, Tree
 
 pytestmark = pytest.mark.faults
 
@@ -92,38 +95,80 @@ def test_maintenance_stopped_at_any_call_loses_nothing_and_runs_again(
     sweep(injector, stage, "maintain", {}, blow=blow, check=check, points=20)
 
 
-def _damaged(stage: Stage) -> None:
-    """Build two checkpoints, and lose the index of one pack."""
+def _lost_index(stage: Stage) -> None:
+    """Lose the index of one pack."""
+    min((stage.store / "objects.git").rglob("*.idx")).unlink()
+
+
+def _containers(stage: Stage) -> None:
+    """Flip a bit of one pack's trailer, append a byte to the other: every object of both can be read."""
+    one, two = sorted((stage.store / "objects.git").rglob("*.pack"))
+    content = one.read_bytes()
+    one.write_bytes(content[:-1] + bytes([content[-1] ^ 1]))
+    two.write_bytes(two.read_bytes() + b"x")
+
+
+def _small_files(stage: Stage) -> None:
+    """Lose or alter each small file, and lose the catalogue, whose copy lies beside it."""
+    for name in ("machine", "objects.git/HEAD", "catalogue.sqlite3"):
+        (stage.store / name).unlink()
+    (stage.store / "format").write_bytes(b"{")
+    (stage.store / "objects.git" / "config").write_bytes(b"")
+
+
+def _backed_up(stage: Stage) -> None:
     two_checkpoints(stage)
-    packs = sorted((stage.store / "objects.git").rglob("*.idx"))
-    packs[0].unlink()
+    with opened(stage) as workspace:
+        workspace.maintain()
 
 
+WOUNDS = {"a lost index": _lost_index, "damaged ends of packs": _containers, "small files": _small_files}
+
+
+@pytest.mark.parametrize("wound", WOUNDS.values(), ids=WOUNDS.keys())
 @pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
-def test_a_repair_stopped_at_any_call_removes_nothing_good(
-    injector: Injector, stage: Stage, blow: Blow
+def test_a_repair_stopped_at_any_call_removes_nothing_readable(
+    injector: Injector, stage: Stage, blow: Blow, wound: Callable[[Stage], None]
 ) -> None:
-    stage.prepare(_damaged)
-    earlier = _ids_after_repair(stage)
-    stage.reset()
+    stage.prepare(_backed_up)
+    earlier = listed(stage)
+    states = {ref: stage.folder / f"{ref} state" for ref in ("first", "second")}
+    for ref, folder in states.items():
+        shutil.rmtree(folder, ignore_errors=True)
+        with opened(stage) as workspace:
+            workspace.restore(ref, to=folder)
+    trees = {ref: tree_of(folder) for ref, folder in states.items()}
+    wound(stage)
+    stage.keep("wounded")
 
     def check(trial: Trial, where: str) -> None:
         _assert_typed(trial, "verified", where)
         if trial.said("verified"):
             assert trial.said("verified") == "True", where
-        with opened(stage) as workspace:
+        if wound is _containers:
+            _assert_readable(stage, trees, where)
+        with lastgood.open(
+            stage.workspace, store=stage.store, maintenance="off", allow_root=True, repair=True
+        ) as workspace:
             report = workspace.verify(repair=True)
             assert report.ok, f"{where}: {report}"
+            assert workspace.verify(repair=True).repaired == (), where
+        _assert_readable(stage, trees, where)
         assert_unharmed(stage, earlier, where)
         assert_collected(stage, where)
 
-    sweep(injector, stage, "verify", {"repair": True}, blow=blow, check=check, points=20)
+    sweep(injector, stage, "verify", {"repair": True}, blow=blow, check=check, points=9, state="wounded")
 
 
-def _ids_after_repair(stage: Stage) -> tuple[str, ...]:
-    with opened(stage) as workspace:
-        assert workspace.verify(repair=True).ok
-        return tuple(one.id for one in workspace.list())
+def _assert_readable(stage: Stage, trees: dict[str, Tree], where: str) -> None:
+    """Each checkpoint can be had back, its hash proven: whatever was set aside so far."""
+    aside = stage.folder / "live" / "aside"
+    for ref, tree in trees.items():
+        with opened(stage) as workspace:
+            workspace.restore(ref, to=aside)
+        found = tree_of(aside)
+        assert found == tree, f"{where}: {ref}\n{differences(found, tree)}"
+        shutil.rmtree(aside)
 
 
 def _assert_typed(trial: Trial, word: str, where: str) -> None:

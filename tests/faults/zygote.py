@@ -94,7 +94,11 @@ def _carry_out(order: dict[str, Any], say: Callable[[str], None]) -> int:
     os.environ.update(order.get("environment", {}))
     try:
         with lastgood.open(
-            order["workspace"], store=order["store"], maintenance="off", allow_root=True
+            order["workspace"],
+            store=order["store"],
+            maintenance="off",
+            allow_root=True,
+            repair=order.get("repair", False),
         ) as workspace:
             VERBS[order["verb"]](workspace, order, say)
     except LastgoodError as error:
@@ -112,6 +116,9 @@ def _restore(workspace: Workspace, order: dict[str, Any], say: Callable[[str], N
     report = workspace.restore(order["ref"], **order.get("options", {}))
     failures = [str(one) for one in report.outcomes if one.result == "failed"]
     failures += [str(one) for one in report.parts if one.result == "failed"]
+    for one in report.outcomes:
+        if one.kept is not None:
+            say(f"kept {os.fsdecode(one.kept)}")
     say(f"incomplete {failures[0]}" if failures else f"restored {report.operation}")
 
 
@@ -159,7 +166,25 @@ def _run(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]
     say(f"ran {workspace.run(order['plan']).state}")
 
 
+def _list(workspace: Workspace, _order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"listed {json.dumps([one.id for one in workspace.list() if one.kind != 'guard'])}")
+
+
+def _look(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    """Do all that only reads, and say what was seen."""
+    workspace.list()
+    workspace.get(order["ref"])
+    workspace.entries(order["ref"])
+    state = workspace.status().state
+    report = workspace.verify()
+    say(f"verified {report.ok}{''.join(f' {text}' for text in report.faults)}")
+    say(f"aside {len(workspace.restore(order['ref'], to=order['aside']).omissions)}")
+    say(f"looked {state}")
+
+
 VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] = {
+    "list": _list,
+    "look": _look,
     "save": _save,
     "restore": _restore,
     "undo": _undo,

@@ -5,24 +5,34 @@ from __future__ import annotations
 import json
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tarfile
+import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+import hypothesis
 import pytest
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import lastgood
+from lastgood.actions.survey import Survey
 from lastgood.errors import Conflict, NotFound
 from lastgood.model.settings import CaptureSettings, LimitSettings, Settings
+from lastgood.model.tree import Counts
 from lastgood.ports.catalogue import Query
+from lastgood.transaction.saving import Draft, Holdings, Saving
 from parcels import facts_of, lines, members_of, rebuilt
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.exchange import ExportReport
     from lastgood.workspace import Workspace
 
 SOURCE = str(Path(lastgood.__file__).parent.parent)
@@ -296,6 +306,131 @@ def test_what_only_a_guard_holds_is_private_too(workspace: Workspace, project: P
     report = workspace.export(parcel)
 
     assert {one.id: one.paths for one in report.withheld}.get(guard) == (b"notes",)
+
+
+def withheld_of(report: ExportReport) -> dict[str, tuple[bytes, ...]]:
+    return {one.id: one.paths for one in report.withheld}
+
+
+def test_ordinary_files_leave_after_a_restore_and_an_undo(
+    workspace: Workspace, project: Path, parcel: Path
+) -> None:
+    """S5: a guard names what an undo touches, and yet only what no save would capture is private."""
+    (project / "app.py").write_text("one\n")
+    first = workspace.save("one").checkpoint
+    (project / "app.py").write_text("two\n")
+    (project / "new.py").write_text("new\n")
+    workspace.restore(first.id)
+    (project / "other.py").write_text("since\n")
+    undone = workspace.undo()
+
+    report = workspace.export(parcel)
+
+    assert undone.guard is not None
+    assert report.withheld == ()
+    assert workspace.get(undone.guard).manifest.forced == ()
+
+
+def test_a_file_over_the_cap_that_only_a_guard_holds_stays(project: Path, store: Path, parcel: Path) -> None:
+    """S7, T2: no checkpoint holds it, and beside it ordinary files leave."""
+    small = Settings(capture=CaptureSettings(max_file_size=1000))
+    with opened(project, store, settings=small) as workspace:
+        (project / "data").write_text("small\n")
+        (project / "app.py").write_text("one\n")
+        first = workspace.save("one").checkpoint
+        (project / "data").write_text("x" * 5000)
+        (project / "app.py").write_text("two\n")
+        guard = workspace.restore(first.id, paths=["data", "app.py"]).guard
+
+        report = workspace.export(parcel)
+
+        assert guard is not None
+        assert workspace.read(guard, "data") == b"x" * 5000
+        assert withheld_of(report) == {guard: (b"data",)}
+        workspace.save("after")
+        assert workspace.get("@").manifest.private == ()
+
+
+def test_what_older_versions_marked_as_forced_leaves_where_it_is_ordinary(
+    project: Path, store: Path, parcel: Path
+) -> None:
+    """S5: they marked all that an undo touches; files over the cap were marked in no other way."""
+    small = Settings(capture=CaptureSettings(max_file_size=1000, include=(".env",)))
+    with opened(project, store, settings=small) as workspace:
+        (project / ".gitignore").write_text(".env\n")
+        (project / ".env").write_text("CODE=very private words\n")
+        (project / "app.py").write_text("one\n")
+        (project / "data").write_text("x" * 5000)
+        paths = (b".env", b"app.py", b"data", b"gone")
+        context = workspace._context
+        with Saving(context) as saving, Survey(context, forced=paths) as survey:
+            result = survey.scan.result
+            guard = saving.add(
+                Draft(kind="guard"),
+                scan=result.replace(private=(b".env",)),
+                writer=survey._writer,
+                changes=Counts(),
+                previous=None,
+                holdings=Holdings(standing=survey.standing),
+                forced=paths,
+            )
+
+        report = workspace.export(parcel)
+
+    assert withheld_of(report) == {guard.id: (b".env", b"data")}
+
+
+class ExportHistories(RuleBasedStateMachine):
+    """S5, T2: whatever was saved, restored and undone, an export leaves out just what is ignored."""
+
+    NAMES = ("app.py", "src/lib.py", "notes", ".env", "src/.env")
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.folder = Path(tempfile.mkdtemp())
+        self.project = self.folder / "project"
+        (self.project / "src").mkdir(parents=True)
+        (self.project / ".gitignore").write_text(".env\nnotes\n")
+        self.workspace = opened(self.project, self.folder / "store", settings=INCLUDING)
+        self.write("app.py", 9)
+        self.workspace.save("first")
+
+    @rule(name=st.sampled_from(NAMES), content=st.integers(0, 3))
+    def write(self, name: str, content: int) -> None:
+        (self.project / name).write_text(f"{name} {content}\n")
+
+    @rule(name=st.sampled_from(NAMES))
+    def remove(self, name: str) -> None:
+        (self.project / name).unlink(missing_ok=True)
+
+    @rule()
+    def save(self) -> None:
+        self.workspace.save("one")
+
+    @rule(back=st.integers(0, 3), undo=st.sampled_from(["no", "plainly", "by force"]))
+    def restore(self, back: int, undo: str) -> None:
+        made = self.workspace.list()
+        self.workspace.restore(made[min(back, len(made) - 1)].id)
+        if undo != "no":
+            with suppress(Conflict, NotFound):
+                self.workspace.undo(force=undo == "by force")
+
+    def teardown(self) -> None:
+        try:
+            made = self.workspace.list()
+            report = self.workspace.export(self.folder / "out.tar")
+            left_out = withheld_of(report)
+            for one in made:
+                files = {entry.path for entry in self.workspace.entries(one.id) if entry.kind == "file"}
+                ignored = {path for path in files if path.endswith((b".env", b"notes"))}
+                assert set(left_out.get(one.id, ())) == ignored
+        finally:
+            self.workspace.close()
+            shutil.rmtree(self.folder)
+
+
+TestExportHistories = ExportHistories.TestCase
+TestExportHistories.settings = hypothesis.settings(max_examples=12, stateful_step_count=12)
 
 
 def test_files_that_show_secrets_stop_an_export_with_a_list(

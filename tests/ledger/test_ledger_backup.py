@@ -225,6 +225,7 @@ def test_a_repair_waits_for_who_is_at_the_ledger_and_replaces_nothing(project: P
     assert not (store / "damaged").exists()
 
 
+@pytest.mark.chance("which writes the repairs run beside")
 def test_a_repair_beside_a_writer_sets_nothing_aside(project: Path, store: Path, ledger: Ledger) -> None:
     maintained(project, store)
     done: list[int] = []
@@ -284,7 +285,7 @@ def test_a_copy_is_made_where_nobody_ever_saves(project: Path, store: Path) -> N
         assert ledgers.is_copy_old()
         workspace.ledger("test")
         wait_for(store / BACKUP)
-        while workspace._upkeep._is_running():
+        while workspace._commons.upkeep._is_running():
             time.sleep(0.01)
         assert not ledgers.is_copy_old()
         workspace.ledger("test").change(lambda book: put(book, "book", 2))
@@ -301,5 +302,5 @@ def test_a_copy_is_made_where_nobody_ever_saves(project: Path, store: Path) -> N
 def test_a_workspace_without_maintenance_starts_none(project: Path, store: Path, ledger: Ledger) -> None:
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.ledger("test")
-        assert workspace._upkeep._child is None
+        assert workspace._commons.upkeep._child is None
     assert texts(ledger)

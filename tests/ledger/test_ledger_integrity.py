@@ -275,6 +275,7 @@ while True:
 """
 
 
+@pytest.mark.chance("how far a writer is when it is killed")
 @pytest.mark.parametrize("after", [0.03, 0.1, 0.2, 0.3, 0.35])
 def test_killed_anywhere_it_holds_what_was_acknowledged_and_nothing_half(
     after: float, project: Path, store: Path, reopened: Callable[[], Ledger]

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.chance("what a real agent program does, and when")
 def test_the_sdk_resumes_from_the_store_and_files_come_back_to_before_a_prompt(
     tmp_path: Path, project: Path, store: Path
 ) -> None:

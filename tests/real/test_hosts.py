@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 pytestmark = pytest.mark.real
 
 
+@pytest.mark.chance("what a real agent program does, and when")
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
 def test_the_host_goes_on_from_the_checkpoint_in_a_session_of_its_own(
     name: str, tmp_path: Path, project: Path, store: Path

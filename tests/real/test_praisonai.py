@@ -66,6 +66,7 @@ def home(tmp_path: Path) -> Path:
     return folder
 
 
+@pytest.mark.chance("what a real agent framework does, and when")
 def test_the_agent_edits_files_under_our_service_and_every_edit_can_be_taken_back(
     project: Path, tmp_path: Path, home: Path
 ) -> None:

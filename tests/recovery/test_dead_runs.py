@@ -50,6 +50,37 @@ def states(workspace: Workspace, session: str) -> dict[str, tuple[str, int]]:
     return {task.id: (task.state, task.attempts) for task in workspace.get_session(session).progress.tasks}
 
 
+def go_back_half_way(session: OpenSession[Workspace]) -> None:
+    """Save twice, and die in a restore of the first of them."""
+
+    def kill(event: str, arguments: tuple[object, ...]) -> None:
+        if event == "os.rename" and ".lastgood-" in str(arguments):
+            os.kill(os.getpid(), signal.SIGKILL)
+
+    for text in ("first", "second"):
+        with open(f"{session.workspace.path}/one", "w", encoding="utf-8") as file:
+            file.write(text)
+        session.save(text, name=text)
+    sys.addaudithook(kill)
+    session.workspace.restore("first")
+
+
+def test_a_run_that_died_while_it_restored_goes_on_from_where_that_leads(
+    workspace: Workspace, project: Path, died: Died
+) -> None:
+    """T7, P7: the restore is finished, and what is told is not its last checkpoint."""
+    died(go_back_half_way)
+
+    report = workspace.recover()
+
+    assert (report.done, report.interrupted_restore) == ("continue", "finished-restore")
+    assert (project / "one").read_text() == "first"
+    assert report.checkpoint is not None
+    assert (report.checkpoint.name, report.returned) == ("first", True)
+    assert report.drift is not None
+    assert not any(report.drift.as_dict().values())
+
+
 def test_a_dead_run_is_continued_with_the_present_files(
     workspace: Workspace, project: Path, died: Died
 ) -> None:

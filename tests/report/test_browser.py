@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-pytestmark = [pytest.mark.browser, pytest.mark.xdist_group("browser")]
+pytestmark = pytest.mark.browser
 
 POLICY = re.compile(r"<meta http-equiv=\"Content-Security-Policy\"[^>]*>\n")
 PROBE = """

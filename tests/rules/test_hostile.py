@@ -119,6 +119,18 @@ def test_a_bomb_is_refused_without_walking_it() -> None:
         refuse_faults(StoredTree(tree, forest.directory))
 
 
+def test_a_tree_of_many_different_entries_is_none() -> None:
+    """S7: what a save holds can be restored, however much it is."""
+    forest = Forest()
+    large = {b"%d" % n: folder({b"%d" % m: (0o644, b"%d" % (n * m)) for m in range(9)}) for n in range(9)}
+    assert found(forest, forest.plant(large), NameRules(most_entries=50)) == []
+    same = folder({b"%d" % m: (0o644, b"") for m in range(9)})
+    for _ in range(2):
+        same = folder({b"%d" % m: same for m in range(9)})
+    alike = {b"%d" % n: same for n in range(9)}
+    assert found(forest, forest.plant(alike), NameRules(most_entries=50)) == [b""]
+
+
 def test_a_path_beyond_what_the_platform_opens_is_refused() -> None:
     forest = Forest()
     tree = forest.plant({b"x": (0o644, b"")})

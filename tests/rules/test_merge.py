@@ -17,7 +17,7 @@ from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap
 from lastgood.rules.compare import StoredTree
 from lastgood.rules.evidence import Evidence
-from lastgood.rules.merge import KEPT, Blended, MergedTree, beside_name, plan_merge
+from lastgood.rules.merge import KEPT, Blended, MergedTree, beside, plan_merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -231,9 +231,19 @@ def test_a_merge_done_twice_puts_nothing_beside_twice() -> None:
 
 def test_a_name_beside_is_cut_where_it_would_be_too_long() -> None:
     """T12: names the platform cannot hold are never made, nor half characters."""
-    cut = beside_name("ä".encode() * 127, SUFFIX, number=12)
-    assert len(cut) <= 255
+    cut = beside(b"above/" + "ä".encode() * 127, SUFFIX, number=12)
+    assert cut is not None
+    assert len(cut) <= len(b"above/") + 255
     assert cut.decode().endswith(".lastgood-x-12")
+
+
+def test_a_path_beside_is_cut_too_and_where_there_is_no_room_none_is_made() -> None:
+    """T12: what could not be written would refuse the whole restore."""
+    above = b"/".join([b"d" * 250] * 16)
+    cut = beside(above + b"/" + b"n" * 255, SUFFIX, number=1)
+    assert cut is not None
+    assert len(cut) == 4096
+    assert beside(above + b"/" + b"d" * 70 + b"/n", SUFFIX, number=1) is None
 
 
 def test_a_gap_of_the_target_is_no_deletion() -> None:

@@ -34,6 +34,11 @@ def _side(name: bytes, mode: int, content: bytes) -> Side:
     return Side(path=name, mode=mode, oid=oid, content=content)
 
 
+def _held(side: Side) -> bytes:
+    assert side.content is not None
+    return side.content
+
+
 sides = st.one_of(st.none(), st.tuples(st.sampled_from(MODES), contents))
 
 
@@ -42,10 +47,10 @@ def _write(folder: Path, side: Side | None) -> None:
         return
     path = os.fsencode(folder) + b"/" + side.path
     if side.mode == 0o120000:
-        os.symlink(side.content, path)
+        os.symlink(_held(side), path)
         return
     descriptor = os.open(path, os.O_CREAT | os.O_WRONLY, side.mode & 0o777)
-    os.write(descriptor, side.content)
+    os.write(descriptor, _held(side))
     os.close(descriptor)
 
 
@@ -73,8 +78,10 @@ def test_git_apply_turns_the_old_tree_into_the_new(
     new = None if after is None else _side(name, *after)
     _write(folder, old)
 
-    patch = file_patch(old, new).patch if old or new else b""
+    made = file_patch(old, new)
+    patch = made.patch
 
+    assert made.binary == any(side is not None and b"\0" in _held(side) for side in (old, new) if old != new)
     if patch and old != new:
         done = subprocess.run(
             ["git", "apply", "--whitespace=nowarn", "-"],
@@ -88,6 +95,12 @@ def test_git_apply_turns_the_old_tree_into_the_new(
                 "GIT_CONFIG_GLOBAL": "/dev/null",
             },
         )
+        if made.binary:
+            # told, and passed over by whoever applies it: alone it is no patch
+            assert patch.startswith(b"# ")
+            assert patch.count(b"\n") == 1
+            assert b"No valid patches" in done.stderr
+            return
         assert done.returncode == 0, (patch, done.stderr)
     assert _read(folder, name) == (None if new is None else (new.mode, new.content))
 

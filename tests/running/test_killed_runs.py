@@ -165,6 +165,7 @@ def site(tmp_path: Path) -> Iterator[Callable[[str], Site]]:
         assert git_faults(one.store) == ""
 
 
+@pytest.mark.chance("how far a run is when something of it is killed")
 def test_killed_runs_come_to_what_an_uninterrupted_one_does(site: Callable[[str], Site]) -> None:
     """P6, P7."""
     print(f"seed {SEED}")

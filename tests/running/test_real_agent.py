@@ -106,6 +106,7 @@ def finished(out: str) -> dict[str, Any]:
     return {task["id"]: (task["state"], task["attempts"]) for task in last["report"]["tasks"]}
 
 
+@pytest.mark.chance("what a real agent program does, and when")
 def test_an_agent_works_through_a_plan_and_its_slip_is_taken_back(lastgood: Command, project: Path) -> None:
     """P3, P6."""
     ran = lastgood("run", "plan.yaml", "--json")
@@ -120,6 +121,7 @@ def test_an_agent_works_through_a_plan_and_its_slip_is_taken_back(lastgood: Comm
     assert lastgood("show", "@good", "--json").json["checkpoint"]["good"]
 
 
+@pytest.mark.chance("what a real agent program does, and when")
 def test_a_run_killed_while_the_agent_thinks_goes_on_and_does_nothing_twice(
     lastgood: Command, agent: Agent, project: Path
 ) -> None:

@@ -128,6 +128,7 @@ def test_a_task_may_close_its_output_and_work_on(workspace: Workspace, project: 
     assert workspace.get("task:A").good
 
 
+@pytest.mark.chance("whether a task begins within its time limit")
 def test_a_task_that_ignores_gentle_words_is_ended_with_all_that_it_started(
     workspace: Workspace, outside: Path, project: Path
 ) -> None:
@@ -146,6 +147,7 @@ def test_a_task_that_ignores_gentle_words_is_ended_with_all_that_it_started(
         assert not lives(int((outside / name).read_text()))
 
 
+@pytest.mark.chance("how fast a loaded machine starts and ends a thousand processes")
 def test_a_task_that_forks_a_thousand_children_leaves_none(workspace: Workspace, told: Told) -> None:
     """And names some of them, not all."""
     program = "import os, time; [os.fork() or time.sleep(1000) for _ in range(1000)]"

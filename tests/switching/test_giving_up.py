@@ -28,6 +28,7 @@ def texts(project: Path) -> set[str]:
     return {(project / f"file{number}").read_text() for number in range(FILES)}
 
 
+@pytest.mark.chance("how far a restore is when it is cancelled")
 @pytest.mark.parametrize("name", ["asyncio", "trio"])
 def test_a_restore_that_is_given_up(project: Path, storage: Path, name: str) -> None:
     loop, chance = Loop(name), random.Random(3)
@@ -48,6 +49,7 @@ def test_a_restore_that_is_given_up(project: Path, storage: Path, name: str) -> 
     assert texts(project) == {"before"}
 
 
+@pytest.mark.chance("how far a rollback is when it is cancelled")
 @pytest.mark.parametrize("name", ["asyncio", "trio"])
 def test_a_rollback_that_is_given_up(project: Path, store: Path, name: str) -> None:
     loop, chance = Loop(name), random.Random(5)

@@ -9,21 +9,17 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
-
 HERE = Path(__file__).parent
 ROOT = HERE.parent.parent
 OPTIONS = ("--strict", "--follow-imports=silent", "--config-file=", "--no-error-summary")
 CACHE = ROOT / ".cache" / "mypy-of-users"
-
-pytestmark = pytest.mark.xdist_group("mypy")  # they share its cache
 
 
 def faults(program: Path) -> dict[int, str]:
     """Return what mypy says about a program, by line; lastgood is what it imports, and not to be judged."""
     CACHE.mkdir(parents=True, exist_ok=True)
     with (CACHE / "turn").open("w") as turn:
-        fcntl.flock(turn, fcntl.LOCK_EX)  # whoever runs tests beside these may not know of the group
+        fcntl.flock(turn, fcntl.LOCK_EX)  # the tests share the cache, and may run beside each other
         done = subprocess.run(
             [sys.executable, "-m", "mypy", *OPTIONS, f"--cache-dir={CACHE}", program.name],
             cwd=program.parent,

@@ -221,6 +221,7 @@ def test_sessions_that_are_not_exclusive_live_beside_others(workspace: Workspace
         assert len(workspace.status().sessions) == 2
 
 
+@pytest.mark.chance("which of eight processes goes first")
 def test_eight_processes_that_start_at_once_get_one_session(workspace: Workspace, program: Program) -> None:
     """P1."""
     body = (

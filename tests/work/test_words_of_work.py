@@ -205,6 +205,7 @@ def test_a_save_for_a_task_carries_it(lastgood: Command) -> None:
     assert lastgood("show", "task:T07", "--json").json["checkpoint"]["id"] == record["id"]
 
 
+@pytest.mark.chance("how far a command is when it is killed")
 def test_a_kill_leaves_a_task_and_its_step_agreeing(lastgood: Command, workspace: Workspace) -> None:
     """P2, P6: whenever it strikes; and saying it again brings it about."""
     chance = random.Random(7)

@@ -370,14 +370,22 @@ def test_the_diff_is_a_patch_that_git_takes(
     saved = workspace.save("good").checkpoint
     (furnished / "src" / "app.py").write_text("print('better')\n")
     (furnished / "binary").write_bytes(b"\0\1\2" * 100)
+    (furnished / "large").write_bytes(b"one line\n" * 1_000_000)
+    (furnished / "empty").touch()
     (furnished / "src" / "tool.sh").unlink()
     workspace.restore(saved.id, to=tmp_path / "aside")
 
     report = workspace.diff()
 
     assert report.patch is not None
+    told = {one.path for one in report.files if one.binary}
+    assert told == {b"binary", b"large"}
+    assert [one.path for one in report.files if one.large] == [b"large"]
+    assert b"# /dev/null and b/binary differ: binary\n" in report.patch
     (tmp_path / "patch").write_bytes(report.patch)
     git(tmp_path / "aside", "apply", str(tmp_path / "patch"))
+    for path in told:
+        (furnished / path.decode()).unlink()
     assert picture(tmp_path / "aside") == picture(furnished)
 
 

@@ -61,6 +61,76 @@ def test_an_interrupted_restore_is_finished_with_its_modes(
     assert (project / "folder").stat().st_mode & 0o777 == 0o755
 
 
+def test_a_recovery_tells_of_the_checkpoint_that_the_finished_restore_led_to(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """P7, T15: not of the newest one, where the workspace does not stand any more."""
+    newest = workspace.save("two").checkpoint
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+
+    report = workspace.recover()
+    again = workspace.recover()
+
+    assert report.done == "finished-restore"
+    for told in (report, again):
+        assert told.checkpoint is not None
+        assert (told.checkpoint.id, told.returned) == (edited.id, True)
+        assert told.drift is not None
+        assert not any(told.drift.as_dict().values())
+    assert newest.id in {one.id for one in workspace.list()}
+
+
+def test_a_recovery_tells_of_the_target_although_somebody_edited_meanwhile(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
+) -> None:
+    """P7: what they changed is told as the difference from it."""
+    workspace.save("two")
+    killed(lambda: workspace.restore(edited.id), event="os.rename", path=".lastgood-", at=1)
+    (project / "mine").write_text("since")
+
+    report = workspace.recover()
+
+    assert report.checkpoint is not None
+    assert report.checkpoint.id == edited.id
+    assert report.drift is not None
+    assert report.drift.added == 1
+
+
+@pytest.mark.parametrize("limit", ["paths", "rollback"])
+def test_a_recovery_tells_of_the_newest_where_the_workspace_was_not_brought_elsewhere(
+    workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill, limit: str
+) -> None:
+    """P7, T15: some paths, or a restore that was taken back, leave it where it stood."""
+    newest = workspace.save("two").checkpoint
+    paths = ["a", "b"] if limit == "paths" else []
+    killed(lambda: workspace.restore(edited.id, paths=paths), event="os.rename", path=".lastgood-", at=0)
+
+    report = workspace.recover(roll_back=limit == "rollback")
+
+    assert report.checkpoint is not None
+    assert (report.checkpoint.id, report.returned) == (newest.id, False)
+
+
+def test_what_is_missing_comes_back_from_where_the_workspace_stands(
+    workspace: Workspace, project: Path
+) -> None:
+    """P7: an artifact of a later checkpoint does not come back into an earlier state."""
+    (project / "early").write_text("one")
+    workspace.progress_set(artifacts=["early"])
+    first = workspace.save("one").checkpoint
+    (project / "late").write_text("two")
+    workspace.progress_set(artifacts=["early", "late"])
+    workspace.save("two")
+    workspace.restore(first.id)
+
+    report = workspace.recover()
+
+    assert report.checkpoint is not None
+    assert report.checkpoint.id == first.id
+    assert [one.path for one in report.artifacts] == [b"early"]
+    assert not (project / "late").exists()
+
+
 def test_an_interrupted_restore_that_was_finished_can_be_undone(
     workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
 ) -> None:
@@ -217,7 +287,7 @@ def test_a_roll_back_leaves_what_somebody_put_into_a_restored_folder(
     workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
 ) -> None:
     """T7, T4: a folder that is not ours alone any more stays."""
-    killed(lambda: workspace.restore(edited.id), event="os.remove", path="new")
+    killed(lambda: workspace.restore(edited.id), event="os.remove", path=".old")
     flag = project / "folder" / "inside"
     assert flag.exists()
     (project / "folder" / "mine").write_text("mine")
@@ -239,9 +309,7 @@ def test_a_journal_set_aside_leaves_no_temporary_files(
     (project / "becomes-file" / "deep").mkdir(parents=True)
     (project / "becomes-file" / "deep" / "inside").write_text("two")
     (project / "stays").write_text("two")
-    killed(
-        lambda: workspace.restore(saved.id), event=event, path="inside" if event == "os.remove" else "stays"
-    )
+    killed(lambda: workspace.restore(saved.id), event=event, path=".old" if event == "os.remove" else "stays")
     assert list(project.rglob(".lastgood-op_*"))
     (project / ".lastgood-op_mine").write_text("somebody's own")
     journal = next(store.glob("workspaces/*/restore.journal"))

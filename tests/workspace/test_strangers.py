@@ -74,10 +74,10 @@ def test_bytes_that_no_row_ever_named_are_freed_after_a_month(
         (project / "file").write_text("three")
         workspace.save("three")
         workspace.maintain()
-        assert workspace.status().store_bytes > 100_000
+        assert workspace._context.engine.stored_bytes() > 100_000
 
         clock.advance(31 * 24 * 3600)
         workspace.maintain()
 
-        assert workspace.status().store_bytes < 100_000
+        assert workspace._context.engine.stored_bytes() < 100_000
         assert workspace.verify(deep=True).ok

@@ -53,10 +53,12 @@ def test_a_repair_leaves_the_store_of_a_newer_lastgood_alone(kept: Command, stor
         connection.execute(f"UPDATE meta SET value = {CURRENT.version + 1} WHERE name = 'version'")
     number(store, written=CURRENT.version + 1)
     before = (store / "catalogue.sqlite3").read_bytes()
+    (store / "format").write_text("torn")
 
     refused = kept("verify", "--repair", expect=17)
 
     assert "does not prove that its version is damaged" in refused.err
     assert "use the newer lastgood" in refused.err
     assert (store / "catalogue.sqlite3").read_bytes() == before
+    assert (store / "format").read_text() == "torn"
     number(store, written=CURRENT.version)

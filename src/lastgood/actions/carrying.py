@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lastgood.transaction.restoring import Changed, Restoring
 
 _SHOWN = 5
+_GOING = frozenset({"write", "delete", "mkdir"})
 
 
 def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
@@ -38,8 +39,9 @@ def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
     def actual(path: bytes) -> Entry | None:
         return survey.files.entry(path) if path in held else survey.actual(path)
 
-    ways, inside = barred(steps, survey.actual), occupied(steps, survey.scan)
-    changed = sorted({*conflicts(steps, actual), *ways, *inside.values()})
+    with survey.looking():
+        ways, inside = barred(steps, survey.actual), occupied(steps, survey.scan)
+        changed = sorted({*conflicts(steps, actual), *ways, *inside.values()})
     if changed:
         raise Conflict(
             f"{len(changed)} path(s) changed since: {_some(changed)}",
@@ -61,6 +63,11 @@ def refuse_unheld(steps: Sequence[Step], survey: Survey) -> None:
             hint="move it away, or restore with --discard to lose it",
             details={"paths": [to_text(path) for path in unheld]},
         )
+
+
+def goes(step: Step) -> bool:
+    """Tell whether a step takes a content away, or overwrites it."""
+    return step.action in _GOING and _is_content(step.have)
 
 
 def carry_out(
@@ -107,11 +114,7 @@ def _held(context: Context, plan: RestorePlan) -> None:
 
     What the guard found stored already may have rotted since: only reading it tells.
     """
-    going = {
-        step.have.oid
-        for step in plan.of("write", "delete", "mkdir")
-        if step.have is not None and _is_content(step.have) and step.have.oid
-    }
+    going = {step.have.oid for step in plan.steps if goes(step) and step.have is not None and step.have.oid}
     if plan.discard:
         going -= context.engine.missing(going)
     rotten = _rotten(context, sorted(going))

@@ -100,7 +100,8 @@ def _in_copy(
     above = to_text(folder.rpartition(b"/")[0])
     ran = run(folder, {"GIT_CEILING_DIRECTORIES": above})
     try:
-        changed = [path for path, entry in held if not alike(applier.present(path), entry)]
+        with applier.looking() as present:
+            changed = [path for path, entry in held if not alike(present(path), entry)]
     except (NotFound, Unsafe):
         return ran, "the command took the copy away"
     return ran, _told(changed, "changed by the command itself") if changed else None
@@ -111,7 +112,7 @@ def _difference(context: Context, tree: Files, checkpoint: Checkpoint) -> str | 
     if checkpoint.manifest.workspace_key != context.key:
         return "it is a checkpoint of another workspace"
     try:
-        with Saving(context), Survey(context) as survey:
+        with Saving(context), Survey(context, looks=True) as survey:
             result = survey.scan.result
             changed = [one.path for one in compare(tree, survey.files, gaps=result.gaps)]
             places = {(gap.path, gap.reason) for gap in result.gaps}

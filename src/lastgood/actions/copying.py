@@ -6,7 +6,7 @@ from functools import partial
 
 from lastgood.errors import Damaged
 from lastgood.model.tree import DIRECTORY, FILE, LINK, TreeId
-from lastgood.names import join, within
+from lastgood.names import join, ways
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     Read = Callable[[int, int], bytes]
     # Told of each file once, with its path, how to read it, and its size.
     Look = Callable[[bytes, Read, int], None]
+    # Told of each entry of a directory once, with its path; may refuse it.
+    Admit = Callable[[bytes, Entry], None]
 
     class Spool(Protocol):
         """Moves one large blob without holding it."""
@@ -52,7 +54,8 @@ class Left(Value):
 class Copying:
     """One run of copying; what several checkpoints share is copied once.
 
-    ``spool`` moves one large blob, ``look`` is shown every file that is copied for the first time.
+    ``spool`` moves one large blob, ``look`` is shown every file that is copied for the first time,
+    ``admit`` every entry before anything of its directory is stored.
     """
 
     def __init__(
@@ -62,11 +65,13 @@ class Copying:
         *,
         spool: Spool,
         look: Look | None = None,
+        admit: Admit | None = None,
     ) -> None:
         self._source = source
         self._target = target
         self._spool = spool
         self._look = look
+        self._admit = admit
         self._paths: dict[TreeId, int] = {}
         self._blobs: set[bytes] = set()
 
@@ -78,13 +83,20 @@ class Copying:
             if tree in self._paths:
                 continue
             if entries is None:
-                entries = self._source.directory(tree)
+                entries = self._read(tree, place)
                 waiting.append((tree, place, entries))
                 waiting += [
                     (one.tree_id, join(place, one.name), None) for one in entries if one.kind == DIRECTORY
                 ]
                 continue
             self._paths[tree] = self._finish(tree, place, entries)
+
+    def _read(self, tree: TreeId, place: bytes) -> Sequence[Entry]:
+        entries = self._source.directory(tree)
+        if self._admit is not None:
+            for entry in entries:
+                self._admit(join(place, entry.name), entry)
+        return entries
 
     def blob(self, oid: bytes, *, path: bytes = b"", kind: str = LINK) -> None:
         """Copy a blob; ``kind`` tells whether it is a file's content."""
@@ -107,29 +119,35 @@ class Copying:
 
     def without(self, root: TreeId, scopes: Sequence[bytes]) -> tuple[TreeId, Left]:
         """Copy a directory but for some paths, and return what it became and what was left out."""
+        gone, leading = set(scopes), ways(scopes)
+        met: list[tuple[bytes, Sequence[Entry]]] = []
+        waiting = [(b"", root)]
+        while waiting:
+            place, tree = waiting.pop()
+            entries = self._source.directory(tree)
+            met.append((place, entries))
+            inner = ((join(place, one.name), one) for one in entries if one.kind == DIRECTORY)
+            waiting += [(path, one.tree_id) for path, one in inner if path in leading and path not in gone]
         left: list[tuple[bytes, int | None]] = []
         amounts = [0, 0]
-
-        def reduce(tree: TreeId, place: bytes, inside: Sequence[bytes]) -> TreeId:
+        made: dict[bytes, TreeId] = {}
+        for place, entries in reversed(met):  # what lies in a directory was met after it
             kept = []
-            for entry in self._source.directory(tree):
+            for entry in entries:
                 path = join(place, entry.name)
-                below = [scope for scope in inside if within(scope, path)]
-                if any(within(path, scope) for scope in inside):
+                if path in gone or b"" in gone:
                     files, size = self._amount(entry)
                     left.append((path, size if entry.kind != DIRECTORY else None))
                     amounts[0] += files
                     amounts[1] += size
-                elif below and entry.kind == DIRECTORY:
-                    made = reduce(entry.tree_id, path, below)
-                    kept.append(entry.replace(oid=made.tree, modes=made.modes))
+                elif path in made:
+                    kept.append(entry.replace(oid=made[path].tree, modes=made[path].modes))
                 else:
                     self._entry(entry, path)
                     kept.append(entry)
-            return self._target.directory(kept)
-
-        made = reduce(root, b"", scopes)
-        return made, Left(paths=tuple(left), files=amounts[0], size=amounts[1])
+            made[place] = self._target.directory(kept)
+        left.sort()
+        return made[b""], Left(paths=tuple(left), files=amounts[0], size=amounts[1])
 
     def _finish(self, tree: TreeId, place: bytes, entries: Sequence[Entry]) -> int:
         paths = len(entries)
@@ -151,10 +169,16 @@ class Copying:
             self.blob(entry.oid, path=path, kind=entry.kind)
 
     def _amount(self, entry: Entry) -> tuple[int, int]:
-        if entry.kind != DIRECTORY:
-            return 1, self._source.blob_size(entry.oid) if entry.kind == FILE else 0
-        found = [self._amount(one) for one in self._source.directory(entry.tree_id)]
-        return sum(files for files, _ in found), sum(size for _, size in found)
+        files = size = 0
+        waiting = [entry]
+        while waiting:
+            one = waiting.pop()
+            if one.kind == DIRECTORY:
+                waiting += self._source.directory(one.tree_id)
+                continue
+            files += 1
+            size += self._source.blob_size(one.oid) if one.kind == FILE else 0
+        return files, size
 
 
 def _changed(oid: bytes) -> Damaged:

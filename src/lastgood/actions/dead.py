@@ -23,10 +23,15 @@ SESSION_PREFIX = "sess_"
 
 
 class Found(Value):
-    """A run that died (None: none that is meant), and its last checkpoint or the one asked for."""
+    """A run that died (None: none that is meant), and the checkpoint that it is seen from.
+
+    That is its last one (the newest), or the one asked for; ``returned`` says that it is another, at which
+    the workspace stands.
+    """
 
     run: SessionReport | None
     checkpoint: Checkpoint | None
+    returned: bool = False
 
 
 def choose(

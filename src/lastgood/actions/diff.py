@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from lastgood.actions.survey import Survey
 from lastgood.errors import NotFound
 from lastgood.model.report import DiffReport, FileDiff, Unmatched
@@ -9,12 +11,13 @@ from lastgood.model.tree import DIRECTORY, FILE, LINK
 from lastgood.names import ancestors, parent, printable, to_text, within
 from lastgood.rules.compare import compare
 from lastgood.rules.nearest import nearest_path
-from lastgood.rules.patch import Side, file_patch
+from lastgood.rules.patch import LARGEST, Side, file_patch
 from lastgood.transaction.saving import Saving
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
+    from typing import Protocol
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Change, Entry, Gap
@@ -22,7 +25,15 @@ if TYPE_CHECKING:
     from lastgood.rules.patch import FilePatch
     from lastgood.view import Files, ScannedFiles, View
 
-    Read = Callable[[bytes, Entry], bytes]
+    class Contents(Protocol):
+        """What one side of a comparison holds."""
+
+        def size(self, path: bytes, entry: Entry) -> int:
+            """Return the size of a file."""
+
+        def content(self, path: bytes, entry: Entry) -> bytes:
+            """Return the bytes of a file, or the target of a link."""
+
 
 # The blob of no bytes: too many files share it to tell where one came from.
 _EMPTY = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
@@ -41,7 +52,7 @@ def between(
     old, new = view.tree(before), view.tree(after)
     with context.locks.share_store(wait=context.wait):
         changes = _within(compare(old, new, gaps=after.gaps), paths)
-        report = _report(before, after, changes, old=_stored(old), new=_stored(new), patch=patch)
+        report = _report(before, after, changes, old=_Stored(old), new=_Stored(new), patch=patch)
         unmatched = _unmatched(paths, old, new, left_out=_gaps(before.gaps, after.gaps))
         return report.replace(unmatched=unmatched)
 
@@ -51,10 +62,10 @@ def with_workspace(
 ) -> DiffReport:
     """Compare a checkpoint with the workspace; nothing is stored."""
     old = view.tree(before)
-    with Saving(context), Survey(context) as survey:
+    with Saving(context), Survey(context, looks=True) as survey:
         gaps = survey.scan.result.gaps
         changes = _within(compare(old, survey.files, gaps=gaps), paths)
-        report = _report(before, None, changes, old=_stored(old), new=_present(context), patch=patch)
+        report = _report(before, None, changes, old=_Stored(old), new=_Present(survey), patch=patch)
         known = _gaps(before.gaps, gaps)
 
         def left_out(path: bytes) -> bool:
@@ -101,20 +112,36 @@ def _scanned_without(survey: Survey, path: bytes) -> bool:
     return any(one.rpartition(b"/")[2] in survey.scan.left_out(parent(one)) for one in along)
 
 
-def _stored(tree: Files) -> Read:
-    return lambda _path, entry: tree.objects.read_blob(entry.oid)
+class _Stored:
+    """What a checkpoint holds."""
+
+    def __init__(self, tree: Files) -> None:
+        self._objects = tree.objects
+
+    def size(self, path: bytes, entry: Entry) -> int:  # noqa: ARG002 - the protocol's
+        return self._objects.blob_size(entry.oid)
+
+    def content(self, path: bytes, entry: Entry) -> bytes:  # noqa: ARG002 - the protocol's
+        return self._objects.read_blob(entry.oid)
 
 
-def _present(context: Context) -> Read:
-    def read(path: bytes, entry: Entry) -> bytes:
-        content = context.applier.read(path, entry)
+class _Present:
+    """What the workspace holds."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+
+    def size(self, path: bytes, entry: Entry) -> int:  # noqa: ARG002 - the protocol's
+        stamp = self._survey.scan.stamp(path)
+        return 0 if stamp is None else stamp.size
+
+    def content(self, path: bytes, entry: Entry) -> bytes:
+        content = self._survey.context.applier.read(path, entry)
         if content is None:
             raise NotFound(
                 f"'{printable(to_text(path))}' changed while it was read", hint="run the diff again"
             )
         return content
-
-    return read
 
 
 def _report(
@@ -122,27 +149,48 @@ def _report(
     after: Checkpoint | None,
     changes: Sequence[Change],
     *,
-    old: Read,
-    new: Read,
+    old: Contents,
+    new: Contents,
     patch: bool,
 ) -> DiffReport:
     moved = _moves(changes)
     gone = {source.path for source in moved.values()}
     files: list[FileDiff] = []
-    patches: list[bytes] = []
+    patches = BytesIO()
     for change in changes:
         if change.path in gone:
             continue
         source = moved.get(change.path, change)
-        made = file_patch(_side(source.path, source.before, old), _side(change.path, change.after, new))
-        patches.append(made.patch)
+        made = _file_patch(source, change, old=old, new=new)
+        if patch:
+            patches.write(made.patch)
         files.append(_line(change, made, old_path=None if source is change else source.path))
     return DiffReport(
         from_=before.id,
         to=None if after is None else after.id,
         files=tuple(files),
-        patch=b"".join(patches) if patch else None,
+        patch=patches.getvalue() if patch else None,
     )
+
+
+def _file_patch(source: Change, change: Change, *, old: Contents, new: Contents) -> FilePatch:
+    """Return the patch of one path; what is the same on both sides, or too large, is not read."""
+    before, after = source.before, change.after
+    same = before is not None and after is not None and before.oid == after.oid
+    large = not same and any(
+        _is_file(entry) and read.size(path, entry) > LARGEST
+        for path, entry, read in ((source.path, before, old), (change.path, after, new))
+        if entry is not None
+    )
+    unread = same or large
+    return file_patch(
+        _side(source.path, before, None if unread else old),
+        _side(change.path, after, None if unread else new),
+    )
+
+
+def _is_file(entry: Entry) -> bool:
+    return entry.kind == FILE
 
 
 def _line(change: Change, made: FilePatch, *, old_path: bytes | None) -> FileDiff:
@@ -153,6 +201,7 @@ def _line(change: Change, made: FilePatch, *, old_path: bytes | None) -> FileDif
         additions=made.additions,
         deletions=made.deletions,
         binary=made.binary,
+        large=made.large,
     )
 
 
@@ -162,21 +211,24 @@ def _moves(changes: Sequence[Change]) -> dict[bytes, Change]:
     for change in changes:
         if change.status == "deleted" and change.before is not None and change.before.kind == FILE:
             gone.setdefault((change.before.oid, change.before.mode), []).append(change)
+    for sources in gone.values():
+        sources.reverse()  # the first is taken first, from the end
     moved: dict[bytes, Change] = {}
     for change in changes:
         new = change.after
         if change.status != "added" or new is None or new.kind != FILE or new.oid == _EMPTY:
             continue
-        sources = gone.get((new.oid, new.mode))
-        if sources:
-            moved[change.path] = sources.pop(0)
+        waiting = gone.get((new.oid, new.mode))
+        if waiting:
+            moved[change.path] = waiting.pop()
     return moved
 
 
-def _side(path: bytes, entry: Entry | None, read: Read) -> Side | None:
+def _side(path: bytes, entry: Entry | None, read: Contents | None) -> Side | None:
     if entry is None or entry.kind == DIRECTORY:
         return None
-    return Side(path=path, mode=_git_mode(entry), oid=entry.oid.hex(), content=read(path, entry))
+    content = None if read is None else read.content(path, entry)
+    return Side(path=path, mode=_git_mode(entry), oid=entry.oid.hex(), content=content)
 
 
 def _git_mode(entry: Entry) -> int:

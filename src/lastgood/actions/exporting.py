@@ -15,10 +15,11 @@ from lastgood.names import printable, to_text, within
 from lastgood.rules import segments
 from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value, secret_under
 from lastgood.value import Value, cast
+from lastgood.view import Files
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from lastgood.actions.copying import Read, Spool
     from lastgood.model.checkpoint import Check, Checkpoint, Manifest
@@ -92,6 +93,8 @@ class _Packing:
     ) -> None:
         self.withheld: list[Withheld] = []
         self._engine = context.engine
+        self._catalogue = context.catalogue
+        self._cap = context.settings.capture.max_file_size
         self._choices = choices
         self._writer = writer
         self._secrets: dict[bytes, tuple[str, int]] = {}
@@ -177,7 +180,7 @@ class _Packing:
 
     def _reduced(self, manifest: Manifest, root: TreeId) -> Manifest:
         """Return what leaves of a manifest; the very same where nothing is held back."""
-        private = () if self._choices.private else (*manifest.private, *manifest.forced)
+        private = () if self._choices.private else (*manifest.private, *self._oversized(manifest, root))
         left: tuple[bytes, ...] = ()
         words: list[str] = []
         made = manifest
@@ -215,6 +218,25 @@ class _Packing:
             )
         )
         return told.replace(withheld=tuple(dict.fromkeys((*manifest.withheld, *words))))
+
+    def _oversized(self, manifest: Manifest, root: TreeId) -> Iterator[bytes]:
+        """Yield the forced files that only a guard holds because of their size.
+
+        Guards used to name all paths that an undo touches as forced, ordinary files among them, and
+        the oversized ones as private nowhere else.
+        """
+        private = frozenset(manifest.private)
+        named = [path for path in manifest.forced if path not in private]
+        before = self._catalogue.get(manifest.previous) if named and manifest.previous else None
+        gaps = () if before is None else before.gaps
+        known = {gap.path for gap in gaps if gap.reason == "too-large"}
+        files = Files(root, self._engine)
+        for path in named:
+            entry = files.entry(path)
+            if entry is None or entry.kind != FILE:
+                continue
+            if path in known or self._engine.blob_size(entry.oid) > self._cap:
+                yield path
 
     def _conversation(self, conversation: Conversation | None) -> Conversation | None:
         """Return the conversation that leaves: none, without known secrets, or exactly as it is."""

@@ -5,10 +5,12 @@ from __future__ import annotations
 from lastgood.actions.copying import Copying
 from lastgood.actions.leaving_plans import arriving, arriving_bytes, contradict
 from lastgood.codec.manifest import decode
-from lastgood.errors import Conflict, Damaged, Storage
+from lastgood.errors import Conflict, Damaged, Storage, Unsafe
 from lastgood.ids import short
-from lastgood.model.tree import TreeId
+from lastgood.model.tree import LINK, TreeId
+from lastgood.names import printable, to_text
 from lastgood.ports.catalogue import Arrival, Arrivals, Query, WorkspaceRow
+from lastgood.rules.hostile import is_no_name, link_fault
 from lastgood.transaction.saving import Saving
 
 TYPE_CHECKING = False
@@ -18,7 +20,9 @@ if TYPE_CHECKING:
     from lastgood.actions.copying import Spool
     from lastgood.model.checkpoint import Checkpoint, Manifest
     from lastgood.model.exchange import Facts, Header, Parcelled
+    from lastgood.model.progress import Progress
     from lastgood.model.session import Session
+    from lastgood.model.tree import Entry
     from lastgood.ports.context import Context
     from lastgood.ports.engine import CheckpointReader, ObjectWriter
 
@@ -96,6 +100,8 @@ def _agree(facts: Facts) -> None:
         fault = "it names something twice"
     elif not set(owned) <= set(keys):
         fault = "it has facts of a workspace that it does not name"
+    elif any(_is_nowhere(one.progress) for one in facts.progress):
+        fault = "it has an artifact that is no path in a workspace"
     elif contradict(facts):
         fault = "it has a plan of a session that it does not name, or two"
     if fault:
@@ -129,7 +135,7 @@ def _copy(
     *,
     spool: Spool,
 ) -> list[tuple[Parcelled, Manifest]]:
-    copying = Copying(source, writer, spool=spool)
+    copying = Copying(source, writer, spool=spool, admit=lambda path, entry: _refuse(path, entry, source))
     keys = {row.key for row in facts.workspaces}
     taken = []
     for one in fresh:
@@ -166,8 +172,30 @@ def _copy(
     return taken
 
 
+def _refuse(path: bytes, entry: Entry, source: CheckpointReader) -> None:
+    """Refuse what no file system could ever give back (rule T12); `Unsafe`."""
+    fault = link_fault(entry.oid, source) if entry.kind == LINK else None
+    if is_no_name(entry.name):
+        fault = "is no name"
+    if fault is not None:
+        raise Unsafe(
+            f"the export holds what nothing can restore: {printable(to_text(path))} {fault}",
+            hint="it was not written by lastgood, or altered since; nothing was imported",
+            details={"paths": [to_text(path)]},
+        )
+
+
+def _is_nowhere(progress: Progress) -> bool:
+    """Tell whether progress names an artifact by what is no path in a workspace."""
+    artifacts = (path for path in progress.position.artifacts if path)
+    return any(is_no_name(name) for path in artifacts for name in path.split(b"/"))
+
+
 def _is_storable(manifest: Manifest) -> bool:
-    """Tell whether a catalogue can hold the facts of a manifest that are columns."""
+    """Tell whether a catalogue can hold the facts of a manifest that are columns, and a disk its paths."""
+    spoken = manifest.conversation
+    if _is_nowhere(manifest.progress) or (spoken is not None and b"\0" in (spoken.source or b"")):
+        return False
     texts = (manifest.session, manifest.task, manifest.previous, manifest.moment, manifest.name)
     if any("\ud800" <= character <= "\udfff" for text in texts if text for character in text):
         return False
@@ -209,8 +237,13 @@ def _arrivals(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manif
 
 
 def _here(session: Session) -> Session:
-    """Return a session as it counts here: the process that ran it is elsewhere, and may be dead."""
-    return session.replace(state="incomplete") if session.state == "active" else session
+    """Return a session as it counts here: the process that ran it is elsewhere, and may be dead.
+
+    Its transcript is elsewhere too: what lies at that path here is another file, and none that the file
+    which is imported may name to be taken in.
+    """
+    state = "incomplete" if session.state == "active" else session.state
+    return session.replace(state=state, transcript=None)
 
 
 def _offsets(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manifest]]) -> Mapping[str, int]:

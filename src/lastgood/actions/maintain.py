@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.prune import prune_quietly
-from lastgood.errors import Busy, Damaged
+from lastgood.errors import Busy, Damaged, NoRoom
 from lastgood.model.settings import PACKS_DUE
 from lastgood.ports.catalogue import Query
 from lastgood.rules.retention import GRACE
@@ -35,7 +35,11 @@ def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) ->
     except Busy:
         return ()
     try:
-        return tuple(_work(context, interrupted=interrupted))
+        given = context.reserve.make_room()
+        try:
+            return tuple(_work(context, interrupted=interrupted))
+        finally:
+            context.reserve.lay_in(again=given)
     finally:
         hold.__exit__(None, None, None)
 
@@ -45,7 +49,7 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
     _note(done, "checkpoints pruned: {}", prune_quietly(context, busy=interrupted()))
     try:
         _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
-    except Damaged as error:  # what else there is to do helps all the same
+    except (Damaged, NoRoom) as error:  # what else there is to do helps all the same
         done.append(error.message)
     _note(done, "old operations forgotten: {}", _forget_operations(context))
     _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
@@ -59,8 +63,13 @@ def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> li
             done.append("packs consolidated")
     except Damaged as error:  # as above: it is then that a backup is wanted most
         done.append(error.message)
-    if context.catalogue.back_up():
-        done.append("catalogue backed up")
+    try:
+        _note(done, "bytes of the catalogue given back: {}", context.catalogue.shrink())
+        context.catalogue.empty_log()
+        if context.catalogue.back_up():
+            done.append("catalogue backed up")
+    except (Busy, NoRoom) as error:  # it waits for another time
+        done.append(error.message)
     try:
         if context.ledgers.back_up():
             done.append("ledger backed up")

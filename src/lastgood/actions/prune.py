@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.actions.attempts import starts
-from lastgood.errors import Busy, Damaged
+from lastgood.errors import Busy, Damaged, NoRoom, Storage
 from lastgood.model.prune import Decision, PrunePlan, PruneReport, Sizes
 from lastgood.ports.catalogue import Query
 from lastgood.rules.retention import (
@@ -17,21 +17,24 @@ from lastgood.rules.retention import (
     permanent,
     without,
 )
-from lastgood.transaction.collecting import Collecting, inventory, kept_of, roots
+from lastgood.transaction.collecting import Collecting, inventory, kept_of, refuse_older, roots
 from lastgood.transaction.saving import Saving
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import VerifyReport
+    from lastgood.model.size import StoreSize
     from lastgood.ports.context import Context
     from lastgood.transaction.collecting import Inventory
 
 # What a size limit takes of a workspace at a time, of the checkpoints that may go.
 _SHARE = 10
+# So many rows are dropped in one transaction.
+_PORTION = 200
 
 
 class Wish(Value):
@@ -53,32 +56,66 @@ def plan_prune(context: Context, wish: Wish, *, known: Sequence[Checkpoint] | No
     if known is None:
         return _plan(context, wish, _listed(context, context.key))
     standing = [one for one in known if one.deleted_at is None]
-    alone = len(context.catalogue.workspaces()) == 1
-    return _plan(context, wish, standing, every=known if alone else None)
+    return _plan(context, wish, standing, every=_every(context, known))
+
+
+def waiting(context: Context, known: Sequence[Checkpoint]) -> int:
+    """Return what will be free when the grace time of what is deleted in the workspace is over.
+
+    ``known`` are the workspace's checkpoints, deleted ones too.
+    """
+    gone = {one.id for one in known if one.deleted_at is not None}
+    return _freed_by(context, gone, every=_every(context, known)) if gone else 0
+
+
+def _every(context: Context, known: Sequence[Checkpoint]) -> Sequence[Checkpoint] | None:
+    """Return all checkpoints of the store, if those of the workspace are."""
+    return known if len(context.catalogue.workspaces()) == 1 else None
 
 
 def prune(context: Context, wish: Wish, *, interrupted: Callable[[], bool]) -> PruneReport:
     """Carry out what `plan_prune` shows; undoable until the bytes are freed, which may be at once."""
-    with Saving(context) as saving:
-        if wish.now and interrupted():
-            raise _interrupted()
-        checkpoints = _listed(context, context.key)
-        plan = _plan(context, wish, checkpoints)
-        operation = None
-        if plan.removed:
-            operation = saving.record("prune", checkpoints=plan.removed)
-        removed = _mark(context, checkpoints, plan.decisions)
-    freed = plan.freed_bytes
-    if wish.now:
-        freed = _free_at_once(context, {*removed, *plan.lost}, interrupted=interrupted)
-    return PruneReport(
+    if not wish.now:
+        with Saving(context) as saving:
+            report, removed = _let_go(saving, wish)
+        if removed:
+            _tidy(context, shrink=False)
+        return report
+    if interrupted():
+        raise _interrupted()
+    given = context.reserve.make_room()
+    try:
+        before = context.measure()
+        with Saving(context) as saving:
+            if interrupted():
+                raise _interrupted()
+            refuse_older(context)
+            report, removed = _let_go(saving, wish)
+        waiting = _free_at_once(context, {*removed, *report.lost}, interrupted=interrupted)
+        freed = _given_back(before, context.measure())
+        return report.replace(freed_bytes=freed, operation=None, waiting_bytes=waiting)
+    finally:
+        context.reserve.lay_in(again=given)
+
+
+def _let_go(saving: Saving, wish: Wish) -> tuple[PruneReport, frozenset[str]]:
+    """Record a prune and mark what goes; return the report, and what went."""
+    context = saving.context
+    checkpoints = _listed(context, context.key)
+    plan = _plan(context, wish, checkpoints)
+    operation = None
+    if plan.removed:
+        operation = saving.record("prune", checkpoints=plan.removed)
+    removed = _mark(context, checkpoints, plan.decisions, portions=wish.now)
+    report = PruneReport(
         keep=plan.keep,
         remove=tuple(one for one in plan.remove if one.id in removed),
-        freed_bytes=freed,
+        freed_bytes=plan.freed_bytes,
         free_after=plan.free_after,
-        operation=None if wish.now else operation,
+        operation=operation,
         lost=plan.lost,
     )
+    return report, removed
 
 
 def dry(plan: PrunePlan) -> PruneReport:
@@ -149,9 +186,8 @@ def sizes(context: Context) -> Sizes:
         workspaces[manifest.workspace_key] = workspaces.get(manifest.workspace_key, 0) + added
         if manifest.session is not None:
             sessions[manifest.session] = sessions.get(manifest.session, 0) + added
-    return Sizes(
-        store=context.engine.stored_bytes(), workspaces=workspaces, sessions=sessions, deleted=deleted
-    )
+    size = context.measure()
+    return Sizes(store=size.total, workspaces=workspaces, sessions=sessions, deleted=deleted, parts=size)
 
 
 def needed(context: Context, key: str) -> dict[str, str]:
@@ -264,14 +300,15 @@ def _freed_by(context: Context, ids: Collection[str], *, every: Sequence[Checkpo
     try:
         stock = inventory(context, deleted_after=0, checkpoints=every)
         all_, kept = kept_of(stock), kept_of(stock, without=ids)
-        return context.engine.needed_bytes(
+        objects = context.engine.needed_bytes(
             set(all_.live) - set(kept.live),
             live=kept.live,
             wounded=kept.wounded,
             hurt=set(all_.wounded) - set(kept.wounded),
         )
     except Damaged:
-        return _added_by(context, ids)
+        objects = _added_by(context, ids)
+    return objects + context.catalogue.spare_bytes(without=ids)
 
 
 def _unreached(context: Context, stock: Inventory, ids: Collection[str]) -> int:
@@ -298,23 +335,66 @@ def _prune_beside_saves(
 
 
 def _mark(
-    context: Context, checkpoints: Sequence[Checkpoint], decisions: Iterable[Decision]
+    context: Context,
+    checkpoints: Sequence[Checkpoint],
+    decisions: Iterable[Decision],
+    *,
+    portions: bool = False,
 ) -> frozenset[str]:
-    """Mark what goes as deleted, unless somebody named, pinned or judged it meanwhile; say what went."""
+    """Mark what goes as deleted, unless somebody named, pinned or judged it meanwhile; say what went.
+
+    In ``portions`` where nothing is to be taken back: no disk may have room for the log of all.
+    """
     going = {one.id for one in decisions if not one.keep}
     if not going:
         return frozenset()
     decided = [one for one in checkpoints if one.id in going]
-    return frozenset(context.catalogue.delete_unchanged(decided, at=context.clock.now()))
+    step = _PORTION if portions else len(decided)
+    at, marked = context.clock.now(), set[str]()
+    for start in range(0, len(decided), step):
+        marked.update(context.catalogue.delete_unchanged(decided[start : start + step], at=at))
+    return frozenset(marked)
 
 
 def _free_at_once(context: Context, ids: Collection[str], *, interrupted: Callable[[], bool]) -> int:
+    """Free bytes, and return how many could not be freed yet because the disk is full."""
     with Collecting(context, wait=context.wait) as collecting:
         # Asked under the lock: a restore that runs now holds it too.
         if interrupted():
             raise _interrupted()
-        context.catalogue.drop(ids)
-        return collecting.sweep(roots(context, deleted_after=0))
+        for some in _portions(sorted(ids)):
+            context.catalogue.drop(some)
+        waiting = 0
+        try:
+            collecting.sweep(roots(context, deleted_after=0))
+        except NoRoom as error:
+            freed, left = error.details.get("freed_bytes"), error.details.get("waiting_bytes")
+            if not isinstance(freed, int) or not isinstance(left, int) or freed <= 0:
+                raise
+            waiting = left
+        _tidy(context, shrink=True)
+        return waiting
+
+
+def _portions(ids: Sequence[str]) -> Iterator[Sequence[str]]:
+    """Yield ids so many at a time that the log of a change stays small: the disk may be full."""
+    for start in range(0, len(ids), _PORTION):
+        yield ids[start : start + _PORTION]
+
+
+def _given_back(before: StoreSize, after: StoreSize) -> int:
+    """Return what the disk got back of what checkpoints take."""
+    return max(0, before.objects + before.catalogue - after.objects - after.catalogue)
+
+
+def _tidy(context: Context, *, shrink: bool) -> None:
+    """Give back what changes of many rows left in the catalogue's log, and in the catalogue itself."""
+    try:
+        if shrink:
+            context.catalogue.shrink()
+        context.catalogue.empty_log()
+    except (Busy, Storage):
+        return  # somebody is at it, or the disk is full: maintenance does it another time
 
 
 def _interrupted() -> Busy:

@@ -8,13 +8,17 @@ from lastgood.actions.effects import forsake
 from lastgood.actions.holders import holder, way_to_end
 from lastgood.actions.restore import Wish, restore
 from lastgood.actions.session import unfinished
-from lastgood.actions.standing import current_session, report_on, state_of, uptime
+from lastgood.actions.standing import current_session, report_on, standing, state_of, uptime
 from lastgood.actions.status import drift_since
+from lastgood.actions.survey import Survey
 from lastgood.actions.telling import head_moved, irreversible
-from lastgood.errors import Conflict, Damaged, NotFound
+from lastgood.errors import Conflict, Damaged, NotFound, Unsafe
+from lastgood.model.checkpoint import TreeRef
 from lastgood.model.progress import Progress
 from lastgood.model.recovery import Artifact, RecoverReport
+from lastgood.ports.catalogue import Query
 from lastgood.rules import recovery as rules
+from lastgood.transaction.saving import Saving
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -22,6 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lastgood.actions.dead import Found
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.effect import Effect
     from lastgood.model.recovery import Choice, Settled
     from lastgood.model.report import RestoreReport, State
@@ -53,16 +58,21 @@ def recover(
     not dead, or was settled by somebody else meanwhile.
     """
     if choice == "review":
-        return _told(context, view, choose(context, view, ref, choice=choice)).replace(done="review")
+        found = choose(context, view, ref, choice=choice)
+        found = found if ref is not None else _standing(context, found, changed=None)
+        return _told(context, view, found).replace(done="review")
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice)
     changed = finishing.finish(context, roll_back=roll_back)
+    left = finishing.clear_left(context)
     settled: Settled | None = None
     if changed is not None:
         settled = "rolled-back-restore" if roll_back else "finished-restore"
         roll_back = roll_back and choice == "continue"
     found = choose(context, view, ref, choice=choice, strict=changed is None)
+    if ref is None:
+        found = _standing(context, found, changed=changed)
     if found.run is None:
         report = _reloaded(context, view, found, force=force).replace(done=settled)
     elif choice == "fresh":
@@ -70,7 +80,8 @@ def recover(
     else:
         way = _Way(owner=owner, roll_back=roll_back, force=force)
         report = _continued(context, view, found, way)
-    return _with_restore(report, changed, settled=settled)
+    report = _with_restore(report, changed, settled=settled)
+    return report.replace(outcomes=(*left, *report.outcomes)) if left else report
 
 
 def _with_restore(
@@ -81,6 +92,31 @@ def _with_restore(
     return report.replace(
         interrupted_restore=settled, outcomes=(*changed.outcomes, *report.outcomes), parts=changed.parts
     )
+
+
+def _standing(context: Context, found: Found, *, changed: Changed | None) -> Found:
+    """Return what was found, seen from the checkpoint that the workspace stands at.
+
+    That is the target of a restore that was just finished; where no run died, else one that the
+    workspace equals.
+    """
+    target = None if changed is None or changed.target is None else context.catalogue.get(changed.target)
+    if target is None and found.run is None and found.checkpoint is not None:
+        target = _equal(context)
+    if target is None or found.checkpoint is None or target.id == found.checkpoint.id:
+        return found
+    return found.replace(checkpoint=target, returned=True)
+
+
+def _equal(context: Context) -> Checkpoint | None:
+    """Return the newest complete checkpoint that holds the files as they are; none while a restore waits."""
+    if context.journal.read() is not None:
+        return None
+    with Saving(context), Survey(context) as survey:
+        tree = survey.scan.result.tree
+    root = TreeRef(tree=tree.tree.hex(), modes=tree.modes.hex())
+    query = Query(workspace_key=context.key, root=root, complete=True, guards=False)
+    return next((one for one in context.catalogue.find(query) if one.damaged is None), None)
 
 
 class _Way(Value):
@@ -210,6 +246,8 @@ def _told(context: Context, view: View, found: Found) -> RecoverReport:
         progress = run.progress
     elif checkpoint is not None:
         progress = checkpoint.manifest.progress
+        if found.returned:  # files may have come back without it
+            progress = present if not (present := standing(context).progress).empty else progress
     interrupted = context.journal.read() is not None
     moved = None if checkpoint is None else head_moved(context, checkpoint)
     waiting = tuple(one for one in unfinished(context) if run is None or one.id != run.id)
@@ -226,6 +264,7 @@ def _told(context: Context, view: View, found: Found) -> RecoverReport:
         artifacts=tuple(_artifact(context, path) for path in progress.position.artifacts),
         waiting=waiting,
         beside=_other(context) if run is None else None,
+        returned=found.returned,
     )
 
 
@@ -249,7 +288,10 @@ def _state(context: Context) -> State:
 
 
 def _artifact(context: Context, path: bytes) -> Artifact:
-    missing = context.applier.present(path) is None
+    try:
+        missing = context.applier.present(path) is None
+    except Unsafe:  # no path in any workspace, which an import of earlier may have brought
+        missing = True
     return Artifact(path=path, state="missing" if missing else "present")
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.actions.prune import Wish, plan_prune
+from lastgood.actions.prune import Wish, plan_prune, waiting
 from lastgood.actions.session import listed, named
 from lastgood.errors import LastgoodError
 from lastgood.model.activity import Records, Sizes
@@ -11,6 +11,8 @@ from lastgood.rules.reporting import summarised
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from lastgood.model.activity import Activity, Period
     from lastgood.ports.context import Context
 
@@ -44,17 +46,20 @@ def report(context: Context, *, period: Period, session: str | None, offset: int
 
 def _sizes(context: Context, records: Records) -> Sizes:
     stored = [(one.manifest.metrics.stored_bytes, one.deleted_at) for one in records.checkpoints]
+    size = context.measure()
     return Sizes(
         workspace=sum(size for size, _ in stored),
         deleted=sum(size for size, deleted in stored if deleted is not None),
-        store=context.engine.stored_bytes() + context.ledgers.stored_bytes(),
-        prunable=_prunable(context, records),
+        store=size.total,
+        prunable=_told(lambda: plan_prune(context, Wish(), known=records.checkpoints).freed_bytes),
+        waiting=_told(lambda: waiting(context, records.checkpoints)),
+        store_parts=size,
     )
 
 
-def _prunable(context: Context, records: Records) -> int | None:
-    """Return what a prune by the policy would free, None where that cannot be told (damage)."""
+def _told(amount: Callable[[], int]) -> int | None:
+    """Return an amount of bytes, None where that cannot be told (damage)."""
     try:
-        return plan_prune(context, Wish(), known=records.checkpoints).freed_bytes
+        return amount()
     except LastgoodError:
         return None

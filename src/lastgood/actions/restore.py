@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from lastgood.actions import parts
-from lastgood.actions.carrying import carry_out, refuse_changed, refuse_unheld
+from lastgood.actions.carrying import carry_out, goes, refuse_changed, refuse_unheld
 from lastgood.actions.rivals import refuse_rivals
 from lastgood.actions.survey import Survey
 from lastgood.actions.telling import head_moved, shown, told
@@ -15,7 +17,8 @@ from lastgood.model.plan import RestorePlan
 from lastgood.model.report import RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, FILE
 from lastgood.names import join, printable, to_text
-from lastgood.rules.evidence import Evidence
+from lastgood.rules.evidence import Evidence, alike
+from lastgood.rules.hostile import link_faults, refuse
 from lastgood.rules.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
 from lastgood.rules.restore import identify, plan
 from lastgood.transaction.restoring import Restoring
@@ -63,8 +66,8 @@ class Wish(Value):
 def plan_restore(context: Context, view: View, wish: Wish) -> RestorePlan:
     """Return what a restore would do; nothing is touched or stored."""
     _admit(context, wish)
-    with Saving(context), Survey(context) as survey:
-        return _plan(view, wish, survey)
+    with Saving(context), _planned(context, view, wish, looks=True) as (made, _survey):
+        return made
 
 
 def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
@@ -80,8 +83,7 @@ def restore(context: Context, view: View, wish: Wish) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
     with Restoring(context) as restoring:
         _admit(context, wish)
-        with Survey(context) as survey:
-            made = _plan(view, wish, survey)
+        with _planned(context, view, wish) as (made, survey):
             if not any(step.forced for step in made.steps):
                 return _guarded(restoring, made, survey, target=wish.target)
         return _surveyed(restoring, made, wish.target)
@@ -113,17 +115,40 @@ def evidence_of(target: Checkpoint, files: Files, survey: Survey) -> Evidence:
     """Return what decides between a checkpoint, whose files are given, and the workspace now."""
     return Evidence(
         ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
-        look=survey.context.applier.present,
+        look=survey.present,
         gaps_then=target.manifest.gaps,
         gaps_now=survey.scan.result.gaps,
     )
+
+
+@contextmanager
+def _planned(
+    context: Context, view: View, wish: Wish, *, looks: bool = False
+) -> Iterator[tuple[RestorePlan, Survey]]:
+    """Plan from a scan, in which everything that is going to go was read (rule T2).
+
+    What the scan cache says of a file can be outdated: stores through a mapping need not change its
+    times. Where it is, the plan is made anew from a scan that read those paths.
+    """
+    with Survey(context, looks=looks) as survey:
+        made = _plan(view, wish, survey)
+        going = {step.path: step.have for step in made.steps if goes(step)}
+        with context.applier.looking() as present:
+            outdated = tuple(path for path, have in going.items() if not alike(present(path), have))
+        if not outdated:
+            yield made, survey
+            return
+    with Survey(context, fresh=outdated, looks=looks) as survey:
+        yield _plan(view, wish, survey), survey
 
 
 def _plan(view: View, wish: Wish, survey: Survey) -> RestorePlan:
     context, merge = survey.context, wish.merge
     files = view.tree(wish.target)
     paths = _limits(wish, files, survey)
-    steps, merged = ((), ()) if paths is None else _steps(view, wish, survey, files=files, paths=paths)
+    with survey.looking():
+        steps, merged = ((), ()) if paths is None else _steps(view, wish, survey, files=files, paths=paths)
+    refuse(tuple(link_faults(steps, context.engine)))
     made = parts.planned(context, wish.target, scopes=wish.scopes)
     favour = "" if merge is None else f"{merge.base.id} {merge.favour}"
     return RestorePlan(
@@ -204,7 +229,8 @@ def _scanned(survey: Survey) -> Iterator[tuple[bytes, Entry]]:
 def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
     """Look again, every path included that the plan is going to touch (rule T2), then go on."""
     forced = tuple(step.path for step in plan.steps if step.forced)
-    with Survey(restoring.context, forced=forced) as survey:
+    fresh = tuple(step.path for step in plan.steps if goes(step))
+    with Survey(restoring.context, forced=forced, fresh=fresh) as survey:
         refuse_changed(plan.steps, survey, hint="look again: lastgood restore REF --dry-run")
         if not plan.discard:
             refuse_unheld(plan.steps, survey)

@@ -68,7 +68,8 @@ def revert(
     if way == "force":
         touched |= _in_the_way(context, steps)
     with Survey(context, forced=tuple(sorted(touched))) as survey:
-        steps, merged = _towards(steps, survey, turn)
+        with survey.looking():
+            steps, merged = _towards(steps, survey, turn)
         able, left = _parts(context, wanted, turn)
         refuse_unheld(tuple(_held(step) for step in steps), survey)
         plan = _plan(context, turn, steps=steps, parts=able, merged=merged)
@@ -128,9 +129,9 @@ def _parts(
 
 def _in_the_way(context: Context, steps: tuple[Step, ...]) -> set[bytes]:
     """Return what is where a directory has to be, for the guard to hold."""
-    present = context.applier.present
-    found = obstacles((step.path for step in steps if step.want is not None), present)
-    return {path for path in found if present(path) is not None}
+    with context.applier.looking() as present:
+        found = obstacles((step.path for step in steps if step.want is not None), present)
+        return {path for path in found if present(path) is not None}
 
 
 def _forced(steps: tuple[Step, ...], survey: Survey, *, source: str | None) -> tuple[Step, ...]:

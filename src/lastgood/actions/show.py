@@ -3,35 +3,50 @@
 from __future__ import annotations
 
 from lastgood.actions.spoken import blobs, is_message, lines_of, parsed
-from lastgood.errors import NotFound
+from lastgood.errors import Damaged, NotFound
 from lastgood.model.report import ListedEntry
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import printable, to_text
+from lastgood.names import join, printable, to_text
 from lastgood.rules.transcript import message_in
 from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.conversation import ConversationForm
+    from lastgood.model.tree import TreeId
     from lastgood.ports.context import Context
     from lastgood.view import View
 
 
 def entries(context: Context, view: View, checkpoint: Checkpoint) -> tuple[ListedEntry, ...]:
-    """Return every path of a checkpoint, sorted by bytes; directories have the size 0."""
+    """Return every path of a checkpoint, sorted by bytes; directories have the size 0.
+
+    What is damaged is marked as lost, and hides nothing else; `Damaged` if not even the top can be read.
+    """
     with context.locks.share_store(wait=context.wait):
-        found = [
-            ListedEntry(
-                path=path,
-                mode=entry.mode,
-                kind=entry.kind,
-                size=0 if entry.kind == DIRECTORY else context.engine.blob_size(entry.oid),
-                oid=entry.oid.hex(),
-            )
-            for path, entry in view.tree(checkpoint).walk()
-        ]
+        found = list(_walk(context, view.tree(checkpoint).root))
     return tuple(sorted(found, key=lambda entry: entry.path))
+
+
+def _walk(context: Context, root: TreeId) -> Iterator[ListedEntry]:
+    waiting = [(b"", entry) for entry in context.engine.directory(root)]
+    while waiting:
+        above, entry = waiting.pop()
+        path = join(above, entry.name)
+        size, lost = 0, False
+        try:
+            if entry.kind == DIRECTORY:
+                waiting += [(path, below) for below in context.engine.directory(entry.tree_id)]
+            else:
+                size = context.engine.blob_size(entry.oid)
+        except Damaged:
+            lost = True
+        yield ListedEntry(
+            path=path, mode=entry.mode, kind=entry.kind, size=size, oid=entry.oid.hex(), lost=lost
+        )
 
 
 def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes) -> bytes:

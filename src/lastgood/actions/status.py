@@ -6,7 +6,7 @@ from lastgood.actions.conversing import unheard
 from lastgood.actions.session import alive, unfinished
 from lastgood.actions.standing import current_session
 from lastgood.actions.survey import Survey
-from lastgood.errors import Damaged
+from lastgood.errors import Busy, Damaged
 from lastgood.model.report import HealthNote, StatusReport
 from lastgood.ports.catalogue import Query
 from lastgood.rules.compare import tally
@@ -22,13 +22,15 @@ if TYPE_CHECKING:
 
 # Beyond this many packs reading slows down noticeably (measured: 17 ms a look-up at 1,000).
 _MANY_PACKS = 256
+# How long whoever changes the workspace just now is waited for, in seconds.
+_PATIENCE = 1.0
 
 
 def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
     latest = view.latest()
-    notes = _interruption(context)
-    drift = None if latest is None or notes else drift_since(context, view, latest)
+    notes, left = _interruption(context), _left_over(context)
+    drift, busy = (None, ()) if latest is None or notes else _drift(context, view, latest)
     incomplete = unfinished(context)
     living = alive(context)
     own = current_session(context)
@@ -45,8 +47,8 @@ def status(context: Context, view: View) -> StatusReport:
         gaps=() if latest is None else latest.gaps,
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
-        store_bytes=context.engine.stored_bytes() + context.ledgers.stored_bytes(),
-        health=(*notes, *unheard(context, own), *_health(context)),
+        store_parts=context.measure(),
+        health=(*notes, *left, *busy, *context.remarks, *unheard(context, own), *_health(context)),
         session=about,
         position=None if progress.position.empty else progress.position,
         sessions=living,
@@ -54,9 +56,19 @@ def status(context: Context, view: View) -> StatusReport:
     )
 
 
+def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | None, tuple[HealthNote, ...]]:
+    """Count what changed; who asks how things stand does not wait until a restore is over."""
+    try:
+        return drift_since(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
+    except Busy as error:
+        if "owner" not in error.details:  # nobody is in the way: the scan itself is killed, say
+            raise
+        return None, (HealthNote(code="busy", message=error.message, hint=error.hint),)
+
+
 def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts | None:
     """Count what changed in the workspace since a checkpoint; None if that one cannot be read."""
-    with Saving(context), Survey(context) as survey:
+    with Saving(context), Survey(context, looks=True) as survey:
         try:
             return tally(view.tree(checkpoint), survey.files, gaps=survey.scan.result.gaps)
         except Damaged:
@@ -68,7 +80,7 @@ def _interruption(context: Context) -> tuple[HealthNote, ...]:
         journal = context.journal.read()
     except Damaged as error:
         return (HealthNote(code="damaged-journal", message=error.message, hint=error.hint),)
-    if journal is None:
+    if journal is None or _is_under_way(context):
         return ()
     return (
         HealthNote(
@@ -77,6 +89,27 @@ def _interruption(context: Context) -> tuple[HealthNote, ...]:
             hint="lastgood recover    (or, to take it back: lastgood recover --rollback)",
         ),
     )
+
+
+def _left_over(context: Context) -> tuple[HealthNote, ...]:
+    if not context.journal.left():
+        return ()
+    return (
+        HealthNote(
+            code="left-over",
+            message="the disk failed, and a restore left names of its own in the workspace",
+            hint="lastgood recover",
+        ),
+    )
+
+
+def _is_under_way(context: Context) -> bool:
+    """Tell whether somebody holds the workspace alone: then the journal is that of a restore that runs."""
+    try:
+        with context.locks.share_workspace(context.key, wait=0):
+            return False
+    except Busy:
+        return True
 
 
 def _health(context: Context) -> list[HealthNote]:

@@ -16,7 +16,7 @@ from lastgood.view import Files, RememberedFiles, ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Iterable, Sequence
     from types import TracebackType
     from typing import Self
 
@@ -28,12 +28,35 @@ if TYPE_CHECKING:
     from lastgood.ports.context import Context
     from lastgood.transaction.saving import Saving
 
+    Look = Callable[[bytes], Entry | None]
+
+
+class Looking:
+    """A time in which a survey keeps directories open; one within another adds nothing."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+        self._outermost = survey.near is None
+        self._looking = survey.context.applier.looking()
+
+    def __enter__(self) -> None:
+        if self._outermost:
+            self._survey.near = self._looking.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._outermost:
+            self._survey.near = None
+            self._looking.__exit__(kind, error, trace)
+
 
 class Survey:
     """The workspace as it was just scanned; becomes a checkpoint, or leaves nothing behind.
 
-    ``forced`` are paths taken in whatever the rules say. A context manager: what was not kept by
-    its end is abandoned.
+    ``forced`` are paths taken in whatever the rules say; they and those in ``fresh`` are read anew,
+    whatever the scan cache says of them. One that only ``looks`` takes no room on the store's disk, and
+    becomes no checkpoint. A context manager: what was not kept by its end is abandoned.
     """
 
     def __init__(
@@ -41,17 +64,21 @@ class Survey:
         context: Context,
         *,
         forced: tuple[bytes, ...] = (),
+        fresh: tuple[bytes, ...] = (),
         budget: float | None = None,
         speech: Speech | None = None,
+        looks: bool = False,
     ) -> None:
         self.context = context
         self._speech = speech
         self._captured: Captured | None = None
         self._forced = forced
+        self._fresh = fresh
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
+        self._distrust_cache()
         self.standing = standing(context)
-        self._writer = context.engine.writer()
+        self._writer = context.engine.writer(kept=not looks)
         self._empty = self._writer.stored_bytes
         try:
             self.scan = context.scanner.scan(self._request(budget), writer=self._writer)
@@ -59,6 +86,8 @@ class Survey:
             self._writer.abandon()
             raise
         self.files = ScannedFiles(self.scan)
+        # How paths are looked at within `looking`.
+        self.near: Look | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -70,7 +99,15 @@ class Survey:
 
     def actual(self, path: bytes) -> Entry | None:
         """Return what a path holds, those that the scan left out looked at anew."""
-        return self.files.entry(path) or self.context.applier.present(path)
+        return self.files.entry(path) or self.present(path)
+
+    def present(self, path: bytes) -> Entry | None:
+        """Look at a path anew."""
+        return self.context.applier.present(path) if self.near is None else self.near(path)
+
+    def looking(self) -> Looking:
+        """Look at many paths, in their order, while nothing of ours changes any."""
+        return Looking(self)
 
     def hold(self, content: bytes) -> bytes:
         """Store a content that a merge made, together with the guard, and return its blob id."""
@@ -91,9 +128,9 @@ class Survey:
 
     @property
     def notes(self) -> tuple[HealthNote, ...]:
-        """What is to be said about the session that was named, and the conversation that was captured."""
+        """What is to be said about settings, the session that was named, and the captured conversation."""
         spoken, stray = self._spoken(), astray(self.context)
-        said = () if spoken is None else spoken.notes
+        said = (*self.context.remarks, *(() if spoken is None else spoken.notes))
         return said if stray is None else (stray, *said)
 
     def _spoken(self) -> Captured | None:
@@ -131,7 +168,7 @@ class Survey:
                 state=held(aligned),
                 git=git_state(self.scan.result.git, aligned),
             ),
-            forced=self._forced,
+            forced=self._only_forced(),
             started=self._started,
         )
         self._remember()
@@ -143,6 +180,11 @@ class Survey:
             new_gaps=self._new_gaps(newest),
             notes=(*self.notes, *remarks(aligned)),
         )
+
+    def _only_forced(self) -> tuple[bytes, ...]:
+        """Return the forced paths that no save would have captured: the others are ordinary files."""
+        private = frozenset(self.scan.result.private)
+        return tuple(path for path in self._forced if path in private)
 
     def guard(self, saving: Saving, *, before: str) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
@@ -168,8 +210,15 @@ class Survey:
             generation=context.catalogue.generation(),
             store=context.store,
             forced=self._forced,
+            fresh=self._fresh,
             budget=budget,
         )
+
+    def _distrust_cache(self) -> None:
+        """Have everything read anew if even the newest tree is not stored any more."""
+        facts = self._facts
+        if facts is not None and self.context.engine.missing((bytes.fromhex(facts.newest.tree),)):
+            self.context.catalogue.set_generation(self.context.clock.random().hex())
 
     def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:
         result = self.scan.result
@@ -181,6 +230,8 @@ class Survey:
             return None
         found = self.context.catalogue.get(facts.id)
         if found is None or found.damaged is not None:
+            return None
+        if self.context.engine.missing((bytes.fromhex(found.commit),)):
             return None
         if found.manifest.progress != self.standing.progress:
             return None

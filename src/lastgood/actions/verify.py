@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lastgood.actions.spoken import blobs
 from lastgood.codec.manifest import decode
-from lastgood.errors import Damaged, LastgoodError
+from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.names import join, to_text
+from lastgood.names import join, printable, to_text
 from lastgood.ports.catalogue import WorkspaceRow
 from lastgood.rules.evidence import alike
 from lastgood.transaction.collecting import roots
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.model.tree import Entry
     from lastgood.ports.context import Context
     from lastgood.ports.engine import CheckpointContents, Fault
 
@@ -27,6 +28,8 @@ if TYPE_CHECKING:
 # What damage to them is called; in the checkpoint's commit they bear the same names.
 CONVERSATION = b"conversation"
 STATE = b"state"
+# Of a directory: no name in it is lost, and none of those in it has lost anything.
+_SOUND: tuple[tuple[bytes, ...], tuple[Entry, ...]] = ((), ())
 
 
 def verify(
@@ -38,27 +41,78 @@ def verify(
     lists show it; nothing is changed otherwise.
     """
     locks, wait = context.locks, context.wait
+    unrecorded: list[str] = []
     with locks.maintenance(wait=wait), locks.share_store(wait=wait):
         faults = _standing_faults(context)
-        if faults:
-            # Nothing that a scan cache says is stored may be what was found damaged.
-            context.catalogue.set_generation(context.clock.random().hex())
         lost = {fault.oid for fault in faults if fault.oid is not None and not fault.mendable}
         proof = _Proof(context, bad=lost)
         damaged = [found for one in checkpoints if (found := proof.examine(one)) is not None]
         if aside is not None:
             sound = [one for one in checkpoints if one.id not in {hit.id for hit in damaged}]
             damaged += _trials(context, sound, aside)
+        verdicts = _verdicts(checkpoints, damaged)
+        if verdicts or any(fault.mendable or fault.oid is None for fault in faults):
+            # Nothing that a scan cache says is stored may be what was found damaged. What is lost for good
+            # was told before: the cache has been made since, and what it names was stored anew.
+            unrecorded += _recorded(lambda: context.catalogue.set_generation(context.clock.random().hex()))
         needed = bool(damaged) or _lacks_commits(context)
         idle = _unreferenced(context)
-    context.catalogue.set_damaged(_verdicts(checkpoints, damaged))
-    catalogue_fault = context.catalogue.fault()
+        unlisted, rows_lost = _unlisted(context)
+    if verdicts:
+        unrecorded += _recorded(lambda: context.catalogue.set_damaged(verdicts))
+    catalogue_faults = [*rows_lost, *context.catalogue.faults()]
     texts = [f"{fault.file}: {fault.reason}" for fault in faults if needed or not fault.left_over]
-    if catalogue_fault is not None:
-        texts.append(f"catalogue.sqlite3: {catalogue_fault}")
+    texts += [f"catalogue.sqlite3: {fault}" for fault in catalogue_faults]
+    texts += _journal_faults(context)
+    texts += unrecorded[:1]
     return VerifyReport(
-        checkpoints=len(checkpoints), damaged=tuple(damaged), faults=tuple(texts), unreferenced_bytes=idle
+        checkpoints=len(checkpoints),
+        damaged=tuple(damaged),
+        faults=tuple(texts),
+        unreferenced_bytes=idle,
+        unlisted=unlisted,
     )
+
+
+def _recorded(record: Callable[[], object]) -> list[str]:
+    """Record something, and return what is to be told where the disk does not take it: the proof still is."""
+    try:
+        record()
+    except NoRoom as error:
+        return [f"what was found is not recorded: {error.message}"]
+    return []
+
+
+def _unlisted(context: Context) -> tuple[int, list[str]]:
+    """Return how many checkpoints have no row, and what is wrong if rows were lost.
+
+    A save that was killed leaves one, and the next takes its number: one with a number beyond the next
+    one had a row.
+    """
+    strangers = _strangers(context)
+    after = context.catalogue.next_sequence()
+    lost = sum(manifest.sequence > after for manifest, _ in strangers)
+    return len(strangers), [f"it lacks {lost} checkpoint(s) that it had"] if lost else []
+
+
+def _strangers(context: Context) -> list[tuple[Manifest, str]]:
+    """Return the checkpoints that have a commit and no sound row, in the order of their numbers."""
+    known = frozenset(bytes.fromhex(commit) for commit in context.catalogue.accounted())
+    found = []
+    for commit in context.engine.commits(besides=known):
+        try:
+            found.append((decode(context.engine.contents(commit).manifest), commit.hex()))
+        except LastgoodError:
+            continue  # a commit that cannot be read is reported by the proof, not adopted
+    return sorted(found, key=lambda one: (one[0].sequence, one[0].created_at, one[0].id))
+
+
+def _journal_faults(context: Context) -> list[str]:
+    try:
+        context.journal.read()
+    except Damaged as error:
+        return [error.message]
+    return []
 
 
 def _lacks_commits(context: Context) -> bool:
@@ -82,11 +136,13 @@ def _unreferenced(context: Context) -> int:
 def _standing_faults(context: Context) -> list[Fault]:
     """Return the faults that are there twice: a save that publishes its pack just then is none."""
     context.engine.refresh()
-    faults = list(context.engine.check())
+    # A sweep that was killed, or found no room, may have freed some of what they need.
+    going = frozenset(bytes.fromhex(commit) for commit in context.catalogue.freed())
+    faults = list(context.engine.check(besides=going))
     if not faults:
         return faults
     context.engine.refresh()
-    again = {(fault.file, fault.oid) for fault in context.engine.check()}
+    again = {(fault.file, fault.oid) for fault in context.engine.check(besides=going)}
     return [fault for fault in faults if (fault.file, fault.oid) in again]
 
 
@@ -95,8 +151,9 @@ def repair(context: Context) -> tuple[str, ...]:
     locks, wait = context.locks, context.wait
     with locks.maintenance(wait=wait), locks.hold_store(wait=wait):
         # First, as in a sweep: killed in between, no scan cache proves what was set aside.
-        context.catalogue.set_generation(context.clock.random().hex())
-        done = list(context.engine.repair())
+        done = context.engine.repair(
+            changing=lambda: context.catalogue.set_generation(context.clock.random().hex())
+        )
     context.engine.refresh()
     return tuple(done)
 
@@ -118,22 +175,25 @@ def set_journal_aside(context: Context) -> tuple[str, ...]:
 
 def _clear_left_over(context: Context) -> tuple[str, ...]:
     left = context.applier.left_over()
-    for token, directories in left.items():
-        context.applier.clear_temporaries(token, directories)
+
+    def stored(oid: bytes) -> bool:
+        return bool(oid) and not context.engine.missing((oid,))
+
+    found = [
+        outcome
+        for token, directories in left.items()
+        for outcome in context.applier.clear_temporaries(token, directories, stored=stored)
+    ]
     places = {place for directories in left.values() for place in directories}
-    return (f"what a restore left behind was cleared in {len(places)} folder(s)",) if places else ()
+    if not places:
+        return ()
+    told = (f"{printable(to_text(one.path))}: {one.reason}" for one in found)
+    return (f"what a restore left behind was cleared in {len(places)} folder(s)", *told)
 
 
 def readopt(context: Context) -> tuple[str, ...]:
     """Bring back the row of every checkpoint that the catalogue lost or that was altered (invariant 6)."""
-    found = []
-    for commit in context.engine.commits():
-        try:
-            found.append((decode(context.engine.contents(commit).manifest), commit.hex()))
-        except LastgoodError:
-            continue  # a commit that cannot be read is reported by the proof, not adopted
-    found.sort(key=lambda one: (one[0].sequence, one[0].created_at, one[0].id))
-    adopted = [_adopt(context, manifest, commit) for manifest, commit in found]
+    adopted = [_adopt(context, manifest, commit) for manifest, commit in _strangers(context)]
     return (
         *(f"{one.id} recovered" for one in adopted if one is not None),
         *context.catalogue.mend(),
@@ -166,7 +226,8 @@ class _Proof:
     def __init__(self, context: Context, *, bad: set[bytes]) -> None:
         self._engine = context.engine
         self._bad = bad
-        self._known: dict[TreeId, tuple[bytes, ...]] = {}
+        # By directory: the names lost in it, and the directories in it that have lost something.
+        self._known: dict[TreeId, tuple[tuple[bytes, ...], tuple[Entry, ...]]] = {}
 
     def examine(self, checkpoint: Checkpoint) -> DamagedCheckpoint | None:
         """Return what is lost of a checkpoint, None if nothing is."""
@@ -208,46 +269,64 @@ class _Proof:
                 lost.append(STATE + b"/" + name.encode("utf-8", "surrogateescape"))
         return tuple(lost)
 
-    def _lost(self, tree: TreeId) -> tuple[bytes, ...]:
-        found = self._known.get(tree)
-        if found is None:
-            found = self._known[tree] = tuple(self._search(tree))
-        return found
+    def _lost(self, root: TreeId) -> tuple[bytes, ...]:
+        """Return the paths that are lost of a tree, ``b""`` for all of it."""
+        self._search(root)
+        lost: list[bytes] = []
+        waiting = [(b"", root)]
+        while waiting:
+            path, tree = waiting.pop()
+            names, inside = self._known[tree]
+            lost += [join(path, name) if name else path for name in names]
+            waiting += [(join(path, entry.name), entry.tree_id) for entry in inside]
+        return tuple(sorted(lost))
 
-    def _search(self, tree: TreeId) -> list[bytes]:
+    def _search(self, root: TreeId) -> None:
+        """Get to know a tree; on a stack of our own, for it may be deeper than Python's."""
+        waiting: list[tuple[TreeId, Sequence[Entry] | None]] = [(root, None)]
+        while waiting:
+            tree, entries = waiting.pop()
+            if tree in self._known:
+                continue
+            if entries is None:
+                entries = self._entries(tree)
+                if entries is None:
+                    self._known[tree] = ((b"",), ())
+                    continue
+                waiting.append((tree, entries))
+                waiting += [(entry.tree_id, None) for entry in entries if entry.kind == DIRECTORY]
+                continue
+            self._known[tree] = self._faults(entries)
+
+    def _entries(self, tree: TreeId) -> Sequence[Entry] | None:
+        """Return what a directory holds, None if that cannot be told."""
         if tree.tree in self._bad or tree.modes in self._bad:
-            return [b""]
+            return None
         try:
-            entries = self._engine.directory(tree)
+            return self._engine.directory(tree)
         except Damaged:
-            return [b""]
+            return None
+
+    def _faults(self, entries: Sequence[Entry]) -> tuple[tuple[bytes, ...], tuple[Entry, ...]]:
+        """Return what is lost in a directory, those in it being known."""
         blobs = [entry.oid for entry in entries if entry.kind != DIRECTORY]
         missing = self._engine.missing(blobs) | self._bad
-        lost: list[bytes] = []
-        for entry in entries:
-            if entry.kind == DIRECTORY:
-                lost += [
-                    join(entry.name, below) if below else entry.name for below in self._lost(entry.tree_id)
-                ]
-            elif entry.oid in missing:
-                lost.append(entry.name)
-        return lost
+        names = tuple(entry.name for entry in entries if entry.kind != DIRECTORY and entry.oid in missing)
+        inside = (entry for entry in entries if entry.kind == DIRECTORY)
+        return names, tuple(entry for entry in inside if self._known[entry.tree_id] != _SOUND)
 
 
 def _trials(context: Context, checkpoints: Sequence[Checkpoint], aside: Aside) -> list[DamagedCheckpoint]:
     failed: list[DamagedCheckpoint] = []
-    tried: dict[TreeId, tuple[bytes, ...]] = {}
+    tried: dict[TreeId, tuple[tuple[bytes, ...], str]] = {}
     read: dict[bytes, int] = {}
     for checkpoint in checkpoints:
         tree = tree_of(checkpoint)
         if tree not in tried:
             tried[tree] = _trial(context, tree, aside)
-        if tried[tree]:
-            failed.append(
-                DamagedCheckpoint(
-                    id=checkpoint.id, files=tried[tree], reason="a trial restore came out wrong"
-                )
-            )
+        files, wrong = tried[tree]
+        if wrong:
+            failed.append(DamagedCheckpoint(id=checkpoint.id, files=files, reason=wrong))
         elif beside := _trial_beside(context, checkpoint, read=read):
             reason = f"{' and '.join(map(to_text, beside))} could not be read back"
             failed.append(DamagedCheckpoint(id=checkpoint.id, files=beside, reason=reason))
@@ -281,17 +360,20 @@ def _trial_beside(context: Context, checkpoint: Checkpoint, *, read: dict[bytes,
     return tuple(wrong)
 
 
-def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[bytes, ...]:
-    """Restore a tree into an empty folder, read it back, and return the paths that differ."""
+def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[tuple[bytes, ...], str]:
+    """Restore a tree into an empty folder, read it back, and return which paths differ, and what is wrong."""
     wrong: list[bytes] = []
 
     def attempt(folder: bytes) -> None:
         applier = context.applier_of(folder)
         outcomes = applier.write_tree(tree, objects=context.engine, durability="fast")
         wrong.extend(outcome.path for outcome in outcomes if outcome.result == "failed")
-        for path, entry in Files(tree, context.engine).walk():
-            if not alike(applier.present(path), entry):
-                wrong.append(path)
+        with applier.looking() as present:
+            held = Files(tree, context.engine).walk()
+            wrong.extend(path for path, entry in held if not alike(present(path), entry))
 
-    aside(attempt)
-    return tuple(dict.fromkeys(wrong))
+    try:
+        aside(attempt)
+    except Unsafe as error:  # one that nothing writes out as a whole must not hide the others
+        return (), error.message
+    return tuple(dict.fromkeys(wrong)), "a trial restore came out wrong" if wrong else ""

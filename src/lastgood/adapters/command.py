@@ -354,6 +354,7 @@ def _attendant(environment: Mapping[str, str], mark: str, *, session: str | None
     return subprocess.Popen(  # noqa: S603 - our own words
         [_python(), "-I", "-S", "-B", "-c", _BOOTSTRAP, _PACKAGE],
         env=kept,
+        cwd="/",
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

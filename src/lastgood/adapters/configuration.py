@@ -20,49 +20,74 @@ if TYPE_CHECKING:
 FLAG = "--set"
 PROJECT_FILE = ".lastgood.toml"
 _LIMIT = 1 << 20
+# A file that is longer, or has more faults, is no configuration that a merge broke; each is read again.
+_MOST_SALVAGED = 32 << 10
+_MOST_STUMBLES = 20
 _SECTIONS = ("CAPTURE", "AUTO", "RETENTION", "SESSION")
 _LONE = frozenset({"LASTGOOD_DURABILITY"})
 _RESERVED = frozenset({"LASTGOOD_SESSION", "LASTGOOD_SESSION_ID"})
 
 
 def read_configuration(
-    workspace: str | None, *, environment: Mapping[str, str], flags: Sequence[str] = ()
+    workspace: str | None,
+    *,
+    environment: Mapping[str, str],
+    flags: Sequence[str] = (),
+    faults: list[Invalid] | None = None,
 ) -> Configuration:
     """Return the settings that count for a workspace, and where each comes from.
 
     Without a workspace they are the user's alone. ``flags`` are of the form ``KEY=VALUE``, or `Usage`.
     Raises `Invalid` for a file that is no TOML, an unknown key (with the nearest one), a wrong type,
-    and what a project's file may not say (rule K7); ``details["scope"]`` tells whose file it is.
+    and what a project's file may not say (rule K7); ``details["scope"]`` tells whose file it is. With
+    ``faults`` those of files are added to them instead, and what is wrong is left out.
     """
     from lastgood.rules.configuration import configured
 
-    return configured(_layers(workspace, environment, flags))
+    return configured(_layers(workspace, environment, flags, faults), faults=faults)
 
 
 def read_settings(
     workspace: str | None, *, environment: Mapping[str, str], flags: Sequence[str] = ()
-) -> Settings:
-    """Return the settings that count; where nobody says anything, the rules of saying need no loading."""
-    layers = _layers(workspace, environment, flags)
+) -> tuple[Settings, tuple[Invalid, ...]]:
+    """Return the settings that count, and what is wrong with files, which is left out of them.
+
+    Raises `Invalid` or `Usage` for what the environment or a flag says, as that is said for this call.
+    Where nobody says anything, the rules of saying need no loading.
+    """
+    faults: list[Invalid] = []
+    layers = _layers(workspace, environment, flags, faults)
     if not layers:
-        return Settings()
+        return Settings(), tuple(faults)
     from lastgood.rules.configuration import configured
 
-    return configured(layers).settings
+    return configured(layers, faults=faults).settings, tuple(faults)
 
 
-def _layers(workspace: str | None, environment: Mapping[str, str], flags: Sequence[str]) -> list[Layer]:
-    """Return what each source says, the weakest first."""
+def _layers(
+    workspace: str | None,
+    environment: Mapping[str, str],
+    flags: Sequence[str],
+    faults: list[Invalid] | None = None,
+) -> list[Layer]:
+    """Return what each source says, the weakest first; faults of files are raised, or added to a list."""
     layers: list[Layer | None] = []
-    home = user_file(environment)
-    content = None if home is None else _content(home, scope="user")
-    if home is not None and content is not None:
-        layers.append(layer_of("user", home, content))
-    if workspace is not None:
-        layers.append(_project(workspace))
+    for scope in ("user", "project"):
+        try:
+            layers.append(_user(environment, faults) if scope == "user" else _project(workspace, faults))
+        except Invalid as error:
+            if faults is None:
+                raise
+            faults.append(error)
     layers.append(_variables(environment))
     layers += [_flag(text) for text in flags]
     return [layer for layer in layers if layer is not None]
+
+
+def _user(environment: Mapping[str, str], faults: list[Invalid] | None) -> Layer | None:
+    home = user_file(environment)
+    content = None if home is None else _content(home, scope="user")
+    return None if home is None or content is None else layer_of("user", home, content, faults=faults)
 
 
 def user_file(environment: Mapping[str, str]) -> str | None:
@@ -77,37 +102,55 @@ def user_file(environment: Mapping[str, str]) -> str | None:
     return f"{home}/{folder}/lastgood/config.toml"
 
 
-def _project(workspace: str) -> Layer | None:
+def _project(workspace: str | None, faults: list[Invalid] | None) -> Layer | None:
+    if workspace is None:
+        return None
     own = f"{workspace}/{PROJECT_FILE}"
     content = _content(own, scope="project")
     if content is not None:
-        return layer_of("project", own, content)
+        return layer_of("project", own, content, faults=faults)
     shared = f"{workspace}/pyproject.toml"
     content = _content(shared, scope=None)
     # Most files of that name say nothing to us: only one that may pays for the TOML reader.
     if content is None or b"lastgood" not in content:
         return None
+    ours = b"tool.lastgood" in content.translate(None, b" \t'\"")
     try:
-        return layer_of("project", shared, content, below="tool.lastgood.")
+        return layer_of("project", shared, content, below="tool.lastgood.", faults=faults if ours else None)
     except Invalid:
-        if b"tool.lastgood" not in content.translate(None, b" \t'\""):
+        if not ours:
             return None  # broken, and it names us among its dependencies only
         raise
 
 
 def layer_of(
-    scope: Literal["user", "project"], path: str, content: bytes, *, below: str = ""
+    scope: Literal["user", "project"],
+    path: str,
+    content: bytes,
+    *,
+    below: str = "",
+    faults: list[Invalid] | None = None,
 ) -> Layer | None:
-    """Return what a file says, or the table of it that is ours; None if there is no such table."""
+    """Return what a file says, or the table of it that is ours; None if there is no such table.
+
+    What is no TOML, and unknown tables, are raised, or left out and added to ``faults``.
+    """
     from lastgood.rules.configuration import Layer, flattened
 
-    table: object = _parsed(content, path, scope=scope)
+    table: object
+    try:
+        table = _parsed(content, path, scope=scope)
+    except Invalid as error:
+        if faults is None:
+            raise
+        faults.append(error)
+        table = _salvaged(content)
     for name in below.split(".")[:-1]:
         table = table.get(name) if isinstance(table, dict) else None
     if not isinstance(table, dict):
         return None
-    source, text = printable(path), content.decode()
-    values = flattened(table, source=source, scope=scope, content=text, below=below)
+    source, text = printable(path), content.decode("utf-8", "replace")
+    values = flattened(table, source=source, scope=scope, content=text, below=below, faults=faults)
     return Layer(scope=scope, source=source, values=values, content=text, below=below)
 
 
@@ -154,6 +197,33 @@ def _parsed(content: bytes, path: str, *, scope: str) -> dict[str, object]:
             hint="mend the line it names",
             details={"source": printable(path), "scope": scope},
         ) from error
+
+
+def _salvaged(content: bytes) -> dict[str, object]:
+    """Return what a file says without the lines that TOML's reader stumbles over: merge marks, say.
+
+    A setting that is off stays off (rule K7), whatever was broken beside it. No key is one of two tables:
+    where a table's head is among those lines, its keys are unknown, and none is taken for another.
+    """
+    import re
+    import tomllib
+
+    if len(content) > _MOST_SALVAGED:
+        return {}
+    lines = content.decode("utf-8", "replace").split("\n")
+    for _ in range(_MOST_STUMBLES):
+        try:
+            return tomllib.loads("\n".join(lines))
+        except RecursionError:
+            break
+        except ValueError as error:
+            place = re.search(r"at line (\d+), column", str(error))
+            written = [number for number, line in enumerate(lines, 1) if line.strip()]
+            number = int(place[1]) if place else max(written, default=0)
+            if number not in written:
+                break
+            lines[number - 1] = ""
+    return {}
 
 
 def _variables(environment: Mapping[str, str]) -> Layer | None:

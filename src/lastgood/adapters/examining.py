@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import fcntl
 import os
-import stat
 import subprocess
 
 from lastgood.adapters.hermetic import SEALED
@@ -49,16 +48,6 @@ def file_clock_ahead(store: bytes, *, now: int) -> float:
     finally:
         os.close(descriptor)
         os.unlink(path)
-
-
-def lax_places(store: bytes) -> list[bytes]:
-    """Return what in the top of a store others may look into, or belongs to somebody else (rule S18)."""
-    found = []
-    for path in (store, *(entry.path for entry in os.scandir(store))):
-        status = os.lstat(path)
-        if status.st_uid != os.geteuid() or stat.S_IMODE(status.st_mode) & 0o077:
-            found.append(path)
-    return sorted(found)
 
 
 def git_version(search_path: bytes) -> str | None:

@@ -6,6 +6,8 @@ import os
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
+# In a store, there while its reserve is whole (`reserve.py`): each save looks for it.
+RESERVE = b"/reserve/00"
 
 
 def make_directories(path: bytes) -> None:

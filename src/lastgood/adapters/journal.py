@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import zlib
 
@@ -11,9 +12,12 @@ from lastgood.names import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lastgood.model.operation import Journal
 
 _MARK = b"lastgood-journal"
+_LEFT = b".left-"
 
 
 class FileJournal:
@@ -62,6 +66,35 @@ class FileJournal:
         except OSError as error:
             raise self._failed("removed", error) from error
 
+    def leave(self, operation: str) -> None:
+        """Give the journal of a restore that is done another name, because it left something behind."""
+        try:
+            os.rename(self._path, self._path + _LEFT + operation.encode())
+            sync_directory(os.path.dirname(self._path))
+        except OSError as error:
+            raise self._failed("closed", error) from error
+
+    def left(self) -> Sequence[Journal]:
+        """Return the journals of restores that are done and left something behind."""
+        folder, name = os.path.split(self._path)
+        try:
+            names = sorted(one for one in os.listdir(folder) if one.startswith(name + _LEFT))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise self._failed("read", error) from error
+        found = []
+        for one in names:
+            try:
+                found.append(FileJournal(os.path.join(folder, one)).read())
+            except Damaged:  # it only says where to look; what is left is named in the report as well
+                continue
+        return [journal for journal in found if journal is not None]
+
+    def forget(self, operation: str) -> None:
+        """Remove the journal of a restore that left something behind: it is gone."""
+        FileJournal(self._path + _LEFT + operation.encode()).close()
+
     def set_aside(self) -> str:
         """Give a damaged journal another name, durably, and return where it is."""
         number = 1
@@ -75,6 +108,10 @@ class FileJournal:
         return printable(to_text(aside))
 
     def _failed(self, verb: str, error: OSError) -> Storage:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            from lastgood.adapters.room import no_room
+
+            return no_room(error, doing="writing the restore's journal", place=os.path.dirname(self._path))
         return Storage(
             f"the restore journal {self._shown} cannot be {verb}: {error.strerror}",
             hint="check that the store can be written and has room, then try again",

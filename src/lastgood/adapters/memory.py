@@ -19,7 +19,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.ports.engine import Extent
 
@@ -242,7 +242,7 @@ class MemoryEngine:
         """Return those ids of which nothing is stored."""
         return {oid for oid in oids if not self._stored.has(oid)}
 
-    def writer(self) -> MemoryWriter:
+    def writer(self, *, kept: bool = True) -> MemoryWriter:  # noqa: ARG002 - there is no disk
         """Begin a pack."""
         return MemoryWriter(self._stored, _Objects())
 
@@ -263,7 +263,7 @@ class MemoryEngine:
         """Yield the id of every checkpoint commit stored, in no order, but for those that are known."""
         yield from [commit for commit in self._stored.commits if commit not in besides]
 
-    def check(self) -> Iterator[MemoryFault]:
+    def check(self, *, besides: Collection[bytes] = ()) -> Iterator[MemoryFault]:  # noqa: ARG002 - none ever is
         """Prove every stored byte and yield each fault."""
         for oid, content in self._stored.blobs.items():
             if _blob_id(content) != oid:
@@ -277,7 +277,7 @@ class MemoryEngine:
             if not self._stored.has(oid):
                 yield MemoryFault(file="memory", oid=oid, reason="it is missing", mendable=False)
 
-    def repair(self) -> Sequence[str]:
+    def repair(self, *, changing: Callable[[], None] | None = None) -> Sequence[str]:  # noqa: ARG002 - the port's words
         """Mend nothing: there is nothing to mend it from."""
         return ()
 

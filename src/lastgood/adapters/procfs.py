@@ -100,3 +100,40 @@ def stat_of(pid: int) -> list[bytes]:
     """Return the fields of a process's ``stat`` after its name; none if it is gone."""
     # The name may hold spaces and parentheses: the fields begin behind its last one.
     return content_of(pid, "stat").rpartition(b")")[2].split()
+
+
+def writers_of(device: int, inode: int) -> list[str]:
+    """Return who has a file open for writing, or mapped, as far as it can be seen: ``name (pid N)``."""
+    return [
+        f"{content_of(pid, 'comm').decode(errors='replace').strip()} (pid {pid})"
+        for pid in pids()
+        if _writes(pid, device, inode) or _maps(pid, device, inode)
+    ]
+
+
+def _writes(pid: int, device: int, inode: int) -> bool:
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return False
+    for name in names:
+        try:
+            found = os.stat(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+        if (found.st_dev, found.st_ino) == (device, inode) and _is_open_to_write(pid, name):
+            return True
+    return False
+
+
+def _is_open_to_write(pid: int, descriptor: str) -> bool:
+    for line in content_of(pid, f"fdinfo/{descriptor}").splitlines():
+        word, _, value = line.partition(b":")
+        if word == b"flags":
+            return int(value, 8) & os.O_ACCMODE != os.O_RDONLY
+    return False
+
+
+def _maps(pid: int, device: int, inode: int) -> bool:
+    place = b"%02x:%02x %d" % (os.major(device), os.minor(device), inode)
+    return any(b"-s " in line and place in line for line in content_of(pid, "maps").splitlines())

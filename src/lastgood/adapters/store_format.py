@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-import fcntl
+import errno
 import os
 
 from lastgood.adapters.files import read_whole, replace_durably, sync_directory
-from lastgood.adapters.identity import check_owner, make_private
+from lastgood.adapters.identity import STORE_DIGITS, check_owner, close_to_others, make_private
+from lastgood.adapters.locks import FolderTurn
 from lastgood.codec.canonical import Fields, dumps, loads
 from lastgood.errors import Damaged, LastgoodError, Storage, Unsafe, Unsupported
 from lastgood.names import printable, to_text
 
 FORMAT = 1
 _CURRENT = dumps({"engine": "git", "format": FORMAT}) + b"\n"
+_HEX = frozenset(b"0123456789abcdef")
 _FOLDERS = (b"locks", b"workspaces")
 # What an interrupted creation may have left: it is taken up where it ended.
 _BEGINNINGS = {*_FOLDERS, b"README", b"machine", b"README.new", b"machine.new", b"format.new"}
@@ -26,8 +28,10 @@ that deleting a project does not delete its safety net.
   catalogue.sqlite3    which checkpoints exist, and what is known about them
   objects.git          their files, as a bare git repository
   ledger.sqlite3       what agent frameworks keep here, if any do
-  workspaces           caches, and the journal of a restore that is running
+  workspaces           caches, the journal of a restore that is running, and in
+                       "kept" what a program was still writing to when one came
   locks                held while lastgood works
+  reserve              empty room, given up when the disk is full
   machine              a random id, for machines that have none of their own
   damaged              what a repair set aside, if there was one
 
@@ -36,28 +40,25 @@ Please change nothing here by hand, and copy it only while no lastgood is runnin
 """
 
 
-def ensure_store(path: bytes, *, random: bytes) -> None:
-    """Make a store, or check that the one that is there can be used.
+def ensure_store(path: bytes, *, random: bytes) -> bool:
+    """Make a store, or check that the one that is there can be used; tell whether others could look into it.
 
     The mark of format is written last: a folder without it is no store yet, and whoever comes next
     completes it. Raises `Unsafe` (another's folder), `Unsupported`, `Damaged`, `Storage`.
     """
     check_owner(path)
     if read_format(path):
-        return
+        return close_to_others(path)
     _refuse_stranger(path)
     make_private(path)
     check_owner(path)
     try:
-        turn = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX)
+        with FolderTurn(path, what=f"the store {_shown(path)}, which is being made,"):
             if not read_format(path):
                 _create(path, random=random)
-        finally:
-            os.close(turn)
     except OSError as error:
         raise _failed(path, error) from error
+    return False
 
 
 def is_absent(path: bytes) -> bool:
@@ -74,18 +75,57 @@ def is_absent(path: bytes) -> bool:
 
 
 def read_format(path: bytes) -> bool:
-    """Tell whether a store is there; `Unsupported` if a newer lastgood made it, `Damaged` if garbled."""
+    """Tell whether a store is there; `Unsupported` if a newer lastgood made it, `Damaged` if garbled.
+
+    Where the mark is lost, garbled, or another in one bit, the catalogue says the same: a newer format
+    comes with a newer one.
+    """
     try:
         content = read_whole(path + b"/format")
     except NotADirectoryError:
         return False
     except OSError as error:
         raise _failed(path, error) from error
+    if content == _CURRENT:
+        return True
     if content is None:
-        return False
-    if content != _CURRENT:  # reading JSON costs a save 6 ms
-        _judge(path, content)
+        return os.path.lexists(path + b"/catalogue.sqlite3") and _is_vouched_for(path)
+    try:
+        _judge(path, content)  # reading JSON costs a save 6 ms
+    except Damaged:
+        if not _is_vouched_for(path):
+            raise
+    except Unsupported:
+        if not _is_near(content) or not _is_vouched_for(path):
+            raise
     return True
+
+
+def format_fault(path: bytes) -> str | None:
+    """Return what is wrong with the mark of format of a store that can be opened, None if nothing is."""
+    try:
+        content = read_whole(path + b"/format")
+        if content is not None:
+            _judge(path, content)
+    except (Damaged, Unsupported):
+        return "it is not as it was written"
+    except OSError as error:
+        return error.strerror or "it cannot be read"
+    return "it is missing" if content is None else None
+
+
+def _is_near(content: bytes) -> bool:
+    """Tell whether a mark is as it is written today but for one bit."""
+    return (
+        len(content) == len(_CURRENT)
+        and sum((a ^ b).bit_count() for a, b in zip(content, _CURRENT, strict=True)) == 1
+    )
+
+
+def _is_vouched_for(path: bytes) -> bool:
+    from lastgood.adapters.sqlite.numbering import is_of_today  # lazily: only damage needs it
+
+    return is_of_today(to_text(path) + "/catalogue.sqlite3")
 
 
 def _judge(path: bytes, content: bytes) -> None:
@@ -118,17 +158,22 @@ def mend_format(path: bytes) -> None:
         raise _failed(path, error) from error
 
 
-def stored_machine(path: bytes) -> str:
-    """Return the store's own random id; `Damaged` if it is gone."""
+def stored_machine(path: bytes) -> str | None:
+    """Return the store's own random id, None if it is lost or garbled."""
     try:
         content = read_whole(path + b"/machine")
     except OSError as error:
         raise _failed(path, error) from error
-    if content is None or not content.strip():
-        raise Damaged(
-            f"the file {_shown(path)}/machine is gone", hint="put it back from a backup of the store"
-        )
-    return to_text(content.strip())
+    found = b"" if content is None else content.removesuffix(b"\n")
+    return to_text(found) if len(found) == STORE_DIGITS and _HEX.issuperset(found) else None
+
+
+def mend_machine(path: bytes, machine: str) -> None:
+    """Write the store's own id anew."""
+    try:
+        replace_durably(path + b"/machine", machine.encode("ascii") + b"\n", temporary=path + b"/machine.new")
+    except OSError as error:
+        raise _failed(path, error) from error
 
 
 def _refuse_stranger(path: bytes) -> None:
@@ -171,6 +216,10 @@ def _shown(path: bytes) -> str:
 
 
 def _failed(path: bytes, error: OSError) -> Storage:
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        from lastgood.adapters.room import no_room
+
+        return no_room(error, doing="writing to the store", place=path)
     return Storage(
         f"the store {_shown(path)} cannot be used: {error.strerror}",
         hint="check its permissions and its disk, or name another store with --store",

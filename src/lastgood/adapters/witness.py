@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import fcntl
 import os
+import time
 import zlib
 from _thread import get_ident
 from contextlib import contextmanager, suppress
 
 from lastgood.adapters.files import PRIVATE_FILE, read_whole, sync_directory, write_private, write_whole
 from lastgood.adapters.identity import make_private
+from lastgood.adapters.room import FULL, no_room
 from lastgood.errors import Damaged, Storage
 from lastgood.names import printable, to_text
 from lastgood.value import Value
@@ -24,6 +26,9 @@ if TYPE_CHECKING:
 
 _KEY_BYTES = 32
 _SLOT = 192
+# How long what another process writes there is waited for, in seconds: it is a few bytes.
+_PATIENCE = 1.0
+_STRIDE = 0.001
 
 
 class Sighting(Value):
@@ -104,6 +109,9 @@ class Witness:
             os.close(descriptor)
 
     def _failed(self, error: OSError) -> Storage:
+        if error.errno in FULL:
+            hint = "use a folder on another disk: LASTGOOD_WITNESS"
+            return no_room(error, doing="remembering the ledger", place=self._directory, hint=hint)
         return Storage(
             f"the folder {printable(to_text(self._directory))} cannot be used: {error.strerror}",
             hint="check it, or name another folder outside the store: LASTGOOD_WITNESS",
@@ -123,7 +131,7 @@ class Watch:
         It need not reach the disk at once, and may fail: a ledger that is ahead of its witness is fine.
         """
         with suppress(OSError):
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX)
+            self._hold()
             known = _newest(os.pread(self._descriptor, 2 * _SLOT, 0))
             if anew:
                 os.pwrite(self._descriptor, bytes(2 * _SLOT), 0)
@@ -131,6 +139,32 @@ class Watch:
                 return
             # Two slots in turn: one torn by a crash leaves the other.
             os.pwrite(self._descriptor, _slot(seen), seen.serial % 2 * _SLOT)
+
+    def _hold(self) -> None:
+        """Keep others from writing; BlockingIOError where one of them does not end, being stopped perhaps."""
+        ends = time.monotonic() + _PATIENCE
+        while True:
+            try:
+                fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+            except BlockingIOError:
+                if time.monotonic() >= ends:
+                    raise
+                time.sleep(_STRIDE)
+            else:
+                return
+
+
+def find_store(directory: bytes, *, ledger: str) -> str | None:
+    """Return the one store whose ledger was seen to be this one, None if none or several were."""
+    found = []
+    try:
+        for name in os.listdir(directory):
+            seen = None if name == b"key" else _newest(read_whole(directory + b"/" + name) or b"")
+            if seen is not None and seen.ledger == ledger:
+                found.append(to_text(bytes.fromhex(name.decode("ascii"))))
+    except (OSError, ValueError):
+        return None
+    return found[0] if len(found) == 1 else None
 
 
 def _fill(descriptor: int) -> None:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
     from lastgood.aio.bridge import Bridge
     from lastgood.model.event import Event, Observer
+    from lastgood.model.report import HealthNote
     from lastgood.model.settings import Settings
     from lastgood.workspace.paths import PathLike
 
@@ -169,6 +170,11 @@ class AsyncWorkspace(Face[Workspace]):
     def settings(self) -> Settings:
         """What configuration decided."""
         return self._inner.settings
+
+    @property
+    def remarks(self) -> tuple[HealthNote, ...]:
+        """What was wrong with configuration files, or the store, when it was opened; `status` says it too."""
+        return self._inner.remarks
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         """Tell an observer what happened, after the fact; return the call that ends it.

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.console import Console
     from lastgood.model.activity import Activity, SessionActivity, TaskCounts, WorkedTask
+    from lastgood.model.size import StoreSize
 
     Facts = list[tuple[str, str]]
 
@@ -106,14 +107,20 @@ def _size_facts(activity: Activity) -> Facts:
     sizes = activity.sizes
     facts = [
         ("stored then", size(activity.saves.stored_bytes)),
-        ("workspace", size(sizes.workspace)),
-        ("store", size(sizes.store)),
+        ("workspace", f"{size(sizes.workspace)} as it was saved"),
+        ("store", f"{size(sizes.store)} on the disk: {_store_parts(sizes.store_parts)}"),
     ]
     if sizes.deleted:
-        facts.append(("deleted", f"{size(sizes.deleted)}, kept for undo for a day"))
+        waiting = "" if sizes.waiting is None else f"about {size(sizes.waiting)}, "
+        facts.append(("deleted", f"{waiting}freed when it cannot be undone any more, after a day"))
     if sizes.prunable is not None:
         facts.append(("prune frees", size(sizes.prunable)))
     return facts
+
+
+def _store_parts(parts: StoreSize) -> str:
+    """Return what takes the room in a store."""
+    return ", ".join(f"{name} {size(amount)}" for name, amount in parts.parts.items() if amount)
 
 
 def _details(activity: Activity, console: Console, room: int | None) -> Iterator[str]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from io import BytesIO
+
 from lastgood.cli.wording import count
 from lastgood.names import printable, to_text
 
@@ -21,7 +23,15 @@ LETTERS: dict[DiffStatus, str] = {
     "kind": "T",
 }
 _MARKS = 40
-_COLOURS = ((b"+++", "1"), (b"---", "1"), (b"@@", "36"), (b"diff ", "1"), (b"+", "32"), (b"-", "31"))
+_COLOURS = (
+    (b"+++", "1"),
+    (b"---", "1"),
+    (b"@@", "36"),
+    (b"diff ", "1"),
+    (b"# ", "1"),
+    (b"+", "32"),
+    (b"-", "31"),
+)
 
 
 def name_status_lines(files: Sequence[FileDiff]) -> list[str]:
@@ -48,7 +58,7 @@ def stat_lines(files: Sequence[FileDiff]) -> list[str]:
 
 def _amount(one: FileDiff, most: int) -> str:
     if one.binary:
-        return f"binary, {one.status}"
+        return f"{'large' if one.large else 'binary'}, {one.status}"
     total = one.additions + one.deletions
     if not total:
         return one.status
@@ -63,8 +73,8 @@ def print_patch(patch: bytes, console: Console) -> None:
     if not console.out_is_terminal:
         console.send(patch)
         return
-    for line in patch.split(b"\n")[:-1]:
-        text = "\t".join(printable(part) for part in to_text(line).split("\t"))
+    for line in BytesIO(patch):
+        text = "\t".join(printable(part) for part in to_text(line.rstrip(b"\n")).split("\t"))
         style = next((code for start, code in _COLOURS if line.startswith(start)), None)
         console.line(f"\x1b[{style}m{text}\x1b[0m" if style and console.colour else text)
 

@@ -15,14 +15,14 @@ if TYPE_CHECKING:
 
 EXIT_CODES = {
     0: "done",
-    1: "internal fault; or the disk: full, read-only, failing",
+    1: "internal fault; or the disk: read-only, failing",
     2: "usage: the command line is wrong, nothing was done",
     3: "done with omissions (new gaps; skipped or failed files or tasks)",
     10: "not found",
     11: "ambiguous",
     12: "invalid value",
     13: "conflict: something changed since, or another session holds the workspace",
-    14: "busy: another process is at work, or a restore waits for `lastgood recover`",
+    14: "busy: another process is at work, a restore waits for `lastgood recover`, or a disk is full",
     15: "unsafe, refused",
     16: "damaged",
     17: "unsupported",

@@ -13,32 +13,17 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.settings import Settings
     from lastgood.workspace import Workspace
     from lastgood.workspace.opening import Opened, Purpose
     from lastgood.workspace.verbs.door import Door
     from lastgood.workspace.verbs.looking import Looks
 
-_WAYS_BACK = frozenset(
-    {"list", "show", "diff", "status", "restore", "rewind", "undo", "redo", "recover", "verify", "report"}
-)
-
 
 def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
-    """Return the workspace of a call that is about the store: any folder will do."""
+    """Return the workspace of a call that is about the store: any folder will do, whatever its file says."""
     from lastgood.workspace import Workspace
-    from lastgood.workspace.configuration import configuration
-    from lastgood.workspace.opening import open_door
 
-    return open_door(
-        Workspace,
-        call.text("directory"),
-        store=call.text("store"),
-        allow_root=True,
-        environment=os.environ,
-        settings=configuration(None, environment=os.environ, flags=call.texts("set")).settings,
-        purpose=purpose,
-    )
+    return _open(call, Workspace, purpose=purpose, anywhere=True)
 
 
 def open_for(call: Call, *, purpose: Purpose = "make") -> Workspace:
@@ -62,34 +47,32 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose) -> Opened:
     """Return the workspace of a call with the verbs of one group: others are not even loaded.
 
     To ``find`` or ``need`` one makes no store; to ``repair`` mends first what keeps it from being opened.
-    A project's file with a fault in it stops what would save by its rules, never the way back: an agent
-    may have broken that very file.
     """
-    try:
-        return _open(call, group, settings=None, purpose=purpose)
-    except Invalid as error:
-        if error.details.get("scope") != "project" or call.verb.name not in _WAYS_BACK:
-            raise
-        from lastgood.workspace.configuration import configuration
-
-        own = configuration(None, environment=os.environ, flags=call.texts("set")).settings
-        os.write(2, f"lastgood: {error.message}\n  going on without that file\n".encode("utf-8", "replace"))
-        return _open(call, group, settings=own, purpose=purpose)
+    return _open(call, group, purpose=purpose, anywhere=False)
 
 
-def _open(call: Call, group: type[Opened], *, settings: Settings | None, purpose: Purpose) -> Opened:
+def _open(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: bool) -> Opened:
+    """Open a workspace; a configuration file with a fault in it is told of, and stops nothing.
+
+    An agent may have broken that very file, or a merge has.
+    """
     from lastgood.workspace.opening import open_door
 
-    return open_door(
+    opened = open_door(
         group,
         call.text("directory"),
         store=call.text("store"),
-        allow_root=call.has("allow-root"),
+        allow_root=anywhere or call.has("allow-root"),
         environment=os.environ,
-        settings=settings,
         flags=call.texts("set"),
         purpose=purpose,
+        project=not anywhere,
     )
+    # What reads the configuration itself refuses what is wrong with it, and says so.
+    for note in () if call.verb.name == "config" else opened.remarks:
+        text = f"lastgood: {printable(note.message)}\n  {printable(note.hint)}\n"
+        os.write(2, text.encode("utf-8", "replace"))
+    return opened
 
 
 def paths_of(call: Call, workspace: Door) -> tuple[str, ...]:

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from lastgood.cli.wording import count
+from lastgood.cli.wording import count, path_text
 from lastgood.codec.canonical import Fields
+from lastgood.model.plan import DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, counts_of, planned_outcomes
 from lastgood.names import printable, to_text
 
@@ -35,6 +36,8 @@ _DONE = {
     "to set": "set",
 }
 _REMARKED = ("failed", "skipped", "kept")
+# Reasons that are told although all went well.
+_TOLD = frozenset({MARKED, DISCARDED, NOT_BACK})
 _PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
 _SHOWN = 20
 
@@ -70,7 +73,7 @@ def step_line(step: Step) -> str:
     if step.action == "write":
         word = "create" if step.have is None else "change"
     reason = f"  ({printable(step.reason)})" if step.reason else ""
-    return f"  {word:7} {printable(to_text(step.path))}{reason}"
+    return f"  {word:7} {path_text(step.path)}{reason}"
 
 
 def shortened_plan(plan: RestorePlan) -> list[str]:
@@ -84,15 +87,20 @@ def shortened_plan(plan: RestorePlan) -> list[str]:
 
 def remarks(outcomes: Sequence[Outcome]) -> list[str]:
     """Return the lines for what was kept, skipped, failed or marked, and why (rule T10)."""
-    said = [one for one in outcomes if one.result in _REMARKED or one.reason == MARKED]
+    said = [one for one in outcomes if one.result in _REMARKED or one.reason in _TOLD or _stays(one)]
     said.sort(key=lambda one: _REMARKED.index(one.result) if one.result in _REMARKED else 1)
     lines = []
     for one in said[:_SHOWN]:
         reason = f" ({printable(one.reason)})" if one.reason else ""
-        lines.append(f"  {one.result:7} {printable(to_text(one.path))}{reason}")
+        lines.append(f"  {one.result:7} {path_text(one.path)}{reason}")
     if len(said) > _SHOWN:
         lines.append(f"  and {len(said) - _SHOWN:,} more (all of them: --json)")
     return lines
+
+
+def _stays(outcome: Outcome) -> bool:
+    """Tell whether something of a path is somewhere else now (rule T12b)."""
+    return outcome.kept is not None or outcome.left is not None
 
 
 def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:

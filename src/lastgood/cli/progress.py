@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import FrameType, TracebackType
@@ -24,13 +26,15 @@ class Progress:
     def __init__(self, console: Console, doing: str) -> None:
         self._console = console
         self._doing = doing
-        self._ticks = 0
+        self._began = 0.0
+        self._shown = False
         self._on = console.err_is_terminal and not console.quiet and not console.json
 
     def __enter__(self) -> None:
         if self._on:
             import signal  # lazily: only a terminal pays for it
 
+            self._began = time.monotonic()
             signal.signal(signal.SIGALRM, self._tick)
             signal.setitimer(signal.ITIMER_REAL, _AFTER, _EVERY)
 
@@ -45,13 +49,14 @@ class Progress:
 
             signal.setitimer(signal.ITIMER_REAL, 0)
             signal.signal(signal.SIGALRM, signal.SIG_IGN)
-            if self._ticks:
+            if self._shown:
                 self._console.overwrite("")
 
     def _tick(self, _number: int, _frame: FrameType | None) -> None:
-        seconds = _AFTER + self._ticks * _EVERY
-        self._ticks += 1
-        self._console.overwrite(f"{self._doing} {bar(self._ticks)} {seconds:.0f} s")
+        # By the clock: while one long call into C runs, no alarm is heard, however many are due.
+        seconds = time.monotonic() - self._began
+        self._shown = True
+        self._console.overwrite(f"{self._doing} {bar(int(seconds / _EVERY))} {int(seconds)} s")
 
 
 def bar(tick: int) -> str:

@@ -100,6 +100,8 @@ def recovering_line(report: RecoverReport, *, asked: bool) -> str | None:
     checkpoint = report.checkpoint
     if checkpoint is None:
         return None
+    if not asked and report.returned:
+        return f"The workspace stands at checkpoint {called(checkpoint)}."
     if not asked:
         name = title(checkpoint)
         shown = f"{checkpoint.short_id} (auto)" if name == "(auto)" else f"{name} ({checkpoint.short_id})"

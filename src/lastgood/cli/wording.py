@@ -12,6 +12,8 @@ if TYPE_CHECKING:
     from lastgood.model.progress import Position
     from lastgood.model.tree import Counts
 
+_LONG_PATH = 1000
+_PATH_END = 100
 _UNITS = ("B", "KiB", "MiB", "GiB", "TiB")
 _STEPS = ((86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second"))
 
@@ -30,6 +32,14 @@ def span(seconds: float) -> str:
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:g}{letter}"
     return f"{seconds:g}s"
+
+
+def path_text(path: bytes) -> str:
+    """Return a path for people, without its middle where it would fill the screen."""
+    text = printable(to_text(path))
+    if len(text) <= _LONG_PATH:
+        return text
+    return f"{text[:_PATH_END]}…{text[-_PATH_END:]} ({len(path):,} bytes)"
 
 
 def count(amount: int, noun: str) -> str:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.model.size import StoreSize
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -95,14 +96,18 @@ class Sizes(Value):
     """What takes room, in bytes, whatever the period.
 
     ``workspace`` is what the saves of this workspace stored, ``deleted`` the part of it whose
-    checkpoints are deleted and not yet freed, ``prunable`` what a prune by the policy would free (None
-    if that was not asked), ``store`` all of the store.
+    checkpoints are deleted and not yet freed: both as they were when they were saved. ``waiting`` is what
+    will be free when the grace time of deleted checkpoints is over, ``prunable`` what a prune by the
+    policy would free (None where damage is in the way). ``store`` is what the store takes of the disk,
+    with all that is in it, and ``store_parts`` says what that is.
     """
 
     workspace: int = 0
     deleted: int = 0
     store: int = 0
     prunable: int | None = None
+    waiting: int | None = None
+    store_parts: StoreSize = StoreSize()
 
 
 class Mark(Value):

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
 
 # How the reason of a step begins whose path both sides of a merge changed (rule T17).
 CONFLICT = "conflict"
+# The reason of an "rmdir" that takes along what is too deep to be kept, because that was asked for.
+DISCARDED = "with what is too deep in it to be kept"
+# The reason of the step that takes such a one back.
+NOT_BACK = "without what was too deep in it to be kept"
 
 
 class Step(Value):
@@ -73,6 +77,11 @@ class RestorePlan(Value):
         return tuple(step for step in self.steps if step.action in actions)
 
     @property
+    def whole(self) -> bool:
+        """Whether all files come to be as they were at the target: the workspace then stands there."""
+        return not self.paths and "files" in self.scopes and self.base is None
+
+    @property
     def deletions(self) -> int:
         """How many files the plan takes away."""
         return len(self.of("delete"))
@@ -89,9 +98,15 @@ class RestorePlan(Value):
 
 
 class Outcome(Value):
-    """What became of one path: the report's line (rule T10)."""
+    """What became of one path: the report's line (rule T10).
+
+    ``kept`` is where something lies now, outside the workspace, that somebody may have been writing to;
+    ``left`` is a path of the workspace at which what was to go could not be taken away (rule T12b).
+    """
 
     path: bytes
     action: Action
     result: Result
     reason: str | None = None
+    kept: bytes | None = None
+    left: bytes | None = None

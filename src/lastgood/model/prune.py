@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.model.size import StoreSize
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -53,7 +54,8 @@ class PruneReport(Value):
     """What a prune did, or would do (``dry_run``).
 
     ``freed_bytes`` are freed already if ``free_after`` is None, else not before that time
-    (nanoseconds). ``set_aside`` are the damaged ones that a verification marked.
+    (nanoseconds). ``set_aside`` are the damaged ones that a verification marked. ``waiting_bytes`` could
+    not be freed at once: the disk has no room to write anew what lies in one pack with them.
     """
 
     keep: tuple[Decision, ...] = ()
@@ -65,15 +67,18 @@ class PruneReport(Value):
     operation: Operation | None = None
     lost: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
+    waiting_bytes: int = 0
 
 
 class Sizes(Value):
     """How many bytes checkpoints added to the store when they were saved, by workspace and session.
 
-    ``deleted`` counts those that wait for the end of the grace time, and ``store`` all packs.
+    ``deleted`` counts those that wait for the end of the grace time. ``store`` is what the store takes
+    of the disk, with all that is in it, and ``parts`` says what that is.
     """
 
     store: int
     workspaces: dict[str, int]
     sessions: dict[str, int]
     deleted: int = 0
+    parts: StoreSize = StoreSize()

@@ -37,7 +37,8 @@ class RecoverReport(Value):
     """Where work stands, and what was done to go on.
 
     ``session`` is the run that died (None: none did), with the progress that it has now; ``waiting``
-    are others that died. ``checkpoint`` is its last one, or the one that was asked for. ``progress``
+    are others that died. ``checkpoint`` is its last one, the one that was asked for, or the one that the
+    workspace stands at; ``returned`` says that this is not its last or the newest one. ``progress``
     is what counts: the session's, else the checkpoint's. ``interrupted_restore`` tells what
     became of one, ``restored`` what was brought back beside that: files of ``--rollback``, or
     artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
@@ -64,6 +65,7 @@ class RecoverReport(Value):
     parts: tuple[PartOutcome, ...] = ()
     took_over: Session | None = None
     beside: Session | None = None
+    returned: bool = False
 
     @property
     def position(self) -> Position | None:

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lastgood.model.plan import Outcome, RestorePlan, Result
     from lastgood.model.progress import Position, Progress
     from lastgood.model.session import SessionReport
+    from lastgood.model.size import StoreSize
     from lastgood.model.tree import Counts, Gap
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
@@ -69,17 +70,21 @@ class SaveReport(Value):
 
 
 class ListedEntry(Value):
-    """One path of a checkpoint. ``mode`` holds the permission bits; ``oid`` is a blob id in hex."""
+    """One path of a checkpoint. ``mode`` holds the permission bits; ``oid`` is a blob id in hex.
+
+    Of what is ``lost``, by damage of the store, the size or what lies below is not known.
+    """
 
     path: bytes
     mode: int
     kind: str
     size: int
     oid: str
+    lost: bool = False
 
 
 class FileDiff(Value):
-    """One path that differs. Line counts are 0 for binary files."""
+    """One path that differs. Line counts are 0 for binary files; a ``large`` one counts as binary."""
 
     path: bytes
     status: DiffStatus
@@ -87,6 +92,7 @@ class FileDiff(Value):
     additions: int = 0
     deletions: int = 0
     binary: bool = False
+    large: bool = False
 
 
 class Unmatched(Value):
@@ -103,7 +109,8 @@ class Unmatched(Value):
 class DiffReport(Value):
     """What differs between a checkpoint and another, or the workspace (``to`` is None).
 
-    ``patch`` is a patch that ``git apply`` takes, in bytes; None unless it was asked for.
+    ``patch`` is a patch that ``git apply`` takes, in bytes; None unless it was asked for. Of binary files,
+    and of those over 8 MiB, it has a line that says so, which changes nothing when it is applied.
     ``unmatched`` are those of the paths asked for that neither side holds.
     """
 
@@ -237,7 +244,8 @@ class StatusReport(Value):
 
     ``session`` is the one under way, else the newest that did not finish; ``sessions`` are all those
     that live, ``incomplete`` all that ended without finishing and wait to be dealt with (rule P8).
-    ``position`` is that of the session, outside any that of the workspace.
+    ``position`` is that of the session, outside any that of the workspace. ``store_parts`` is what the
+    store takes of the disk.
     """
 
     workspace: str
@@ -248,13 +256,18 @@ class StatusReport(Value):
     gaps: tuple[Gap, ...]
     durability: str
     checkpoints: int
-    store_bytes: int
+    store_parts: StoreSize
     health: tuple[HealthNote, ...]
     resident: bool = False
     session: SessionReport | None = None
     position: Position | None = None
     sessions: tuple[SessionReport, ...] = ()
     incomplete: tuple[SessionReport, ...] = ()
+
+    @property
+    def store_bytes(self) -> int:
+        """What the store takes of the disk, with all that is in it."""
+        return self.store_parts.total
 
 
 class DamagedCheckpoint(Value):
@@ -268,7 +281,8 @@ class DamagedCheckpoint(Value):
 class VerifyReport(Value):
     """What was proven, what is damaged, and what was mended.
 
-    ``unreferenced_bytes`` belong to no checkpoint that is listed.
+    ``unreferenced_bytes`` belong to no checkpoint that is listed; ``unlisted`` is how many checkpoints
+    are stored and not listed: of saves that were killed, or whose rows were lost.
     """
 
     checkpoints: int
@@ -276,6 +290,7 @@ class VerifyReport(Value):
     repaired: tuple[str, ...] = ()
     faults: tuple[str, ...] = ()
     unreferenced_bytes: int = 0
+    unlisted: int = 0
 
     @property
     def ok(self) -> bool:

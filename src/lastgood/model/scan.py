@@ -16,7 +16,8 @@ class ScanRequest(Value):
 
     ``root`` is the workspace's real path. ``previous`` is the tree of the newest checkpoint: what it
     holds stays captured although ignored now (rule S5). ``forced`` are paths captured whatever the
-    rules and the size cap say (a guard's; a directory means all below it but a ``.git``).
+    rules and the size cap say (a guard's; a directory means all below it but a ``.git``). They, and
+    the paths in ``fresh``, are read anew whatever the scan cache knows of them.
     ``budget`` is in seconds. ``generation`` is the engine's; a scan cache of another generation
     proves no object (invariant 4). ``store`` is the store's real path: it is never captured.
     """
@@ -27,14 +28,16 @@ class ScanRequest(Value):
     generation: str
     store: bytes
     forced: tuple[bytes, ...] = ()
+    fresh: tuple[bytes, ...] = ()
     budget: float | None = None
 
 
 class ScanResult(Value):
     """A workspace as one tree.
 
-    ``ignored`` counts the entries left out by rule (a directory counts as one). ``private`` are
-    files captured by an ``include`` pattern although ignored. ``size`` counts bytes of file contents.
+    ``ignored`` counts the entries left out by rule (a directory counts as one). ``private`` are files
+    captured although ignored and in no index, and those over the size cap that were forced. ``size``
+    counts bytes of file contents.
     """
 
     tree: TreeId

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
     from typing import Protocol
 
-    from lastgood.model.checkpoint import Check, Checkpoint, Manifest
+    from lastgood.model.checkpoint import Check, Checkpoint, Manifest, TreeRef
     from lastgood.model.effect import Effect
     from lastgood.model.operation import Operation
     from lastgood.model.progress import Progress
@@ -54,7 +54,8 @@ class LatestFacts(Value):
 class Query(Value):
     """Which checkpoints to list, newest first. ``since`` is in nanoseconds.
 
-    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly.
+    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly. ``root`` is
+    the tree of the files.
     """
 
     workspace_key: str | None = None
@@ -73,6 +74,7 @@ class Query(Value):
     complete: bool = False
     guards: bool = True
     deleted: bool = False
+    root: TreeRef | None = None
 
 
 class Arrival(Value):
@@ -147,6 +149,18 @@ class CatalogueReader(Protocol):
     def next_sequence(self) -> int:
         """Return the number that the next checkpoint will probably get."""
 
+    def accounted(self) -> Sequence[str]:
+        """Return the commits of rows that nobody altered, and of those dropped whose bytes are not freed."""
+
+    def faults(self) -> Sequence[str]:
+        """Return what `fault` does, and what is wrong with the copies beside the catalogue."""
+
+    def mend_copies(self) -> Sequence[str]:
+        """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""
+
+    def is_older(self) -> bool:
+        """Tell whether a backup is ahead of the catalogue: an older copy of it was put back."""
+
     def fault(self) -> str | None:
         """Return what SQLite's own integrity check says, None if all is well."""
 
@@ -165,6 +179,9 @@ class Catalogue(CatalogueReader, Protocol):
 
     def take_in(self, arrivals: Arrivals) -> Arrivals:
         """Add what comes from another store, all of it or nothing, and return what was not here yet."""
+
+    def demand_room(self, *, beside: int) -> None:
+        """Refuse with `NoRoom` where the disk would not take a change any more after so many bytes."""
 
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
@@ -233,6 +250,12 @@ class Catalogue(CatalogueReader, Protocol):
 
         `Damaged`, and no copy, if the catalogue itself is not sound.
         """
+
+    def spare_bytes(self, *, without: Collection[str] = ()) -> int:
+        """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
+
+    def shrink(self) -> int:
+        """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
 
     def empty_log(self) -> None:
         """Give back the room that a log of changes takes, where that is possible just now."""

@@ -8,10 +8,12 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
+    from lastgood.model.report import HealthNote
     from lastgood.model.settings import Settings
+    from lastgood.model.size import StoreSize
     from lastgood.ports.catalogue import Catalogue, WorkspaceRow
     from lastgood.ports.engine import Engine
-    from lastgood.ports.host import Clock, Locks, Processes, ProjectGit
+    from lastgood.ports.host import Clock, Locks, Processes, ProjectGit, Reserve
     from lastgood.ports.ledger import Ledgers
     from lastgood.ports.text import TextMerger
     from lastgood.ports.transcripts import Transcripts
@@ -26,8 +28,9 @@ class Context(Value):
     the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
     is how long to wait for a lock, in seconds. ``session`` is the session that the caller says it
     belongs to, if any. ``applier_of`` makes an applier for a folder: this
-    one, or another (``restore --to``). ``merger`` finds what merges texts. What not every verb needs
-    is opened when it is first asked for.
+    one, or another (``restore --to``). ``merger`` finds what merges texts. ``remarks`` say what was met
+    when all this was tied together. ``measure`` looks at how much of the disk the store takes. What not
+    every verb needs is opened when it is first asked for.
     """
 
     key: str
@@ -47,8 +50,11 @@ class Context(Value):
     processes_of: Callable[[], Processes]
     merger: Callable[[], TextMerger]
     transcripts_of: Callable[[], Transcripts]
+    reserve_of: Callable[[], Reserve]
     ledgers: Ledgers
+    measure: Callable[[], StoreSize]
     session: str | None = None
+    remarks: tuple[HealthNote, ...] = ()
     wait: float = 30.0
 
     @property
@@ -70,6 +76,11 @@ class Context(Value):
     def processes(self) -> Processes:
         """The processes of this machine."""
         return self.processes_of()
+
+    @property
+    def reserve(self) -> Reserve:
+        """The room that the store keeps on its disk."""
+        return self.reserve_of()
 
     @property
     def applier(self) -> Applier:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Literal, Protocol
 
     from lastgood.model.tree import Entry, TreeId
@@ -159,8 +159,8 @@ class CheckpointReader(ObjectReader, Protocol):
 class Engine(CheckpointReader, Protocol):
     """A place of objects."""
 
-    def writer(self) -> ObjectWriter:
-        """Begin a pack."""
+    def writer(self, *, kept: bool = True) -> ObjectWriter:
+        """Begin a pack; one that is not ``kept`` takes no room on the disk, and cannot be published."""
 
     def resume(self, detached: Mapping[str, object]) -> ObjectWriter:
         """Go on with a pack that `ObjectWriter.detach` handed over."""
@@ -171,21 +171,25 @@ class Engine(CheckpointReader, Protocol):
         Those ``besides`` are known to the caller, and are not even read.
         """
 
-    def check(self) -> Iterator[Fault]:
-        """Prove every stored byte and yield each fault; one bad file never hides the others."""
+    def check(self, *, besides: Collection[bytes] = ()) -> Iterator[Fault]:
+        """Prove every stored byte and yield each fault; one bad file never hides the others.
 
-    def repair(self) -> Sequence[str]:
+        Of the commits ``besides`` something may be missing: they are being freed.
+        """
+
+    def repair(self, *, changing: Callable[[], None] | None = None) -> Sequence[str]:
         """Mend what can be mended, set damaged files aside (none is deleted), and say what was done.
 
         A missing or bad index is rebuilt from its pack; good objects of a damaged pack are saved
-        into a new one before the damaged pack is set aside.
+        into a new one before the damaged pack is set aside. ``changing`` is called before the first
+        change; where nothing is wrong, nothing is changed.
         """
 
     def packs(self) -> int:
         """Return how many packs there are (consolidation is due at 64)."""
 
     def stored_bytes(self) -> int:
-        """Return the size of all packs and indexes in bytes."""
+        """Return what all packs and indexes take of the disk, in bytes."""
 
     def consolidate(self, extent: Extent = "all") -> bool:
         """Join packs into one, dropping nothing; False if there was nothing to do or no means.

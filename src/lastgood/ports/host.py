@@ -71,6 +71,23 @@ class Locks(Protocol):
         """Let one process at a time consolidate, back up and tag."""
 
 
+class Reserve(Protocol):
+    """Room that a store keeps on its disk, for the day on which that is full."""
+
+    def make_room(self) -> int:
+        """See that there is some room, before bytes are freed or an interrupted restore is settled.
+
+        What killed processes left goes first, then the reserve, then what can be made again. Returns how
+        many bytes of the reserve were given up.
+        """
+
+    def lay_in(self, *, again: int = 0) -> None:
+        """Make the reserve where there is plenty of room and it is not whole; failing to harms nothing.
+
+        ``again`` is what was given up of it: that much need not leave plenty.
+        """
+
+
 class Processes(Protocol):
     """The processes of this machine, as far as they can be seen from here."""
 

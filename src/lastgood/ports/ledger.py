@@ -123,8 +123,8 @@ class Ledgers(Protocol):
     def take_in(self, books: Sequence[KeptBook]) -> int:
         """Add proven books of another store that are not here yet, all of them or none; return how many."""
 
-    def stored_bytes(self) -> int:
-        """Return the size of the ledger in bytes, with its log and its copy."""
+    def seen_as(self) -> str | None:
+        """Return the id of the store under which its ledger was last seen, None if it never was."""
 
     def close(self) -> None:
         """Let go of the file."""

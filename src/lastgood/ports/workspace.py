@@ -7,6 +7,7 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Protocol
 
     from lastgood.model.operation import Journal
@@ -74,6 +75,12 @@ class Applier(Protocol):
     def present(self, path: bytes) -> Entry | None:
         """Return what a path holds now, hashed anew; None if nothing (or no directory above it)."""
 
+    def looking(self) -> AbstractContextManager[Callable[[bytes], Entry | None]]:
+        """Hand out `present` for many paths one after another, in their order.
+
+        It keeps directories open, so it is for a time in which nothing of ours changes any.
+        """
+
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
 
@@ -100,10 +107,19 @@ class Applier(Protocol):
         With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
         """
 
-    def clear_temporaries(self, token: str, directories: Sequence[bytes]) -> None:
-        """Delete the temporary files of an interrupted apply in some directories.
+    def clear_temporaries(
+        self,
+        token: str,
+        directories: Sequence[bytes],
+        *,
+        steps: Sequence[Step] = (),
+        stored: Callable[[bytes], bool] | None = None,
+    ) -> Sequence[Outcome]:
+        """Settle what an interrupted apply left in some directories, and return what could not just go.
 
-        What had been set aside and not yet deleted is put back if its path is free.
+        ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
+        where the steps are not known. What had been set aside is put back if its path is free. What a
+        person wrote meanwhile goes back, or is kept outside and named (rule T12b).
         """
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
@@ -121,6 +137,15 @@ class JournalFile(Protocol):
 
     def close(self) -> None:
         """Remove the journal; durable when it returns."""
+
+    def leave(self, operation: str) -> None:
+        """Put the journal of a restore aside that is done, and that left something behind."""
+
+    def left(self) -> Sequence[Journal]:
+        """Return the journals that were put aside so."""
+
+    def forget(self, operation: str) -> None:
+        """Remove one of them: what was left is gone."""
 
     def set_aside(self) -> str:
         """Give a damaged journal another name, durably, and return where it is."""

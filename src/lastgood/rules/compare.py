@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.model.tree import DIRECTORY, Change, Counts
-from lastgood.names import ancestors, join
+from lastgood.names import Covering, join
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -73,12 +73,8 @@ def _beside_gaps(differences: Iterable[Difference], gaps: Sequence[Gap]) -> Iter
     """Leave out what only seems to be gone: a gap is never a deletion (rule S7)."""
     if not gaps:
         return differences
-    places = {gap.path for gap in gaps}
-    return (one for one in differences if one[1] != "deleted" or not _covered(one[0], places))
-
-
-def _covered(path: bytes, places: set[bytes]) -> bool:
-    return path in places or b"" in places or not places.isdisjoint(ancestors(path))
+    covering = Covering({gap.path: gap.reason for gap in gaps})
+    return (one for one in differences if one[1] != "deleted" or covering.of(one[0]) is None)
 
 
 def _count(statuses: Iterable[ChangeStatus]) -> Counts:

@@ -32,6 +32,8 @@ if TYPE_CHECKING:
 # Rule K7: all that the file of a repository may say. Everything else is for the user to decide.
 OPEN_TO_PROJECTS = frozenset({"capture.exclude", "capture.include", "capture.state_files", "auto.on"})
 _SHOWN = 80
+# The layers that are files, which may be broken by somebody else, or by a merge.
+_FILES = frozenset({"user", "project"})
 
 
 class Key(Value):
@@ -84,7 +86,7 @@ KEYS: dict[str, Key] = {
         form="count", default=LimitSettings().max_checkpoints, says="how many a workspace keeps"
     ),
     "retention.max_store_size": Key(
-        form="size", default=LimitSettings().max_store_size, says="how large the store may grow"
+        form="size", default=LimitSettings().max_store_size, says="how large the store's packs may grow"
     ),
     "session.expires_after": Key(
         form="duration", default=86_400.0, says="when a silent session whose owner nobody can see is over"
@@ -132,34 +134,50 @@ class Configuration(Value):
 
 
 def flattened(
-    table: Mapping[str, object], *, source: str, scope: Scope = "user", content: str = "", below: str = ""
+    table: Mapping[str, object],
+    *,
+    source: str,
+    scope: Scope = "user",
+    content: str = "",
+    below: str = "",
+    faults: list[Invalid] | None = None,
 ) -> dict[str, object]:
-    """Return a parsed file's values by full key; `Invalid` names the file, the key and the nearest one."""
+    """Return a parsed file's values by full key; `Invalid` names the file, the key and the nearest one.
+
+    With ``faults`` it is added to them, and the table left out.
+    """
     values: dict[str, object] = {}
+    layer = Layer(scope=scope, source=source, values={}, content=content, below=below)
     for name, value in table.items():
-        if isinstance(value, dict) and name not in KEYS:
-            if not any(key.startswith(f"{name}.") for key in KEYS):
-                layer = Layer(scope=scope, source=source, values={}, content=content, below=below)
-                raise _unknown(name, layer)
-            for below_it, item in value.items():
-                values[f"{name}.{below_it}"] = item
-        else:
+        if not isinstance(value, dict) or name in KEYS:
             values[name] = value
+        elif any(key.startswith(f"{name}.") for key in KEYS):
+            values.update({f"{name}.{below_it}": item for below_it, item in value.items()})
+        elif faults is None:
+            raise _unknown(name, layer)
+        else:
+            faults.append(_unknown(name, layer))
     return values
 
 
-def configured(layers: Iterable[Layer]) -> Configuration:
+def configured(layers: Iterable[Layer], *, faults: list[Invalid] | None = None) -> Configuration:
     """Add layers up, the later ones over the earlier, and return what counts.
 
     Lists extend. The default of a list stands only where no layer of the user's names it; what a
     project's file says is added to it. An empty list of the user's stays empty whatever a project's
     file adds (rule K7). Raises `Invalid` for unknown keys, wrong types, and what a project's file
-    may not say.
+    may not say; with ``faults`` those of files are added to them, and such a key is left out.
     """
     found: dict[str, Setting] = {}
     added: list[str] = []
     for layer, key, raw in ((one, key, raw) for one in layers for key, raw in one.values.items()):
-        value = _checked(key, raw, layer)
+        try:
+            value = _checked(key, raw, layer)
+        except Invalid as error:
+            if faults is None or layer.scope not in _FILES:
+                raise
+            faults.append(error)
+            continue
         before = found.get(key)
         if layer.scope == "project":
             before = before or _default(key)

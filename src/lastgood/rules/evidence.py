@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lastgood.model.tree import DIRECTORY, LINK
-from lastgood.names import ancestors
+from lastgood.names import Covering
+from lastgood.rules.hostile import is_beyond
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -77,12 +78,16 @@ class Judge:
 
     def gap_now(self, path: bytes) -> str | None:
         """Return which gap of the workspace covers a path."""
-        reason = _covering(self._gaps_now, path)
+        reason = self._gaps_now.of(path)
         return reason and f"gap: {reason}"
+
+    def is_too_deep(self, path: bytes) -> bool:
+        """Tell whether a path is a gap of the workspace because no checkpoint holds anything so deep."""
+        return self._gaps_now.at(path) == "unsupported" and is_beyond(path)
 
     def gap_then(self, path: bytes) -> str | None:
         """Return which gap of the target covers a path."""
-        reason = _covering(self._gaps_then, path)
+        reason = self._gaps_then.of(path)
         return reason and f"was a gap: {reason}"
 
     def reason_left_out(self, path: bytes, *, directory: bool) -> str:
@@ -103,14 +108,5 @@ def alike(one: Entry | None, other: Entry | None) -> bool:
     return one.kind == LINK or not (one.mode ^ other.mode) & PERMISSION_BITS
 
 
-def _by_path(gaps: Iterable[Gap]) -> dict[bytes, str]:
-    return {gap.path: gap.reason for gap in gaps}
-
-
-def _covering(gaps: dict[bytes, str], path: bytes) -> str | None:
-    if not gaps:
-        return None
-    for place in (b"", *ancestors(path), path):
-        if place in gaps:
-            return gaps[place]
-    return None
+def _by_path(gaps: Iterable[Gap]) -> Covering:
+    return Covering({gap.path: gap.reason for gap in gaps})

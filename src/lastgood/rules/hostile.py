@@ -6,21 +6,32 @@ of case-folding ext4 (code points that comparison ignores: Unicode's Default_Ign
 
 from __future__ import annotations
 
-from lastgood.errors import Unsafe
-from lastgood.model.tree import DIRECTORY
-from lastgood.names import join, parent, printable, to_text
+from lastgood.errors import Damaged, Unsafe
+from lastgood.model.tree import DIRECTORY, LINK
+from lastgood.names import join, parent, printable, to_text, unknown
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Protocol
 
+    from lastgood.model.plan import Step
     from lastgood.model.tree import Entry, TreeId
     from lastgood.rules.compare import Tree
+else:
+    Protocol = object
 
 LONGEST_NAME = 255
 LONGEST_PATH = 4096
+# The end of a target is marked in what the kernel takes, and counts.
+LONGEST_TARGET = LONGEST_PATH - 1
+# Git of today reads trees in trees so far by default, the checkpoint's own top being one of them
+# (core.maxTreeDepth is 2048); git 2.39 ends with a fault of memory from about 3,500 on.
+DEEPEST = 2047
+# More entries than this count as made to overwhelm where most of them are the same few over again.
 MOST_ENTRIES = 1_000_000
+_REPEATED = 32
 _SHOWN = 10
 _SHOWN_WIDTH = 200
 
@@ -45,6 +56,11 @@ _IGNORABLE_RANGES = (
 )
 
 
+def is_beyond(path: bytes) -> bool:
+    """Tell whether a path is too long to be kept, or one that a folder in folders could have only."""
+    return len(path) > LONGEST_PATH or path.count(b"/") >= DEEPEST
+
+
 class NameRules(Value):
     """What the file system that is to hold a tree can bear; ``folds`` where ``A`` and ``a`` are one."""
 
@@ -61,6 +77,16 @@ class TreeFault(Value):
     reason: str
 
 
+class Blobs(Protocol):
+    """Reads what links point to."""
+
+    def read_blob(self, oid: bytes) -> bytes:
+        """Return a blob whole."""
+
+    def blob_size(self, oid: bytes) -> int:
+        """Return the size of a blob in bytes."""
+
+
 def is_git_alias(name: bytes) -> bool:
     """Tell whether a name is ``.git``, or could mean it on some file system."""
     if name.isascii() and b"\\" not in name and name[:4].lower() not in {b".git", b"git~"}:
@@ -70,15 +96,18 @@ def is_git_alias(name: bytes) -> bool:
     return any(_is_ntfs_alias(part) for part in plain.split("\\"))
 
 
+def is_no_name(name: bytes) -> bool:
+    """Tell whether no directory of any file system can hold a name."""
+    return name in {b"", b".", b".."} or b"/" in name or b"\0" in name
+
+
 def name_fault(name: bytes, *, rules: NameRules | None = None) -> str | None:
     """Return why an entry's name must not be written, or None when it may be.
 
     Names that only Windows reserves, backslashes and control characters are ordinary here.
     """
-    if name in {b"", b".", b".."}:
-        return "is no name"
-    if b"/" in name or b"\0" in name:
-        return "contains a separator"
+    if is_no_name(name):
+        return "contains a separator" if b"/" in name or b"\0" in name else "is no name"
     if len(name) > (LONGEST_NAME if rules is None else rules.longest_name):
         return "is too long a name"
     if is_git_alias(name):
@@ -95,6 +124,54 @@ def path_fault(path: bytes) -> str | None:
         if fault is not None:
             return fault
     return None
+
+
+def path_faults(paths: Iterable[bytes]) -> Iterator[TreeFault]:
+    """Yield those of many paths that must not be touched; each directory above them is judged once."""
+    known: dict[bytes, str | None] = {b"": None}
+    for path in paths:
+        if not path or path.startswith(b"/") or len(path) > LONGEST_PATH:
+            reason = path_fault(path)
+        else:
+            for each in unknown(path, known):
+                above, _, name = each.rpartition(b"/")
+                known[each] = known[above] or name_fault(name)
+            reason = known[path]
+        if reason is not None:
+            yield TreeFault(path=path, reason=reason)
+
+
+def target_fault(target: bytes) -> str | None:
+    """Return why no link can lead to a target, or None when one can."""
+    if not target:
+        return "is a link to nothing at all"
+    if b"\0" in target:
+        return "is a link to what no path can be: it has a NUL byte"
+    return "is a link with too long a target" if len(target) > LONGEST_TARGET else None
+
+
+def link_fault(oid: bytes, blobs: Blobs) -> str | None:
+    """Return why the blob of a link's target cannot be one; `Damaged` if it cannot be read."""
+    # What was made to overwhelm is not even read.
+    if blobs.blob_size(oid) > LONGEST_TARGET:
+        return "is a link with too long a target"
+    return target_fault(blobs.read_blob(oid))
+
+
+def link_faults(steps: Iterable[Step], blobs: Blobs) -> Iterator[TreeFault]:
+    """Yield the links among what steps write that no file system can hold.
+
+    One whose target cannot be read is none of them: that is damage, which is told where it is written.
+    """
+    for step in steps:
+        if step.action != "write" or step.want is None or step.want.kind != LINK:
+            continue
+        try:
+            fault = link_fault(step.want.oid, blobs)
+        except Damaged:
+            continue
+        if fault is not None:
+            yield TreeFault(path=step.path, reason=fault)
 
 
 def faults(tree: Tree, *, rules: NameRules | None = None) -> Iterator[TreeFault]:
@@ -133,6 +210,7 @@ class Inspection:
         # By identity: how many entries a directory holds in all, and the length of its longest path.
         self._measures: dict[TreeId, tuple[int, int]] = {}
         self._entries = 0
+        self._distinct = 0
         self._inspected: set[bytes] = set()
         self.faults: list[TreeFault] = []
 
@@ -158,10 +236,10 @@ class Inspection:
             return
         entries, longest = self._measure(path, tree)
         self._entries += entries
-        if self._entries > self._rules.most_entries:
+        if self._entries > max(self._rules.most_entries, _REPEATED * self._distinct):
             reason = f"holds more than {self._rules.most_entries} entries"
             self.faults.append(TreeFault(path=path, reason=reason))
-        if len(path) + 1 + longest > self._rules.longest_path:
+        if (len(path) + 1 if path else 0) + longest > self._rules.longest_path:
             self.faults.append(TreeFault(path=path, reason="holds too long a path"))
 
     def _measure(self, path: bytes, tree: TreeId) -> tuple[int, int]:
@@ -173,6 +251,7 @@ class Inspection:
                 continue
             if entries is None:
                 entries = self._read(at, identity)
+                self._distinct += len(entries)
                 self.listing(at, entries)
                 inner = [(join(at, child.name), child.tree_id, None) for child in _directories(entries)]
                 # Beyond any path length nothing below matters; a tree cannot contain itself.

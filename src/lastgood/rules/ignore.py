@@ -12,7 +12,7 @@ from __future__ import annotations
 from _sha1 import sha1
 
 from lastgood.model.settings import BUILT_IN_EXCLUDES
-from lastgood.names import ancestors, parent, to_bytes
+from lastgood.names import parent, to_bytes, unknown
 from lastgood.rules.ignore_pattern import parse
 from lastgood.rules.ignore_table import Table, Tables, first_steps
 
@@ -217,13 +217,11 @@ class Includes:
         """Tell whether a directory or one above it is included, and get to know its patterns."""
         if path in self._within:
             return self._within[path]
-        above = b""
-        for each in (*ancestors(path), path):
-            if each not in self._within:
-                rules, name = self._known[above], _name(each)
-                self._within[each] = self._within[above] or rules.ignored(name, directory=True)
-                self._known[each] = rules.child(name)
-            above = each
+        for each in unknown(path, self._within):
+            above, _, name = each.rpartition(b"/")
+            rules = self._known[above]
+            self._within[each] = self._within[above] or rules.ignored(name, directory=True)
+            self._known[each] = rules.child(name)
         return self._within[path]
 
 
@@ -247,25 +245,23 @@ class TreeRules:
 
     def ignored(self, path: bytes, *, directory: bool) -> bool | None:
         """Tell whether a path or a directory above it is ignored; None if rules are unreadable."""
+        known = self._known
         above = parent(path)
-        for each in (b"", *ancestors(above), above):
-            if each not in self._known:
-                self._known[each] = self._enter(each)
-            rules = self._known[each]
-            if rules is None:
-                return True
-            if not rules.readable:
-                return None
-        rules = self._known[above]
-        return rules is None or rules.ignored(_name(path), directory=directory)
+        if b"" not in known:
+            gitignore, lastgoodignore = self._texts(b"")
+            known[b""] = workspace_rules(self._state, gitignore, lastgoodignore=lastgoodignore)
+        for each in unknown(above, known):
+            known[each] = self._enter(each)
+        rules = known[above]
+        if rules is None:
+            return True
+        return rules.ignored(_name(path), directory=directory) if rules.readable else None
 
     def _enter(self, path: bytes) -> Rules | None:
         """Return the rules of a directory, its parents being known; None if it is ignored."""
-        if not path:
-            gitignore, lastgoodignore = self._texts(path)
-            return workspace_rules(self._state, gitignore, lastgoodignore=lastgoodignore)
         rules = self._known[parent(path)]
-        assert rules is not None
+        if rules is None or not rules.readable:
+            return rules  # what is above decides for all below it
         if rules.ignored(_name(path), directory=True):
             return None
         gitignore, lastgoodignore = self._texts(path)

@@ -9,14 +9,15 @@ from __future__ import annotations
 from lastgood.model.plan import CONFLICT, Merged, Step
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, Entry, TreeId
-from lastgood.names import ancestors, join, parent, within
+from lastgood.names import Covering, ancestors, join, parent, within
 from lastgood.rules.evidence import PERMISSION_BITS, alike
+from lastgood.rules.hostile import LONGEST_NAME, LONGEST_PATH
 from lastgood.rules.restore import in_order, plan
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Collection, Iterable, Sequence
     from typing import TypeVar
 
     from lastgood.model.plan import Favour
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     Blend = Callable[["Sides"], "Blended | None"]
 
 KEPT = f"{CONFLICT}: kept as it is"
-_NAME_LIMIT = 255
 
 
 class Sides(Value):
@@ -145,7 +145,7 @@ class MergedTree:
         self.root = _name_of(b"")
         self._origin, self._target, self._present = base, target, present
         self._look = evidence.look
-        self._unknown = {gap.path for gap in evidence.gaps_then}
+        self._unknown = Covering({gap.path: gap.reason for gap in evidence.gaps_then})
         self._blend, self._favour, self._suffix = blend, favour, suffix
         self._limits = () if b"" in limits else tuple(limits)
         # Directories that are merged, by path: both trees, and whether they may turn out to be gone.
@@ -192,20 +192,21 @@ class MergedTree:
         nows = _by_name(captured or ())
         hidden = set(self._present.left_out(path)) if captured is not None else (olds | thens).keys()
         made: dict[bytes, Entry] = {}
-        for name in sorted(olds.keys() | thens.keys() | nows.keys()):
+        taken = olds.keys() | thens.keys() | nows.keys()
+        for name in sorted(taken):
             inside = join(path, name)
             left_out = name in hidden and name not in nows
             now = self._look(inside) if left_out else nows.get(name)
             sides = Sides(path=inside, base=olds.get(name), target=thens.get(name), present=now)
-            want = self._want(sides, taken=olds.keys() | thens.keys() | nows.keys(), made=made)
+            want = self._want(sides, taken=taken, made=made)
             # What the scan left out and the merge leaves alone is none of a restore's business.
             if want is not None and not (left_out and want is now):
                 made[name] = want
         return [made[name] for name in sorted(made)]
 
-    def _want(self, sides: Sides, *, taken: Iterable[bytes], made: dict[bytes, Entry]) -> Entry | None:
+    def _want(self, sides: Sides, *, taken: Collection[bytes], made: dict[bytes, Entry]) -> Entry | None:
         path = sides.path
-        untold = sides.target is None and not self._unknown.isdisjoint((b"", *ancestors(path), path))
+        untold = sides.target is None and self._unknown.of(path) is not None
         if untold or not self._counts(path):
             sides = sides.replace(target=sides.base)
         if sides.kinds == {DIRECTORY} and not self._decided(sides):
@@ -243,17 +244,18 @@ class MergedTree:
         return there.replace(mode=mode, oid=name.tree, modes=name.modes)
 
     def _put_beside(
-        self, path: bytes, entry: Entry, *, taken: Iterable[bytes], made: dict[bytes, Entry]
+        self, path: bytes, entry: Entry, *, taken: Collection[bytes], made: dict[bytes, Entry]
     ) -> None:
         """Give the target's version a name of its own beside a conflict; never one that is taken."""
-        names = set(taken)
-        for number in range(1, len(names) + 1000):
-            name = beside_name(entry.name, self._suffix, number=number)
-            place = join(parent(path), name)
+        for number in range(1, len(taken) + 1000):
+            place = beside(path, self._suffix, number=number)
+            if place is None:
+                return
+            name = place.rpartition(b"/")[2]
             there = None if name in made else self._there(place)
             if there is not None and same(there, entry):
                 return  # an earlier merge has put it there
-            if there is None and name not in names and name not in made:
+            if there is None and name not in taken and name not in made:
                 made[name] = entry.replace(name=name)
                 self.beside.append(place)
                 return
@@ -296,11 +298,17 @@ def _by_name(entries: Iterable[Entry]) -> dict[bytes, Entry]:
     return {entry.name: entry for entry in entries}
 
 
-def beside_name(name: bytes, suffix: bytes, *, number: int) -> bytes:
-    """Return the nth name to put a version beside, cut at a character's edge where it would be too long."""
+def beside(path: bytes, suffix: bytes, *, number: int) -> bytes | None:
+    """Return the nth path to put another version of a file at, None where no name would be short enough.
+
+    The name is cut at a character's edge where it would be too long.
+    """
     if number > 1:
         suffix += b"-%d" % number
-    room = _NAME_LIMIT - len(suffix)
+    above, _, name = path.rpartition(b"/")
+    room = min(LONGEST_NAME, LONGEST_PATH - len(join(above, b""))) - len(suffix)
+    if room < 1:
+        return None
     if len(name) > room:
         name = name[:room].decode("utf-8", "ignore").encode() or name[:room]
-    return name + suffix
+    return join(above, name + suffix)

@@ -1,13 +1,12 @@
 """Differences of files as a patch in git's extended format, which ``git apply`` takes.
 
-The format is that of git-diff's documentation ("Generating patch text with -p"), with
-``GIT binary patch`` sections of literal contents where a side is binary.
+The format is that of git-diff's documentation ("Generating patch text with -p"). Of binary and large
+files there is a line that says that they differ, and no patch: nobody would read it, and none is held.
 """
 
 from __future__ import annotations
 
-import zlib
-from base64 import b85encode
+from io import BytesIO
 
 from lastgood.value import Value
 
@@ -19,28 +18,38 @@ if TYPE_CHECKING:
 
 # Beyond this many compared pairs of lines a hunk is replaced whole: right, if not the shortest.
 _EFFORT = 40_000_000
+_MOST_LINES = 100_000  # what is remembered of each line takes more room than the line
+# A larger file is only told to differ.
+LARGEST = 8 << 20
 _CONTEXT = 3
 _NULL = "0" * 40
+_DIGITS = 12
 _SNIFF = 8000
-_CHUNK = 52
 
 
 class Side(Value):
-    """One side of a difference. ``mode`` is git's (0o100644, 0o100755, 0o120000); ``oid`` is in hex."""
+    """One side of a difference. ``mode`` is git's (0o100644, 0o100755, 0o120000); ``oid`` is in hex.
+
+    ``content`` is None for one that is too large to be shown, and was not read.
+    """
 
     path: bytes
     mode: int
     oid: str
-    content: bytes
+    content: bytes | None
 
 
 class FilePatch(Value):
-    """The patch of one path, and its line counts (0 where a side is binary)."""
+    """The patch of one path, and its line counts, 0 where it is only told that the path differs.
+
+    That is so of a ``binary`` file, and of a ``large`` one, which counts as binary too.
+    """
 
     patch: bytes
-    additions: int
-    deletions: int
-    binary: bool
+    additions: int = 0
+    deletions: int = 0
+    binary: bool = False
+    large: bool = False
 
 
 def file_patch(before: Side | None, after: Side | None) -> FilePatch:
@@ -49,44 +58,56 @@ def file_patch(before: Side | None, after: Side | None) -> FilePatch:
     A change of kind (file to link) is a deletion followed by an addition, as git writes it.
     """
     if before is None and after is None:
-        return FilePatch(
-            patch=b"", additions=0, deletions=0, binary=False
-        )  # an empty directory: git has none
-    if before is not None and after is not None and before.mode >> 12 != after.mode >> 12:
-        gone, new = file_patch(before, None), file_patch(None, after)
-        return FilePatch(
-            patch=gone.patch + new.patch,
-            additions=new.additions,
-            deletions=gone.deletions,
-            binary=gone.binary or new.binary,
-        )
-    old, new_content = _content(before), _content(after)
-    binary = _is_binary(old) or _is_binary(new_content)
-    head = _header(before, after, full=binary)
-    if old == new_content:
-        return FilePatch(patch=head, additions=0, deletions=0, binary=binary)
-    if binary:
-        body = b"GIT binary patch\n" + _literal(new_content) + b"\n" + _literal(old) + b"\n"
-        return FilePatch(patch=head + body, additions=0, deletions=0, binary=True)
-    codes = _opcodes(_lines(old), _lines(new_content))
-    body = _names(before, after) + b"".join(_hunks(_lines(old), _lines(new_content), codes))
+        return FilePatch(patch=b"")  # an empty directory: git has none
+    if before is not None and after is not None and before.oid == after.oid and _same_kind(before, after):
+        return FilePatch(patch=_header(before, after))
+    old, new = _content(before), _content(after)
+    if old is None or new is None:
+        return FilePatch(patch=_told(before, after, why=b"too large to be shown"), binary=True, large=True)
+    if _is_binary(old) or _is_binary(new):
+        return FilePatch(patch=_told(before, after, why=b"binary"), binary=True)
+    if before is not None and after is not None and not _same_kind(before, after):
+        gone, came = file_patch(before, None), file_patch(None, after)
+        return FilePatch(patch=gone.patch + came.patch, additions=came.additions, deletions=gone.deletions)
+    return _lines_patch(before, after, _lines(old), _lines(new))
+
+
+def _lines_patch(
+    before: Side | None, after: Side | None, old: Sequence[bytes], new: Sequence[bytes]
+) -> FilePatch:
+    made = BytesIO()
+    made.write(_header(before, after))
+    codes = _opcodes(old, new) if old != new else []
+    if codes:
+        made.write(_names(before, after))
+        made.writelines(_hunks(old, new, codes))
     return FilePatch(
-        patch=head + body,
+        patch=made.getvalue(),
         additions=sum(j2 - j1 for tag, _, _, j1, j2 in codes if tag != "equal"),
         deletions=sum(i2 - i1 for tag, i1, i2, _, _ in codes if tag != "equal"),
-        binary=False,
     )
 
 
-def _content(side: Side | None) -> bytes:
+def _same_kind(one: Side, other: Side) -> bool:
+    return one.mode >> 12 == other.mode >> 12
+
+
+def _content(side: Side | None) -> bytes | None:
     return b"" if side is None else side.content
+
+
+def _told(before: Side | None, after: Side | None, *, why: bytes) -> bytes:
+    """Return a line between patches: whoever applies them passes it over, and whoever reads them does not."""
+    old = b"/dev/null" if before is None else _quoted(b"a/" + before.path)
+    new = b"/dev/null" if after is None else _quoted(b"b/" + after.path)
+    return b"# %b and %b differ: %b\n" % (old, new, why)
 
 
 def _is_binary(content: bytes) -> bool:
     return b"\0" in content[:_SNIFF]
 
 
-def _header(before: Side | None, after: Side | None, *, full: bool) -> bytes:
+def _header(before: Side | None, after: Side | None) -> bytes:
     old, new = before or after, after or before
     assert old is not None
     assert new is not None
@@ -100,14 +121,13 @@ def _header(before: Side | None, after: Side | None, *, full: bool) -> bytes:
     if old.path != new.path:
         lines.append(b"similarity index 100%" if old.oid == new.oid else b"similarity index 50%")
         lines += [b"rename from " + _quoted(old.path), b"rename to " + _quoted(new.path)]
-    digits = 40 if full else 12
     from_oid = _NULL if before is None else before.oid
     to_oid = _NULL if after is None else after.oid
     if from_oid != to_oid:
         suffix = (
             b" %o" % old.mode if before is not None and after is not None and old.mode == new.mode else b""
         )
-        lines.append(f"index {from_oid[:digits]}..{to_oid[:digits]}".encode() + suffix)
+        lines.append(f"index {from_oid[:_DIGITS]}..{to_oid[:_DIGITS]}".encode() + suffix)
     return b"\n".join(lines) + b"\n"
 
 
@@ -146,17 +166,6 @@ def _quoted(path: bytes) -> bytes:
     return b'"' + b"".join(parts) + b'"'
 
 
-def _literal(content: bytes) -> bytes:
-    packed = zlib.compress(content)
-    lines = [b"literal %d" % len(content)]
-    for start in range(0, len(packed), _CHUNK):
-        chunk = packed[start : start + _CHUNK]
-        size = len(chunk)
-        letter = bytes([size + 64 if size <= 26 else size + 70])
-        lines.append(letter + b85encode(chunk, pad=True))
-    return b"\n".join(lines) + b"\n"
-
-
 def _lines(content: bytes) -> list[bytes]:
     """Return the lines with their ends; only a line feed ends a line."""
     lines = content.split(b"\n")
@@ -181,7 +190,7 @@ def _opcodes(old: Sequence[bytes], new: Sequence[bytes]) -> list[Opcode]:
 
 def _middle(old: Sequence[bytes], new: Sequence[bytes], *, start: int, end: int) -> list[Opcode]:
     left, right = old[start : len(old) - end], new[start : len(new) - end]
-    if len(left) * len(right) > _EFFORT or not left or not right:
+    if not left or not right or len(left) * len(right) > _EFFORT or len(left) + len(right) > _MOST_LINES:
         return [("replace", start, len(old) - end, start, len(new) - end)]
     from difflib import SequenceMatcher  # lazily: only a patch pays for it
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import NotFound
-from lastgood.model.plan import Step
+from lastgood.model.plan import DISCARDED, Step
 from lastgood.model.tree import DIRECTORY, FILE
 from lastgood.names import ancestors, join, parent, printable, to_text
 from lastgood.rules.evidence import PERMISSION_BITS, Judge, alike
@@ -30,11 +30,12 @@ if TYPE_CHECKING:
 class Planner:
     """Collects the steps of one plan, in no order."""
 
-    def __init__(self, target: Tree, present: Present, *, evidence: Evidence) -> None:
+    def __init__(self, target: Tree, present: Present, *, evidence: Evidence, discard: bool = False) -> None:
         self.steps: list[Step] = []
         self.unheld: list[bytes] = []
         self.inspection = Inspection(target.directory)
         self._target = target
+        self._discard = discard
         self._present = present
         self._look = evidence.look
         self._judge = Judge(present, evidence)
@@ -242,7 +243,7 @@ class Planner:
         while waiting:
             path, entry = waiting.pop()
             order.append((path, entry))
-            obstacle = self._left_in(path)
+            obstacle = None if remove and self._is_discarded(path) else self._left_in(path)
             if obstacle is not None and (path != root or remove):
                 self._add_left(path)
             for child in self._present.directory(path) or ():
@@ -269,14 +270,24 @@ class Planner:
         return join(path, left_out[0]) if left_out else path
 
     def _add_left(self, path: bytes) -> None:
-        repository = b".git" in self._present.left_out(path)
-        reason = "holds a repository" if repository else "holds what was not captured"
+        left_out = self._present.left_out(path)
+        reason = "holds a repository" if b".git" in left_out else "holds what was not captured"
+        if self._is_too_deep(path):
+            reason = "holds what is too deep to be captured: --discard would delete it"
         self._add(path, "keep", reason=reason)
+
+    def _is_too_deep(self, path: bytes) -> bool:
+        """Tell whether all that the scan left out in a directory is too deep for a checkpoint."""
+        left_out = self._present.left_out(path)
+        return bool(left_out) and all(self._judge.is_too_deep(join(path, name)) for name in left_out)
+
+    def _is_discarded(self, path: bytes) -> bool:
+        return self._discard and self._is_too_deep(path)
 
     def _stays_empty(self, path: bytes, have: Entry) -> bool:
         reason = self._judge.reason_to_keep(path, directory=True)
         if reason is None:
-            self._add(path, "rmdir", have=have)
+            self._add(path, "rmdir", have=have, reason=DISCARDED if self._is_discarded(path) else None)
         else:
             self._add(path, "keep", have=have, reason=reason)
         return reason is not None

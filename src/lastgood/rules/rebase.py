@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import ancestors, join
+from lastgood.names import ancestors, join, ways
 from lastgood.rules.evidence import alike
 from lastgood.rules.hostile import refuse
 from lastgood.rules.planner import Planner, action_between
@@ -61,8 +61,7 @@ def around(
 
 def obstacles(paths: Iterable[bytes], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
     """Return the paths above others that hold no directory, though they would have to."""
-    above = {way for path in paths for way in ancestors(path)}
-    return {way for way in above if (entry := actual(way)) is None or entry.kind != DIRECTORY}
+    return {way for way in sorted(ways(paths)) if (entry := actual(way)) is None or entry.kind != DIRECTORY}
 
 
 def barred(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> set[bytes]:

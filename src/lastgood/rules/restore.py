@@ -6,9 +6,9 @@ from _sha1 import sha1
 
 from lastgood import ids
 from lastgood.errors import Unsafe
-from lastgood.model.plan import Step
+from lastgood.model.plan import DISCARDED, NOT_BACK, Step
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import ancestors, printable, to_text
+from lastgood.names import Covering, parent, printable, to_text
 from lastgood.rules.evidence import Evidence, Present, alike
 from lastgood.rules.hostile import refuse
 from lastgood.rules.planner import Planner, action_between, is_unheld
@@ -56,7 +56,7 @@ def plan(
     side has, and `Unsafe` for a target that must not be written out, or (unless ``discard``) when
     something would be overwritten that no guard can hold.
     """
-    planner = Planner(target, present, evidence=evidence)
+    planner = Planner(target, present, evidence=evidence, discard=discard)
     scopes = _outermost(paths)
     if scopes in ([], [b""]):
         planner.whole()
@@ -93,7 +93,8 @@ def inverse(steps: Iterable[Step]) -> tuple[Step, ...]:
             back.append(Step(path=step.path, action="skip", reason="what was here could not be copied"))
             continue
         action = action_between(step.have, step.want)
-        back.append(step.replace(action=action, want=step.have, have=step.want, reason=None))
+        reason = NOT_BACK if step.reason == DISCARDED else None
+        back.append(step.replace(action=action, want=step.have, have=step.want, reason=reason))
     return in_order(back)
 
 
@@ -153,7 +154,8 @@ def _outermost(paths: Iterable[bytes]) -> list[bytes]:
     given = set(paths)
     if b"" in given:
         return [b""]
-    return sorted(path for path in given if given.isdisjoint(ancestors(path)))
+    covering = Covering(dict.fromkeys(given, "given"))
+    return sorted(path for path in given if covering.of(parent(path)) is None)
 
 
 def _refuse_unheld(paths: Sequence[bytes]) -> None:

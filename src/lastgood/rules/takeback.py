@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from lastgood.model.plan import CONFLICT, Step
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import ancestors, join, parent, printable, to_text
+from lastgood.names import ancestors, parent, printable, to_text
 from lastgood.rules.evidence import alike
-from lastgood.rules.merge import KEPT, Sides, beside_name, decide
+from lastgood.rules.merge import KEPT, Sides, beside, decide
 from lastgood.rules.planner import action_between
 from lastgood.rules.rebase import UNTOUCHED, barred, occupied
 from lastgood.rules.restore import in_order
@@ -108,7 +108,9 @@ def _beside(path: bytes, entry: Entry, actual: Look, *, suffix: bytes) -> Iterat
     if above and (there is None or there.kind != DIRECTORY):
         return  # its folder is gone: the guard that is being taken back to has it
     for number in range(1, _TRIES):
-        place = join(above, beside_name(path.rpartition(b"/")[2], suffix, number=number))
+        place = beside(path, suffix, number=number)
+        if place is None:
+            return  # no name is short enough: the guard has it
         found = actual(place)
         if found is None:
             yield Step(path=place, action="write", want=entry.replace(name=place.rpartition(b"/")[2]))

@@ -49,7 +49,7 @@ class GitStore:
         """Run real git in the repository and return what it printed; it must succeed."""
         command = ["git", "--git-dir", str(self.root), *arguments]
         return subprocess.run(  # noqa: S603 - tests name the arguments
-            command, input=feed, capture_output=True, check=True, env=SEALED
+            command, input=feed, capture_output=True, check=True, env=SEALED, cwd=self.root
         ).stdout
 
     def judge(self) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.codec.manifest import decode
-from lastgood.errors import LastgoodError, Storage
+from lastgood.errors import Damaged, LastgoodError, Storage
 from lastgood.ports.catalogue import Query
 from lastgood.value import Value
 
@@ -95,8 +95,20 @@ def _ids(commits: Collection[str]) -> set[bytes]:
     return {bytes.fromhex(one) for one in commits if len(one) == _DIGITS and _HEX.issuperset(one)}
 
 
+def refuse_older(context: Context) -> None:
+    """Refuse to free anything while the catalogue is older than its backup; `Damaged`."""
+    if context.catalogue.is_older():
+        raise Damaged(
+            "the catalogue is older than its backup, which names more checkpoints: nothing is freed",
+            hint="bring back what it has: lastgood verify --repair",
+        )
+
+
 class Collecting:
-    """Holds the store alone: the only place from which bytes can be freed."""
+    """Holds the store alone: the only place from which bytes can be freed.
+
+    `Damaged` where the catalogue is older than its own backup: what only that one names would be freed.
+    """
 
     def __init__(self, context: Context, *, wait: float) -> None:
         self._context = context
@@ -105,6 +117,7 @@ class Collecting:
     def __enter__(self) -> Self:
         self._lock.__enter__()
         try:
+            refuse_older(self._context)
             self._look_for_strangers()
         except BaseException:
             self._lock.__exit__(None, None, None)

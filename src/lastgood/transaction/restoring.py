@@ -17,17 +17,24 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Journal, Operation, OperationType
     from lastgood.model.part import Part, PartOutcome
     from lastgood.model.plan import Outcome, Step
+    from lastgood.model.tree import Entry
     from lastgood.ports.host import SharedHold
     from lastgood.ports.workspace import Scan
+
+    Look = Callable[[bytes], Entry | None]
 
 EFFECTIVE = frozenset({"restored", "removed"})
 
 
 class Changed(Value):
-    """What became of each path, and of each part."""
+    """What became of each path, and of each part.
+
+    ``target`` is the checkpoint that the whole workspace was brought to by what a recovery finished.
+    """
 
     outcomes: tuple[Outcome, ...]
     parts: tuple[PartOutcome, ...] = ()
+    target: str | None = None
 
 
 class Restoring(Saving):
@@ -47,28 +54,41 @@ class Restoring(Saving):
         self.context.journal.open(journal)
         steps = journal.plan.steps
         try:
-            outcomes = self.carry_on(journal, steps, scan=scan)
+            applied = self._apply(journal, steps, scan=scan)
         except Unsafe:  # by the applier's promise nothing has been written
             self.context.journal.close()
             raise
+        outcomes = self._prove(applied, steps)
         results = {outcome.path: outcome.result for outcome in outcomes}
-        done = (step if results[step.path] in EFFECTIVE else self.effect(step) for step in steps)
+        with self.context.applier.looking() as present:
+            done = [step if results[step.path] in EFFECTIVE else self.effect(step, present) for step in steps]
         effective = tuple(step for step in done if step is not None)
         parts = settle_parts()
         operation = self._write_down(journal, effective, parts=parts)
-        self._end(journal, effective, parts=parts)
+        self._end(journal, effective, parts=parts, outcomes=outcomes)
         return operation, Changed(outcomes=outcomes, parts=parts)
 
     def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> tuple[Outcome, ...]:
-        """Carry out steps of a journal that is open."""
-        outcomes = self.context.applier.apply(
+        """Carry out steps of a journal that is open, and prove what came of them."""
+        return self._prove(self._apply(journal, steps, scan=scan), steps)
+
+    def _apply(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> Sequence[Outcome]:
+        return self.context.applier.apply(
             steps, token=journal.operation, objects=self.context.engine, stamp=scan.stamp
         )
+
+    def _prove(self, outcomes: Sequence[Outcome], steps: Sequence[Step]) -> tuple[Outcome, ...]:
         wanted = {step.path: step for step in steps}
-        return tuple(self._proven(outcome, wanted[outcome.path]) for outcome in outcomes)
+        with self.context.applier.looking() as present:
+            return tuple(_proven(outcome, wanted[outcome.path], present) for outcome in outcomes)
 
     def settle(
-        self, journal: Journal, done: tuple[Step, ...], *, parts: tuple[PartOutcome, ...] = ()
+        self,
+        journal: Journal,
+        done: tuple[Step, ...],
+        *,
+        outcomes: tuple[Outcome, ...],
+        parts: tuple[PartOutcome, ...] = (),
     ) -> None:
         """Record the operation with the steps and parts that took effect, then close the journal.
 
@@ -77,7 +97,7 @@ class Restoring(Saving):
         """
         if not self._is_recorded(journal):
             self._write_down(journal, done, parts=parts)
-        self._end(journal, done, parts=parts)
+        self._end(journal, done, parts=parts, outcomes=outcomes)
 
     def _write_down(
         self, journal: Journal, done: tuple[Step, ...], *, parts: tuple[PartOutcome, ...]
@@ -93,56 +113,73 @@ class Restoring(Saving):
             session=journal.session,
         )
 
-    def _end(self, journal: Journal, done: tuple[Step, ...], *, parts: tuple[PartOutcome, ...]) -> None:
+    def _end(
+        self,
+        journal: Journal,
+        done: tuple[Step, ...],
+        *,
+        parts: tuple[PartOutcome, ...],
+        outcomes: tuple[Outcome, ...],
+    ) -> None:
         # An undo of which nothing succeeded can be tried again.
         if journal.of is not None and (done or _restored(journal, parts) or _is_met(journal)):
             self.context.catalogue.set_undone(journal.of, undone=journal.type == "undo")
-        self.context.journal.close()
+        self._close(journal, outcomes)
 
-    def withdraw(self, journal: Journal, standing: tuple[Step, ...]) -> None:
+    def _close(self, journal: Journal, outcomes: tuple[Outcome, ...]) -> None:
+        """Close a journal; where something could not be taken away, keep what is known of it."""
+        if any(outcome.left is not None for outcome in outcomes):
+            self.context.journal.leave(journal.operation)
+        else:
+            self.context.journal.close()
+
+    def withdraw(
+        self, journal: Journal, standing: tuple[Step, ...], *, outcomes: tuple[Outcome, ...]
+    ) -> None:
         """Close the journal of what was rolled back; ``standing`` are the steps that could not be.
 
         They stay an operation that `undo` can take back. One that had been recorded before it was
         rolled back is marked as undone (or an undo as brought again), as if that had been asked for.
         """
         if standing and journal.of is None:
-            self.settle(journal, standing)
+            self.settle(journal, standing, outcomes=outcomes)
             return
         if not standing and self._is_recorded(journal):
             what = journal.operation if journal.of is None else journal.of
             back: OperationType = "redo" if journal.type == "undo" else "undo"
             self.record(back, guard=journal.guard, of=what, session=journal.session)
             self.context.catalogue.set_undone(what, undone=back == "undo")
-        self.context.journal.close()
+        self._close(journal, outcomes)
 
     def _is_recorded(self, journal: Journal) -> bool:
         known = self.context.catalogue.operations(self.context.key)
         return any(one.id == journal.operation for one in known)
 
-    def took_effect(self, step: Step) -> bool:
+    def took_effect(self, step: Step, present: Look) -> bool:
         """Tell whether a path holds what a step wants, whatever its outcome: then `undo` takes it back."""
         if step.action in {"keep", "skip"}:
             return False
-        return alike(self.context.applier.present(step.path), step.want)
+        return alike(present(step.path), step.want)
 
-    def effect(self, step: Step) -> Step | None:
+    def effect(self, step: Step, present: Look) -> Step | None:
         """Return what became true of a step, None if nothing did."""
-        if self.took_effect(step):
+        if self.took_effect(step, present):
             return step
         if step.action != "mkdir" or step.want is None:
             return None
-        present = self.context.applier.present(step.path)
-        if present is None or present.kind != DIRECTORY:
+        found = present(step.path)
+        if found is None or found.kind != DIRECTORY:
             return None
         # Made, though its permissions could not be set.
-        return step.replace(want=step.want.replace(mode=present.mode))
+        return step.replace(want=step.want.replace(mode=found.mode))
 
-    def _proven(self, outcome: Outcome, step: Step) -> Outcome:
-        if outcome.result not in EFFECTIVE:
-            return outcome
-        if alike(self.context.applier.present(step.path), step.want):
-            return outcome
-        return outcome.replace(result="failed", reason="changed while it was being restored")
+
+def _proven(outcome: Outcome, step: Step, present: Look) -> Outcome:
+    if outcome.result not in EFFECTIVE:
+        return outcome
+    if alike(present(step.path), step.want):
+        return outcome
+    return outcome.replace(result="failed", reason="changed while it was being restored")
 
 
 def _restored(journal: Journal, outcomes: tuple[PartOutcome, ...]) -> tuple[Part, ...]:

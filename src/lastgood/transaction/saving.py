@@ -30,6 +30,10 @@ if TYPE_CHECKING:
     from lastgood.ports.host import SharedHold
 
 
+# As much of a pack in the making is in memory at most, and takes room only when it is published.
+_UNWRITTEN_BYTES = 4 << 20
+
+
 class Draft(Value):
     """What the caller says about a checkpoint that is about to be made.
 
@@ -100,6 +104,8 @@ class Saving:
         """
         context = self.context
         self._bounded(writer.stored_bytes)
+        # Else each attempt on a full disk would leave a pack that no row names.
+        context.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
         metrics = self._metrics(draft, holdings, started=started, stored=writer.stored_bytes)
         manifest = self._manifest(
             draft,

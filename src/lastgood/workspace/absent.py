@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.identity import machine_id
+from lastgood.adapters.identity import system_machine
 from lastgood.adapters.memory import MemoryEngine
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.names import to_text
@@ -41,9 +41,13 @@ class AbsentShelf(Shelf):
     def close(self) -> None:
         """Let go of nothing."""
 
-    def machine(self) -> str:
+    def machine(self, catalogue: SqliteCatalogue) -> str:  # noqa: ARG002 - it knows no workspace
         """Return what tells this machine from others; without an id of its own, by chance."""
-        return machine_id(self.clock.random().hex())
+        try:
+            found = system_machine()
+        except OSError:
+            found = None
+        return found or self.clock.random().hex()
 
 
 class _Freedom:

@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from typing import TypedDict
 
     from lastgood.model.checkpoint import Kind
+    from lastgood.model.settings import Settings
     from lastgood.transaction.saving import Draft
     from lastgood.workspace.paths import PathLike
 
@@ -40,6 +41,46 @@ def expect(value: object, *kinds: type, what: str) -> None:
     if not isinstance(value, kinds) or (isinstance(value, bool) and bool not in kinds):
         wanted = " or ".join(kind.__name__ for kind in kinds)
         raise Usage(f"{what} is {type(value).__name__}, not {wanted}", hint=f"give {what} as {wanted}")
+
+
+def check_settings(settings: Settings) -> None:
+    """Refuse settings with a value of a wrong type: what nobody looks at would end on it, unseen."""
+    from lastgood.model.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
+
+    expect(settings, Settings, what="settings")
+    capture, limits, auto = settings.capture, settings.limits, settings.auto
+    expect(capture, CaptureSettings, what="settings.capture")
+    expect(limits, LimitSettings, what="settings.limits")
+    expect(auto, AutoSettings, what="settings.auto")
+    _whole(capture.max_file_size, what="settings.capture.max_file_size")
+    for name in ("built_in", "exclude", "include", "state_files"):
+        _texts(getattr(capture, name), what=f"settings.capture.{name}")
+    expect(capture.global_excludes, str, type(None), what="settings.capture.global_excludes")
+    _whole(limits.max_checkpoints, what="settings.limits.max_checkpoints")
+    _whole(limits.max_store_size, what="settings.limits.max_store_size")
+    expect(auto.enabled, bool, what="settings.auto.enabled")
+    expect(auto.interval, int, float, what="settings.auto.interval")
+    _texts(auto.on, what="settings.auto.on")
+    expect(settings.session_expires_after, int, float, what="settings.session_expires_after")
+    if settings.durability not in ("full", "fast"):
+        raise Usage(f"{settings.durability!r} is no durability", hint='"full", or "fast"')
+    if not hasattr(settings.retention, "items"):
+        raise Usage("settings.retention is no mapping", hint='for example {"turn": Rungs(last=100)}')
+    for kind, rungs in settings.retention.items():
+        expect(rungs, Rungs, what=f"settings.retention[{kind!r}]")
+        for name, number in rungs.as_dict().items():
+            _whole(number, what=f"settings.retention[{kind!r}].{name}")
+
+
+def _whole(number: object, *, what: str) -> None:
+    expect(number, int, what=what)
+    if number < 0:  # type: ignore[operator]  # a whole number it is
+        raise Usage(f"{what} is {number}", hint=f"give {what} as a whole number from 0 on")
+
+
+def _texts(texts: object, *, what: str) -> None:
+    if not isinstance(texts, (list, tuple)) or not all(isinstance(text, str) for text in texts):
+        raise Usage(f"{what} is no sequence of texts", hint='for example ("data/*.bin",)')
 
 
 def pairs(metadata: Mapping[str, str] | None) -> Mapping[str, str]:

@@ -23,22 +23,17 @@ def in_copy(store: bytes, *, name: bytes) -> Callable[[Callable[[bytes], Result]
     """
 
     def attempt(work: Callable[[bytes], Result]) -> Result:
-        from tempfile import TemporaryDirectory  # lazily: only a check aside pays for it
-
         try:
             held = TemporaryFolder(os.path.join(store, b"tmp"))
         except OSError as error:
             raise _unmade(error) from error
         try:
             try:
-                # It also deletes what a command has made unreadable.
-                folder = TemporaryDirectory(dir=held.path, ignore_cleanup_errors=True)
-                copy = os.path.join(folder.name, name)
+                copy = os.path.join(held.path, name)
                 os.mkdir(copy)
             except OSError as error:
                 raise _unmade(error) from error
-            with folder:
-                return work(copy)
+            return work(copy)
         finally:
             _discard(held)
 

@@ -26,12 +26,12 @@ def configuration(
 def added_by_project(root: str, *, environment: Mapping[str, str]) -> tuple[str, ...]:
     """Return what the file of a project adds to the settings, a line each (rule K7).
 
-    A file that is wrong adds nothing, and the line says why.
+    Where it is wrong and adds nothing, the line says why.
     """
-    try:
-        return read_configuration(root, environment=environment).added_by_project
-    except Invalid as error:
-        return (f"nothing: {error.message}",)
+    faults: list[Invalid] = []
+    added = read_configuration(root, environment=environment, faults=faults).added_by_project
+    wrong = (one for one in faults if one.details.get("scope") == "project")
+    return added or tuple(f"nothing: {error.message}" for error in wrong)
 
 
 def user_configuration_path(environment: Mapping[str, str]) -> str | None:

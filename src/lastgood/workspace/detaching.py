@@ -27,7 +27,8 @@ _PATIENCE = 0.15
 # Where the started process has the lock; another number where the starter's own is this one.
 _PLACES = (3, 4)
 _PROGRAM = (
-    "import os, sys; os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
+    "import os, sys; os.chdir('/'); "
+    "os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
     "from lastgood.workspace.detaching import stand_back; stand_back(int(sys.argv.pop(1))); "
     "from lastgood.workspace.detached import maintain; "
     "maintain(*sys.argv[1:])"

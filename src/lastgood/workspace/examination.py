@@ -8,12 +8,13 @@ import sqlite3
 import sys
 from importlib.util import find_spec
 
-from lastgood.adapters.examining import file_clock_ahead, git_version, lax_places, locks_exclude
+from lastgood.adapters.examining import file_clock_ahead, git_version, locks_exclude
 from lastgood.adapters.git.doubt import doubted
 from lastgood.adapters.git.repository import Layout
 from lastgood.model.finding import Finding
-from lastgood.names import printable, to_text
+from lastgood.names import printable
 from lastgood.ports.catalogue import Query
+from lastgood.workspace.exposure import exposures
 from lastgood.workspace.places import programs
 
 TYPE_CHECKING = False
@@ -77,7 +78,7 @@ def examine_store(context: Context) -> list[Finding]:
         return [
             _space(context.store),
             _locks(context.store),
-            _privacy(context.store),
+            *_privacy(context.store),
             _packs(context.store),
             *_clocks(context),
         ]
@@ -110,17 +111,11 @@ def _locks(store: bytes) -> Finding:
     return _bad("locks", "the store's file system gives a lock to two at once", hint)
 
 
-def _privacy(store: bytes) -> Finding:
-    lax = lax_places(store)
-    if not lax:
-        return _good("privacy", "the store is yours alone")
-    names = ", ".join(printable(to_text(path)) for path in lax[:3])
-    return Finding(
-        code="privacy",
-        state="note",
-        message=f"others may look into {names}",
-        hint=f"chmod -R go= {printable(to_text(store))}",
-    )
+def _privacy(store: bytes) -> list[Finding]:
+    found = exposures(store)
+    if not found:
+        return [_good("privacy", "the store is yours alone")]
+    return [Finding(code=one.code, state="note", message=one.message, hint=one.hint) for one in found]
 
 
 def _packs(store: bytes) -> Finding:

@@ -20,6 +20,7 @@ from lastgood.codec.exchange import decode_facts, decode_header, encode_facts, e
 from lastgood.errors import Damaged, Storage
 from lastgood.model.exchange import ExportReport, Header, ImportReport, Member, Origin
 from lastgood.names import to_text
+from lastgood.workspace.paths import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,6 +31,7 @@ if TYPE_CHECKING:
     from lastgood.model.exchange import Choices, Facts, Parcelled
     from lastgood.ports.context import Context
     from lastgood.ports.engine import ObjectReader, ObjectWriter
+    from lastgood.workspace.paths import PathLike
 
 _STEP = 1 << 20
 
@@ -74,6 +76,15 @@ def export(
         books=len(packed.facts.books),
         books_withheld=packed.books_withheld,
     )
+
+
+def refuse_none(path: PathLike) -> None:
+    """Raise what there is to say of a file that is no export; asked before a store is made for it."""
+    archive = Archive(plain(path))
+    try:
+        decode_header(archive.read(HEADER))
+    finally:
+        archive.close()
 
 
 def import_file(

@@ -8,6 +8,8 @@ from lastgood.errors import Storage
 from lastgood.names import printable, to_text
 
 JOURNAL = b"restore.journal"
+# Beside it: what came out of a path while somebody had it open for writing (rule T12b).
+KEPT = b"/kept"
 
 
 def interrupted_workspaces(store: bytes) -> frozenset[str]:

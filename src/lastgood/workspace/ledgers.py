@@ -76,12 +76,19 @@ class LedgersOfStore:
         """Add proven books of another store that are not here yet, all of them or none; return how many."""
         return self._composed().take_in(books) if books else 0
 
+    def seen_as(self) -> str | None:
+        """Return the id of the store under which its ledger was last seen, None if it never was."""
+        path = to_text(self._shelf.directory + _FILE)
+        if not self._is_there() or not os.path.isdir(self._witness):
+            return None
+        from lastgood.adapters.sqlite.ledger_seal import ledger_id
+        from lastgood.adapters.witness import find_store
+
+        named = ledger_id(path)
+        return None if named is None else find_store(to_bytes(self._witness), ledger=named)
+
     def _is_there(self) -> bool:
         return os.path.exists(self._shelf.directory + _FILE)
-
-    def stored_bytes(self) -> int:
-        """Return the size of the ledger in bytes, with its log and its copy."""
-        return sum(_size(self._shelf.directory + name) for name in (_FILE, _FILE + b"-wal", _BACKUP))
 
     def close(self) -> None:
         """Let go of the file; harmless when repeated."""
@@ -89,6 +96,7 @@ class LedgersOfStore:
             self._ledgers.close()
 
     def _composed(self) -> SqliteLedgers:
+        from lastgood.adapters.identity import store_machine
         from lastgood.adapters.sqlite.ledgers import SqliteLedgers
         from lastgood.adapters.store_format import stored_machine
         from lastgood.adapters.witness import Witness
@@ -97,7 +105,11 @@ class LedgersOfStore:
             if self._ledgers is None:
                 shelf = self._shelf
                 self._refuse_inside(to_text(shelf.directory))
-                witness = Witness(to_bytes(self._witness), store=stored_machine(shelf.directory))
+                store = stored_machine(shelf.directory)
+                witness = Witness(to_bytes(self._witness), store=store or store_machine(shelf.directory))
+                if store is None or not os.path.lexists(witness.file):
+                    seen = self.seen_as()
+                    witness = witness if seen is None else Witness(to_bytes(self._witness), store=seen)
                 path = to_text(shelf.directory + _FILE)
                 self._ledgers = SqliteLedgers(path, witness=witness, clock=shelf.clock)
             return self._ledgers
@@ -115,11 +127,4 @@ def _written(path: bytes) -> int:
     try:
         return os.stat(path).st_mtime_ns
     except OSError:  # there is none
-        return 0
-
-
-def _size(path: bytes) -> int:
-    try:
-        return os.stat(path).st_size
-    except OSError:  # none was ever made, or nobody has it open
         return 0

@@ -13,13 +13,14 @@ from lastgood.errors import Unsafe
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.names import printable, to_bytes, to_text
 from lastgood.ports.context import Context
-from lastgood.workspace.journals import JOURNAL
+from lastgood.workspace.journals import JOURNAL, KEPT
 from lastgood.workspace.ledgers import LedgersOfStore
 from lastgood.workspace.paths import plain
 from lastgood.workspace.places import admit, find_root, no_store, programs, store_path, witness_path
 from lastgood.workspace.scanning import ScannerOfChoice
 from lastgood.workspace.shelf import Shelf
 from lastgood.workspace.upkeep import Upkeep
+from lastgood.workspace.verbs.door import Commons
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -29,8 +30,11 @@ if TYPE_CHECKING:
     from lastgood.adapters.scan.remote import RemoteScanner
     from lastgood.adapters.scan.scanner import WorkspaceScanner
     from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-    from lastgood.model.settings import Settings
-    from lastgood.ports.host import Clock, Processes, ProjectGit
+    from lastgood.errors import Invalid
+    from lastgood.model.report import HealthNote
+    from lastgood.model.settings import Durability, Settings
+    from lastgood.model.size import StoreSize
+    from lastgood.ports.host import Clock, Processes, ProjectGit, Reserve
     from lastgood.ports.text import TextMerger
     from lastgood.ports.transcripts import Transcripts
     from lastgood.ports.workspace import Applier
@@ -40,6 +44,8 @@ if TYPE_CHECKING:
     from lastgood.workspace.verbs.door import Door
 
     Opened = TypeVar("Opened", bound=Door)
+    # The settings that count, and what is wrong with files of them.
+    Configured = tuple[Settings, tuple[Invalid, ...]]
     Purpose = Literal["make", "find", "need", "repair"]
 
 
@@ -58,12 +64,17 @@ def open_workspace(
 
     Without a path it is the folder that ``LASTGOOD_WORKSPACE`` names, else the nearest one at or
     above the current folder that has checkpoints, else the git top level, else the current folder.
-    ``settings`` take the place of all configuration files. ``repair`` brings back a damaged or
+    ``settings`` take the place of all configuration files; what is wrong with one of those is left out,
+    and told by ``remarks``. ``repair`` brings back a damaged or
     missing catalogue first. Raises `NotFound`, `Unsafe` (home, system folders, another user's
     store), `Unsupported` (a newer store), `Damaged`, `Storage`.
     """
     from lastgood.workspace.api import Workspace
 
+    if settings is not None:
+        from lastgood.workspace.arguments import check_settings
+
+        check_settings(settings)
     return open_door(
         Workspace,
         path,
@@ -89,42 +100,68 @@ def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a comman
     maintenance: Maintenance | None = None,
     clock: Clock | None = None,
     purpose: Purpose = "make",
+    project: bool = True,
 ) -> Opened:
     """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
 
     To ``find`` makes no store: one that is not there reads as an empty one; to ``need`` one that is not
-    there is `NotFound`. ``flags`` are settings of the form ``KEY=VALUE``, over all that is configured.
+    there is `NotFound`. ``flags`` are settings of the form ``KEY=VALUE``, over all that is configured;
+    without ``project`` the folder's own file is not read.
     """
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else to_text(plain(store)), given)
     wanted = None if path is None else to_text(plain(path))
-    chosen = settings
+    chosen = _Chosen(settings, given, flags=flags, project=project)
     if wanted is not None or not os.path.lexists(f"{directory}/format"):
         # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
         first = find_root(wanted, given, known=_nothing)
         admit(first, given, allow_root=allow_root)
-        chosen = chosen or read_settings(first, environment=given, flags=flags)
+        chosen.of(first)
     shelf = _shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
-    catalogue = shelf.catalogue(durability="full" if chosen is None else chosen.durability)
+    catalogue = shelf.catalogue(durability=chosen.durability)
     try:
         paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
         root = find_root(wanted, given, known=paths.__contains__)
         admit(root, given, allow_root=allow_root)
         _apart(root, shelf)
-        if chosen is None:
-            chosen = read_settings(root, environment=given, flags=flags)
-        composer = Composer(shelf, catalogue, settings=chosen, root=to_bytes(root), environment=given)
-        return door(
-            composer.context(),
-            upkeep=Upkeep(_mode(maintenance, given)),
-            recompose=composer.context,
-            release=composer.release,
-            rescued=shelf.rescued,
+        composer = Composer(
+            shelf, catalogue, configured=chosen.of(root), root=to_bytes(root), environment=given
         )
+        return door(composer.commons(_mode(maintenance, given)))
     except BaseException:
         catalogue.close()
         shelf.close()
         raise
+
+
+class _Chosen:
+    """The settings of a call, read once: for the first folder that is asked about, or as they are given."""
+
+    def __init__(
+        self,
+        settings: Settings | None,
+        environment: Mapping[str, str],
+        *,
+        flags: Sequence[str],
+        project: bool,
+    ) -> None:
+        self._known: Configured | None = None if settings is None else (settings, ())
+        self._environment = environment
+        self._flags = flags
+        self._project = project
+
+    def of(self, folder: str) -> Configured:
+        """Return the settings that count in a folder, and what is wrong with files of them."""
+        if self._known is None:
+            self._known = read_settings(
+                folder if self._project else None, environment=self._environment, flags=self._flags
+            )
+        return self._known
+
+    @property
+    def durability(self) -> Durability:
+        """How durable the catalogue is to be as far as that is known yet."""
+        return "full" if self._known is None else self._known[0].durability
 
 
 def _shelf(directory: bytes, *, clock: Clock, purpose: Purpose) -> Shelf:
@@ -145,7 +182,7 @@ class Composer:
         shelf: Shelf,
         catalogue: SqliteCatalogue,
         *,
-        settings: Settings,
+        configured: Configured,
         root: bytes,
         environment: Mapping[str, str],
     ) -> None:
@@ -153,7 +190,7 @@ class Composer:
         self._search_path = programs(environment, to_text(root))
         self._shelf = shelf
         self._catalogue = catalogue
-        self._settings = settings
+        self._settings, self._faults = configured
         self._root = root
         self._ledgers = LedgersOfStore(shelf, witness=witness_path(environment))
         self._scanner: ScannerOfChoice | None = None
@@ -166,10 +203,21 @@ class Composer:
         self._catalogue.close()
         self._shelf.close()
 
+    def commons(self, maintenance: Maintenance) -> Commons:
+        """Return what all doors to the workspace share."""
+        return Commons(
+            self.context(),
+            upkeep=Upkeep(maintenance),
+            recompose=self.context,
+            release=self.release,
+            rescued=self._shelf.rescued,
+        )
+
     def context(self) -> Context:
         """Return the ports of the folder's workspace, under the key that the catalogue knows it by."""
         shelf = self._shelf
         row = shelf.place(self._catalogue, self._root)
+        settings, told = self._carried_on(row.key)
         cache = shelf.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
             lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)
@@ -179,22 +227,34 @@ class Composer:
             row=row,
             root=self._root,
             store=shelf.directory,
-            settings=self._settings,
+            settings=settings,
             engine_of=shelf.engine,
             catalogue=self._catalogue,
             locks=shelf.locks(),
             clock=shelf.clock,
             journal=FileJournal(cache + b"/" + JOURNAL),
             scanner=scanner,
-            applier_of=_applier,
+            applier_of=lambda root: _applier(root, kept=cache + KEPT),
             merger=lambda: _merger(shelf, self._search_path),
             project_of=lambda: _project(shelf, self._search_path, cache=cache),
             work_of=lambda: self._catalogue.work,
             processes_of=_processes,
             transcripts_of=lambda: _transcripts(cache),
+            reserve_of=lambda: _reserve(shelf),
             ledgers=self._ledgers,
+            measure=lambda: _measured(shelf.directory),
             session=self._session,
+            remarks=(*shelf.remarks, *told),
         )
+
+    def _carried_on(self, key: str) -> tuple[Settings, tuple[HealthNote, ...]]:
+        """Return the settings that count, whatever is wrong with configuration files, and what that is."""
+        if not self._faults:
+            return self._settings, ()
+        from lastgood.workspace.broken_settings import carried_on, remarks
+
+        settings = carried_on(self._settings, self._faults, self._catalogue, key=key)
+        return settings, remarks(self._faults, self._catalogue, key=key)
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
@@ -213,6 +273,12 @@ def _project(shelf: Shelf, search_path: bytes, *, cache: bytes) -> ProjectGit:
     return SealedGit(shelf.repository, search_path=search_path, folder=cache)
 
 
+def _measured(store: bytes) -> StoreSize:
+    from lastgood.adapters.disk_usage import disk_usage
+
+    return disk_usage(store)
+
+
 def _processes() -> Processes:
     from lastgood.adapters.processes import ProcFiles
 
@@ -226,10 +292,17 @@ def _transcripts(cache: bytes) -> Transcripts:
     return TranscriptFiles(cache)
 
 
-def _applier(root: bytes) -> Applier:
+def _reserve(shelf: Shelf) -> Reserve:
+    from lastgood.adapters.git.leftovers import collect
+    from lastgood.adapters.reserve import StoreReserve
+
+    return StoreReserve(shelf.directory, collect=lambda: collect(shelf.temporary))
+
+
+def _applier(root: bytes, *, kept: bytes) -> Applier:
     from lastgood.adapters.apply.applier import DescriptorApplier
 
-    return DescriptorApplier(root)
+    return DescriptorApplier(root, kept=kept)
 
 
 def _merger(shelf: Shelf, search_path: bytes) -> TextMerger:

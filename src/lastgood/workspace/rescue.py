@@ -9,7 +9,7 @@ from lastgood.adapters.locks import FlockLocks
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.numbering import mend_number
 from lastgood.adapters.sqlite.rescue import restore_from_backup
-from lastgood.adapters.store_format import mend_format, read_format
+from lastgood.adapters.store_format import format_fault, mend_format, read_format
 from lastgood.errors import Damaged, Unsupported
 from lastgood.names import to_text
 from lastgood.workspace.places import no_store
@@ -29,25 +29,25 @@ def rescue(directory: bytes, *, clock: Clock) -> tuple[str, ...]:
     The objects themselves are not looked at: that is `verify`. Raises `NotFound` where no store is.
     """
     check_owner(directory)
-    if not any(
-        os.path.lexists(directory + name) for name in (b"/format", b"/catalogue.sqlite3", b"/objects.git")
-    ):
+    if not any(os.path.lexists(directory + name) for name in _SIGNS):
         raise no_store(directory)
-    done = _format(directory)
+    wrong = _is_mark_wrong(directory)
     for folder in (b"/locks", b"/workspaces", b"/tmp"):
         make_private(directory + folder)
     with FlockLocks(directory).hold_store(wait=_WAIT):
-        return (*done, *_catalogue(to_text(directory) + "/catalogue.sqlite3", clock=clock))
+        done = _catalogue(to_text(directory) + "/catalogue.sqlite3", clock=clock)
+        if not wrong:
+            return done
+        # Only now: a newer catalogue is refused, and nothing of its store is written to.
+        mend_format(directory)
+        return ("the store's mark of format was written anew", *done)
 
 
-def _format(directory: bytes) -> tuple[str, ...]:
+def _is_mark_wrong(directory: bytes) -> bool:
     try:
-        if read_format(directory):
-            return ()
+        return not read_format(directory) or format_fault(directory) is not None
     except Damaged:
-        pass
-    mend_format(directory)
-    return ("the store's mark of format was written anew",)
+        return True
 
 
 def _catalogue(path: str, *, clock: Clock) -> tuple[str, ...]:
@@ -69,6 +69,6 @@ def _catalogue(path: str, *, clock: Clock) -> tuple[str, ...]:
 def _is_whole(path: str, *, clock: Clock) -> bool:
     catalogue = SqliteCatalogue.open(path, clock=clock, create=False)
     try:
-        return catalogue.fault() is None
+        return catalogue.fault() is None and not catalogue.is_older()
     finally:
         catalogue.close()

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 from _thread import allocate_lock
 
-from lastgood.adapters.identity import machine_id, make_private, workspace_key
+from lastgood.adapters.identity import make_private, system_machine, workspace_key
 from lastgood.adapters.locks import FlockLocks
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-from lastgood.adapters.store_format import ensure_store, stored_machine
+from lastgood.adapters.store_format import ensure_store
 from lastgood.errors import Damaged
 from lastgood.names import printable, to_text
 from lastgood.ports.catalogue import WorkspaceRow
@@ -16,6 +16,7 @@ from lastgood.ports.catalogue import WorkspaceRow
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.adapters.git.engine import GitEngine
+    from lastgood.model.report import HealthNote
     from lastgood.model.settings import Durability
     from lastgood.ports.engine import Engine
     from lastgood.ports.host import Clock, Locks
@@ -25,14 +26,19 @@ class Shelf:
     """A store that is open: what is kept, whichever workspace it is of."""
 
     rescued: tuple[str, ...] = ()
+    remarks: tuple[HealthNote, ...] = ()
 
     def __init__(self, directory: bytes, *, clock: Clock, repair: bool = False) -> None:
         if repair:
             from lastgood.workspace.rescue import rescue
 
             self.rescued = rescue(directory, clock=clock)
-        ensure_store(directory, random=clock.random())
+        was_open = ensure_store(directory, random=clock.random())
         self._name(os.path.realpath(directory), clock=clock)
+        if was_open:
+            from lastgood.workspace.exposure import closed
+
+            self.remarks = (closed(self.directory),)
         self._lock = allocate_lock()
         self._engine: GitEngine | None = None
         if not repair:
@@ -68,9 +74,19 @@ class Shelf:
         """Return the store's locks."""
         return FlockLocks(self.directory)
 
-    def machine(self) -> str:
-        """Return what tells this machine from others."""
-        return machine_id(stored_machine(self.directory))
+    def machine(self, catalogue: SqliteCatalogue) -> str:
+        """Return what tells this machine from others: its own id, or (without one) the store's."""
+        try:
+            found = system_machine()
+        except OSError:  # it has one: its workspaces are those that were saved under it
+            from lastgood.workspace.marks import agreed_machine
+
+            found = agreed_machine(catalogue.workspaces())
+        if found is not None:
+            return found
+        from lastgood.workspace.marks import own_machine
+
+        return own_machine(self.directory, catalogue.workspaces())
 
     def place(self, catalogue: SqliteCatalogue, root: bytes) -> WorkspaceRow:
         """Return the row of a workspace: the one that is there, or one to be added (rule S19).
@@ -78,7 +94,7 @@ class Shelf:
         A workspace that was attached bears the key of the place where it was before; it comes
         before one of this place whose checkpoints were forgotten.
         """
-        machine = self.machine()
+        machine = self.machine(catalogue)
         path = to_text(root)
         key = workspace_key(machine, root)
         row = catalogue.workspace(key)

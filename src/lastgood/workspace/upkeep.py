@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 
+from lastgood.adapters.files import RESERVE
 from lastgood.errors import Busy, Storage
 from lastgood.model.settings import PACKS_DUE
 
@@ -30,6 +31,8 @@ class Upkeep:
 
     def after_save(self, context: Context) -> None:
         """Start maintenance where it is due and wanted; failing to start it harms nothing."""
+        if not os.path.lexists(context.store + RESERVE):
+            context.reserve.lay_in()
         self._start_if(_is_due, context)
 
     def before_ledger(self, context: Context) -> None:

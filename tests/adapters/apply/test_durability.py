@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from forest import folder
+from lastgood.adapters.apply import renaming
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -38,6 +39,15 @@ def deeds(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Deed]]:
 
     for name in _CHANGES:
         watch(name)
+    system = renaming.of_system()
+    assert system is not None
+
+    def rename(directory: int, name: bytes, target: int, to: bytes, flags: int) -> int:
+        number = system(directory, name, target, to, flags)
+        done.append(("rename", frozenset(os.fstat(place).st_ino for place in (directory, target))))
+        return number
+
+    monkeypatch.setattr(renaming, "_renames", [rename])
     original_fchmod, original_fsync = os.fchmod, os.fsync
 
     def fchmod(descriptor: int, mode: int) -> None:

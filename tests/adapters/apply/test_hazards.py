@@ -7,7 +7,6 @@ import errno
 import os
 import signal
 import stat
-import time
 from typing import TYPE_CHECKING
 
 import pytest
@@ -124,6 +123,7 @@ def _race(one: bytes, other: bytes) -> None:
         rename(_AT_FDCWD, one, _AT_FDCWD, other, _EXCHANGE)
 
 
+@pytest.mark.chance("when another process swaps in the link")
 @pytest.mark.faults
 def test_a_directory_swapped_for_a_link_while_restoring_lets_nothing_out(
     field: Field, outside: bytes
@@ -516,7 +516,7 @@ def test_after_a_kill_while_writing_no_temporary_file_is_left(field: Field) -> N
     os.waitpid(child, 0)
     assert any(name.startswith(b".lastgood-") for name in os.listdir(field.at(b"d")))
     assert any(name.endswith(b".aside") for name in os.listdir(field.root))
-    field.applier.clear_temporaries(TOKEN, [b"", b"d", b"f", b"nowhere"])
+    field.applier.clear_temporaries(TOKEN, [b"", b"d", b"f", b"nowhere"], steps=steps)
     # The directory that took the file's place is there already: what was aside is held by the guard.
     assert field.now() == {b"d": (0o755, {b"x": A, b"y": A}), b"f": (0o700, {})}
 
@@ -539,19 +539,20 @@ def test_what_was_set_aside_goes_back_if_its_path_is_free(field: Field, node: No
 def test_what_was_set_aside_goes_if_its_path_is_taken(field: Field, node: Node) -> None:
     _aside(field, b"p", node)
     field.lay({b"p": B})
-    field.applier.clear_temporaries(TOKEN, [b""])
+    stored = {field.forest.blob(content) for content in (b"a", b"link")}
+    assert field.applier.clear_temporaries(TOKEN, [b""], stored=stored.__contains__) == ()
     assert field.now() == {b"p": B}
 
 
-def test_what_came_into_a_directory_set_aside_is_not_deleted(field: Field) -> None:
-    _aside(field, b"p", (0o755, {b"x": A}))
+def test_what_came_into_a_directory_set_aside_is_kept_outside(field: Field) -> None:
+    """T12b: and named; what the guard holds is gone."""
+    _aside(field, b"p", (0o755, {b"x": A, b"log": (0o644, b"still running")}))
     field.lay({b"p": B})
-    time.sleep(0.05)  # longer than the file system's clock needs to tick
-    inside = b".lastgood-%b-3.aside/p/log" % TOKEN.encode()
-    with open(field.at(inside), "wb") as file:
-        file.write(b"still running")
-    field.applier.clear_temporaries(TOKEN, [b""])
-    assert os.listdir(os.path.dirname(field.at(inside))) == [b"log"]
+    stored = {field.forest.blob(b"a")}
+    (outcome,) = field.applier.clear_temporaries(TOKEN, [b""], stored=stored.__contains__)
+    assert field.now() == {b"p": B}
+    assert outcome.kept == os.path.join(field.kept, TOKEN.encode(), b"p")
+    assert read_in(outcome.kept) == {b"log": (0o644, b"still running")}
 
 
 def test_temporary_files_of_others_are_left_alone(field: Field) -> None:

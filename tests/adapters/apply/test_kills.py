@@ -93,7 +93,7 @@ def test_a_restore_killed_at_any_change_can_be_finished_or_taken_back(goal: Name
             field.lay(PRESENT)
             steps = field.plan(TARGET, ignored=ignored)
             killed = _apply_until(field, steps, point)
-            field.applier.clear_temporaries(TOKEN, _directories(steps))
+            assert field.applier.clear_temporaries(TOKEN, _directories(steps), steps=steps) == (), point
             assert not any(name.startswith(b".lastgood") for name in _names(field.root)), point
             assert field.restore(goal, ignored=ignored) == [], point
             assert field.now() == _with_ignored(goal), point

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
+import resource
 import zlib
 from _struct import pack as pack_numbers
 from hashlib import sha1
@@ -14,10 +16,14 @@ import pytest
 from lastgood.adapters.git.delta import apply_delta
 from lastgood.adapters.git.idx import encode_index
 from lastgood.adapters.git.pack_write import entry_header
+from lastgood.adapters.git.publish import vacant
+from lastgood.adapters.git.repository import Layout
+from lastgood.adapters.git.temporary import TemporaryFile
 from lastgood.errors import Damaged
 from lastgood.testing.engine_suite import save
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
     from pathlib import Path
 
     from lastgood.testing.git_store import GitStore as Store
@@ -136,6 +142,119 @@ def test_a_damaged_pack_is_set_aside_and_its_good_objects_are_saved(store: Store
     assert (store.root / "damaged" / victim.with_suffix(".idx").name).exists()
 
 
+def flip_at(place: int) -> Callable[[bytes], bytes]:
+    def flip(content: bytes) -> bytes:
+        changed = bytearray(content)
+        changed[place] ^= 1
+        return bytes(changed)
+
+    return flip
+
+
+CONTAINERS = {
+    "a bit of the header's mark": flip_at(1),
+    "a bit of the version": flip_at(7),
+    "a bit of the number of objects": flip_at(11),
+    "a bit of the first entry": flip_at(12),
+    "a bit of the trailer": flip_at(-1),
+    "a bit of the trailer's beginning": flip_at(-20),
+    "a byte appended": lambda content: content + b"x",
+    "a page appended": lambda content: content + bytes(4096),
+    "the last byte cut": lambda content: content[:-1],
+    "the trailer cut": lambda content: content[:-20],
+    "the header zeroed": lambda content: bytes(12) + content[12:],
+    "the trailer zeroed": lambda content: content[:-20] + bytes(20),
+}
+
+
+@pytest.mark.parametrize("shape", ["apart", "joined"])
+@pytest.mark.parametrize("change", CONTAINERS.values(), ids=CONTAINERS.keys())
+def test_what_can_be_read_in_damaged_packs_can_be_read_after_their_repair(
+    store: Store, change: Callable[[bytes], bytes], shape: str
+) -> None:
+    """K4: a salvaged pack may have the very bytes, and so the name, that the damaged one had when whole."""
+    contents = fill(store)
+    if shape == "joined":
+        assert store.engine.consolidate()
+    store.engine.close()
+    damaged = {path.name: change(path.read_bytes()) for path in store.pack_files()}
+    for name, content in damaged.items():
+        (store.packs / name).write_bytes(content)
+    refused = reads_true(store, contents)
+    commits = set(store.open().commits())
+    told = store.open().repair()
+
+    assert len(told) == len(damaged)
+    assert reads_true(store, contents) == refused
+    assert set(store.open().commits()) == commits
+    assert store.open().repair() == []
+    assert all(not fault.mendable for fault in store.open().check())
+    assert {name: (store.root / "damaged" / name).read_bytes() for name in damaged} == damaged
+    store.judge()
+
+
+def test_packs_of_odd_names_are_emptied_before_they_are_set_aside(store: Store) -> None:
+    contents = fill(store)
+    for path in [*store.packs.iterdir()]:
+        path.rename(path.with_name(f"old {path.name}"))
+    assert reads_true(store, contents) == set()
+    store.open().repair()
+    assert reads_true(store, contents) == set()
+    assert list(store.open().check()) == []
+    assert all(path.name.startswith("pack-") for path in store.packs.iterdir())
+
+
+def test_a_pack_never_takes_the_place_of_another(store: Store) -> None:
+    contents = fill(store)
+    first, second = store.pack_files()[:2]
+    whole = first.read_bytes()
+    first.write_bytes(second.read_bytes())  # what lies under the first one's name is the second now
+    second.unlink()
+    store.open().repair()
+    lost = reads_true(store, contents)
+    draft = TemporaryFile.create(bytes(store.temporary), b".pack")
+    os.write(draft.descriptor, whole)
+    layout = Layout(bytes(store.root), temporary=bytes(store.temporary))
+
+    name = vacant(layout, first.stem.encode(), pack=draft)
+
+    draft.discard()
+    assert name != first.stem.encode()
+    assert not (store.packs / f"{os.fsdecode(name)}.pack").exists()
+    assert reads_true(store, contents) == lost
+
+
+def test_a_pack_that_cannot_be_looked_at_is_no_reason_to_try_other_names(store: Store) -> None:
+    """Without a free descriptor no name can be looked at; a save says so, and does not go on for ever."""
+    fill(store)
+    draft = TemporaryFile.create(bytes(store.temporary), b".pack")
+    layout = Layout(bytes(store.root), temporary=bytes(store.temporary))
+    name = store.pack_files()[0].stem.encode()
+    limits = resource.getrlimit(resource.RLIMIT_NOFILE)
+    lowest = os.dup(0)
+    os.close(lowest)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (lowest, limits[1]))
+    try:
+        with pytest.raises(OSError, match=os.strerror(errno.EMFILE)):
+            vacant(layout, name, pack=draft)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, limits)
+        draft.discard()
+
+
+def test_a_sweep_frees_nothing_by_an_index_that_is_another_packs(store: Store) -> None:
+    kept = save(store.engine, 1, {b"kept": b"kept"})
+    save(store.engine, 2, {b"gone": b"gone"})
+    one, two = (path.with_suffix(".idx") for path in store.pack_files())
+    content = one.read_bytes()
+    one.write_bytes(two.read_bytes())
+    two.write_bytes(content)
+    with pytest.raises(Damaged):
+        store.open().sweep([kept])
+    (entry,) = store.open().directory(store.open().contents(kept).workspace)
+    assert store.open().read_blob(entry.oid) == b"kept"
+
+
 def test_what_a_second_pack_still_has_is_not_lost(store: Store) -> None:
     contents = fill(store)
     first = store.pack_files()[0]
@@ -178,7 +297,7 @@ def test_an_extra_file_is_found_and_set_aside(store: Store) -> None:
 @pytest.mark.parametrize("name", ["config", "HEAD", "packed-refs"])
 def test_the_repositorys_own_files_are_written_anew(store: Store, name: str) -> None:
     fill(store)
-    store.engine.write_tags({"ckpt_0000000000000001": next(store.engine.commits())})
+    store.engine.write_tags({"ckpt_0000000000000009": save(store.engine, 9, {b"file": b"tagged"})})
     damage_flip(store.root / name) if name != "packed-refs" else (store.root / name).write_bytes(b"junk\n")
     assert [fault.file for fault in store.open().check()] == [name]
     store.open().repair()

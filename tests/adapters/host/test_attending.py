@@ -222,6 +222,7 @@ def test_the_last_of_a_pipe_may_end_by_itself(tmp_path: Path) -> None:
     assert (ran.tail, ran.left) == (b"early\nlate\n", ())
 
 
+@pytest.mark.chance("how fast a loaded machine ends a thousand processes")
 def test_a_thousand_children_are_ended(tmp_path: Path) -> None:
     program = (
         "import os, time\n"
@@ -243,6 +244,7 @@ def test_a_thousand_children_are_ended(tmp_path: Path) -> None:
     assert ProcFiles().marked(SESSION) == []
 
 
+@pytest.mark.chance("whether a listing meets a process that lives for a moment")
 def test_what_begets_children_faster_than_they_can_be_listed_is_ended(tmp_path: Path) -> None:
     """Each of them leads a session of its own, and ends as soon as it has a child."""
     program = (
@@ -262,6 +264,7 @@ def test_what_begets_children_faster_than_they_can_be_listed_is_ended(tmp_path: 
     assert not (tmp_path / "of-itself").exists()
 
 
+@pytest.mark.chance("whether a listing meets a process that lives for a moment")
 def test_what_begets_children_is_ended_too_when_its_watch_was_killed(tmp_path: Path) -> None:
     """None of them lives long enough to be listed and then looked at."""
     program = (
@@ -306,6 +309,7 @@ def test_nothing_is_left_also_where_nobody_learns_how_children_ended(tmp_path: P
     assert not lives(int((tmp_path / "outer").read_text()))
 
 
+@pytest.mark.chance("how far a start is when its watch is killed")
 def test_a_command_is_never_said_not_to_have_started_if_it_may_have(tmp_path: Path) -> None:
     """Whenever what watches over it is killed; nothing runs on unwatched either."""
     program = "import os, time; os.mkdir(os.environ['DID']); time.sleep(1000)"
@@ -346,6 +350,7 @@ def hold_the_watch() -> None:
     os.kill(found[0], signal.SIGSTOP)
 
 
+@pytest.mark.chance("how far a start is when its watch is killed")
 def test_what_was_about_to_become_a_command_is_gone_too_when_its_watch_was_killed(tmp_path: Path) -> None:
     """However late it dies: it looks along a very long PATH, where others leave it little time to."""
     slow = {"PATH": "/x:" * 400_000, "LASTGOOD_SESSION": SESSION}
@@ -588,6 +593,7 @@ STEADY = "echo $$ > pid.new; mv pid.new pid; while [ ! -e go ]; do :; done"
 LIMITS = (2, 8, 32)
 
 
+@pytest.mark.chance("whether a command begins within its time limit")
 @pytest.mark.parametrize("where", ["anywhere", "at its sign of life"])
 def test_the_time_limit_does_not_run_while_the_runner_is_stopped(
     runner: Callable[..., subprocess.Popen[bytes]], tmp_path: Path, where: str
@@ -677,6 +683,7 @@ raise SystemExit("nobody let go of the pipe")
 """
 
 
+@pytest.mark.chance("how fast another process floods the pipe")
 def test_what_others_write_to_its_output_without_end_holds_nobody(tmp_path: Path) -> None:
     """What cannot be ended may have it: what became another user's. Here somebody else opens it."""
     strangers: list[subprocess.Popen[bytes]] = []

@@ -7,7 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.adapters.identity import KEY_DIGITS, check_owner, machine_id, make_private, workspace_key
+from lastgood.adapters.identity import (
+    KEY_DIGITS,
+    check_owner,
+    close_to_others,
+    foreign_ways,
+    lax_places,
+    make_private,
+    system_machine,
+    workspace_key,
+)
 from lastgood.errors import Storage, Unsafe
 
 as_root = pytest.mark.skipif(os.getuid() != 0, reason="only root can give files away")
@@ -22,18 +31,18 @@ def place(tmp_path: Path) -> Path:
 def test_a_machine_is_known_by_its_system_s_id_and_never_shows_it(tmp_path: Path) -> None:
     file = tmp_path / "machine-id"
     file.write_text("0123456789abcdef0123456789abcdef\n")
-    found = machine_id("stored", file=os.fsencode(file))
-    assert found != "stored"
+    found = system_machine(file=os.fsencode(file))
+    assert found is not None
     assert found not in file.read_text()
-    assert found == machine_id("other", file=os.fsencode(file))
+    assert found == system_machine(file=os.fsencode(file))
 
 
 @pytest.mark.parametrize("text", ["", "uninitialized\n", "0123\n", "G" * 32])
 def test_a_system_without_a_good_id_has_the_store_s(tmp_path: Path, text: str) -> None:
     file = tmp_path / "machine-id"
     file.write_text(text)
-    assert machine_id("stored", file=os.fsencode(file)) == "stored"
-    assert machine_id("stored", file=os.fsencode(tmp_path / "none")) == "stored"
+    assert system_machine(file=os.fsencode(file)) is None
+    assert system_machine(file=os.fsencode(tmp_path / "none")) is None
 
 
 def test_a_key_depends_on_machine_and_path_alone() -> None:
@@ -124,3 +133,43 @@ def test_a_folder_that_cannot_be_made_is_a_storage_error(place: Path) -> None:
     (place / "file").touch()
     with pytest.raises(Storage):
         make_private(os.fsencode(place / "file" / "below"))
+
+
+def test_what_is_open_to_others_is_closed_and_told(place: Path) -> None:
+    assert not close_to_others(os.fsencode(place)) or place.stat().st_mode & 0o077 == 0
+    place.chmod(0o755)
+    assert close_to_others(os.fsencode(place))
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert not close_to_others(os.fsencode(place))
+
+
+def test_lax_files_in_a_store_are_found(place: Path) -> None:
+    place.chmod(0o700)
+    (place / "open").touch(0o644)
+    (place / "mine").touch(0o600)
+    assert lax_places(os.fsencode(place)) == [os.fsencode(place / "open")]
+
+
+@as_root
+def test_a_folder_of_another_user_anywhere_above_a_store_is_found(place: Path, tmp_path: Path) -> None:
+    above = tmp_path / "theirs" / "between"
+    above.mkdir(parents=True)
+    (above / "store").mkdir()
+    assert foreign_ways(os.fsencode(above / "store")) == []
+    os.chown(tmp_path / "theirs", 65534, 65534)
+    (tmp_path / "link").symlink_to(above / "store")
+    for store in (above / "store", tmp_path / "link"):
+        assert foreign_ways(os.fsencode(store)) == [
+            (os.fsencode(tmp_path / "theirs"), "belongs to another user (uid 65534)")
+        ]
+
+
+def test_a_folder_open_to_all_anywhere_above_a_store_is_found_unless_sticky(tmp_path: Path) -> None:
+    above = tmp_path / "shared" / "between"
+    above.mkdir(parents=True)
+    (above / "store").mkdir()
+    (tmp_path / "shared").chmod(0o777)
+    ((folder, why),) = foreign_ways(os.fsencode(above / "store"))
+    assert (folder, why) == (os.fsencode(tmp_path / "shared"), "is one that everybody may write to")
+    (tmp_path / "shared").chmod(0o1777)
+    assert foreign_ways(os.fsencode(above / "store")) == []

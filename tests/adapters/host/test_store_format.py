@@ -4,13 +4,25 @@ from __future__ import annotations
 
 import json
 import os
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from lastgood.adapters.store_format import ensure_store, mend_format, read_format, stored_machine
+from lastgood.adapters.clock import SystemClock
+from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+from lastgood.adapters.sqlite.schema import CURRENT
+from lastgood.adapters.store_format import (
+    ensure_store,
+    format_fault,
+    mend_format,
+    mend_machine,
+    read_format,
+    stored_machine,
+)
 from lastgood.errors import Damaged, Storage, Unsafe, Unsupported
 
 SOURCE = Path(__file__).parents[3] / "src"
@@ -163,11 +175,42 @@ def test_many_processes_make_one_store(place: Path) -> None:
     assert set(tree(place)) == {"README", "format", "locks", "machine", "workspaces"}
 
 
-def test_a_lost_machine_id_is_damaged(place: Path) -> None:
+@pytest.mark.parametrize(
+    "content", [None, b"", b"01" * 7, b"01" * 9, bytes(17), b"g" * 16, b"01" * 8 + b"\n\n"]
+)
+def test_an_id_that_is_lost_or_garbled_is_none_and_mended(place: Path, content: bytes | None) -> None:
+    """K4."""
     ensure(place)
-    (place / "machine").unlink()
-    with pytest.raises(Damaged):
-        stored_machine(os.fsencode(place))
+    if content is None:
+        (place / "machine").unlink()
+    else:
+        (place / "machine").write_bytes(content)
+    assert stored_machine(os.fsencode(place)) is None
+    mend_machine(os.fsencode(place), "02" * 8)
+    assert stored_machine(os.fsencode(place)) == "02" * 8
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{", b'{"engine":"git","format":3}\n', b'{"engine":"gi4","format":1}\n']
+)
+def test_a_lost_or_altered_format_is_vouched_for_by_the_catalogue(place: Path, content: bytes | None) -> None:
+    """K4: a newer format comes with a newer catalogue, so what the catalogue says counts."""
+    ensure(place)
+    path = os.fsdecode(place / "catalogue.sqlite3")
+    SqliteCatalogue.open(path, clock=SystemClock()).close()
+    if content is None:
+        (place / "format").unlink()
+    else:
+        (place / "format").write_bytes(content)
+    assert read_format(os.fsencode(place))
+    assert format_fault(os.fsencode(place)) is not None
+    mend_format(os.fsencode(place))
+    assert format_fault(os.fsencode(place)) is None
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
+    (place / "format").write_bytes(b'{"engine":"git","format":2}\n')
+    with pytest.raises(Unsupported):
+        read_format(os.fsencode(place))
 
 
 def test_a_store_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:

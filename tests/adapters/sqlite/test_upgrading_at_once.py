@@ -10,17 +10,19 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 from lastgood.adapters.files import sync_file
 from lastgood.adapters.sqlite import database
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.schema import CURRENT
+from lastgood.adapters.sqlite.seal import reseal
+from lastgood.errors import Unsupported
+from lastgood.model.progress import Progress, Task
+from lastgood.ports.catalogue import Query
 from lastgood.testing.clock import FakeClock
 from living import eventually
-
-if TYPE_CHECKING:
-    import pytest
 
 OLD = Path(__file__).parents[2] / "stores_of_old" / "version-1" / "catalogue.sqlite3"
 SOURCE = Path(database.__file__).parents[3]
@@ -39,10 +41,12 @@ def opening(path: Path) -> subprocess.Popen[bytes]:
     )
 
 
-def waits(pid: int) -> bool:
-    """Tell whether a process waits for a lock; the kernel's file has an arrow before those that do."""
-    lines = Path("/proc/locks").read_text().splitlines()
-    return any("-> FLOCK" in line and str(pid) in line.split() for line in lines)
+def waits(pid: int, folder: Path) -> bool:
+    """Tell whether a process is after its turn in a folder: it has that open."""
+    try:
+        return str(folder) in [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:  # one that was open is closed again
+        return False
 
 
 def test_two_that_bring_a_store_of_old_up_do_not_meet(
@@ -58,7 +62,7 @@ def test_two_that_bring_a_store_of_old_up_do_not_meet(
         """Let another open it when the copy of this one is written but not yet in its place."""
         if not others:
             others.append(opening(path))
-            assert eventually(lambda: others[0].poll() is not None or waits(others[0].pid))
+            assert eventually(lambda: others[0].poll() is not None or waits(others[0].pid, tmp_path))
         sync_file(name)
 
     monkeypatch.setattr(database, "sync_file", beside)
@@ -80,10 +84,44 @@ def test_who_waited_for_a_newer_one_does_not_write_into_what_that_made(tmp_path:
     turn = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
     fcntl.flock(turn, fcntl.LOCK_EX)
     other = opening(path)
-    assert eventually(lambda: other.poll() is not None or waits(other.pid))
+    assert eventually(lambda: other.poll() is not None or waits(other.pid, tmp_path))
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
         connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
     os.close(turn)
     _, said = other.communicate()
     assert other.returncode == 1
     assert b"errors.Unsupported" in said
+
+
+def test_one_that_is_brought_up_while_it_is_open_is_not_called_damaged(tmp_path: Path) -> None:
+    """Rows of a newer form are told for what they are, and nothing of ours goes in beside them."""
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copy(OLD, path)
+    with closing(SqliteCatalogue.open(str(path), clock=FakeClock())) as catalogue:
+        (known, *_) = catalogue.find(Query())
+        key = known.manifest.workspace_key
+        catalogue.work.change_progress(key, lambda _: Progress(goal="ours"), workspace_key=key)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            database.prepare(connection)
+            connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
+            connection.execute("UPDATE progress SET payload = ?", (b"\x7f a newer form",))
+            connection.execute("UPDATE checkpoint SET manifest = ? WHERE id = ?", (b"\x7f newer", known.id))
+            reseal(connection, "progress", key)
+            reseal(connection, "checkpoint", known.id)
+        for ask in (
+            lambda: catalogue.work.progress(key),
+            lambda: catalogue.find(Query()),
+            lambda: catalogue.get(known.id),
+            lambda: catalogue.set_damaged({known.id: "by us"}),
+            lambda: catalogue.work.change_progress(
+                key, lambda _: Progress(tasks=(Task(id="T01"),)), workspace_key=key
+            ),
+        ):
+            with pytest.raises(Unsupported, match="written by a newer lastgood"):
+                ask()
+        assert [row.key for row in catalogue.workspaces()]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT payload FROM progress").fetchall() == [(b"\x7f a newer form",)]
+        assert connection.execute("SELECT count(*) FROM checkpoint WHERE damaged = 'by us'").fetchone() == (
+            0,
+        )

@@ -4,26 +4,33 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.apply.aside import clear, is_temporary, token_of
+from lastgood.adapters.apply.aside import is_temporary, token_of
+from lastgood.adapters.apply.displaced import Displaced
 from lastgood.adapters.apply.flush import flush, leave
-from lastgood.adapters.apply.places import Directories, is_nowhere, open_parent, open_root
+from lastgood.adapters.apply.kept import Kept
+from lastgood.adapters.apply.places import Directories, Nearby, is_nowhere, open_root
 from lastgood.adapters.apply.reading import content_at, entry_at
 from lastgood.adapters.apply.run import Run
+from lastgood.adapters.apply.site import Site
+from lastgood.adapters.room import no_room
 from lastgood.errors import Storage, Unsafe
-from lastgood.model.plan import Step
+from lastgood.model.plan import Outcome, Step
 from lastgood.model.tree import DIRECTORY, FILE, Entry
-from lastgood.names import join, printable, to_text
+from lastgood.names import join, parent, printable, to_text
 from lastgood.rules.compare import StoredTree
-from lastgood.rules.hostile import TreeFault, path_fault, refuse, refuse_faults
+from lastgood.rules.hostile import TreeFault, link_faults, path_faults, refuse, refuse_faults
 from lastgood.rules.planner import action_between
 from lastgood.rules.restore import in_order
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
+    from types import TracebackType
 
+    from lastgood.adapters.apply.displaced import Settled
     from lastgood.adapters.apply.flush import Flush
-    from lastgood.model.plan import Action, Outcome
+    from lastgood.errors import NoRoom
+    from lastgood.model.plan import Action
     from lastgood.model.settings import Durability
     from lastgood.model.tree import TreeId
     from lastgood.ports.engine import ObjectReader
@@ -33,41 +40,83 @@ _UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 _NEW_ROOT_MODE = 0o700
 # Stands for an operation's id in temporary names where nothing can be interrupted and recovered.
 _NEW = "new"
+_RECOVER_HINT = (
+    "free some, then finish the restore: lastgood recover    or take it back: lastgood recover --rollback"
+)
+
+
+class Looking:
+    """Answers what paths hold now; the directories near the last one stay open until it ends."""
+
+    def __init__(self, root: bytes) -> None:
+        self._path = root
+        self._root = -1
+        self._nearby = Nearby(-1)
+
+    def __enter__(self) -> Callable[[bytes], Entry | None]:
+        return self.present
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._nearby.close()
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    def present(self, path: bytes) -> Entry | None:
+        """Return what a path holds, as `DescriptorApplier.present` does."""
+        name = path.rpartition(b"/")[2]
+        try:
+            directory = self.directory(path)
+        except OSError as error:
+            return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
+        # The root is looked at through itself.
+        found = entry_at(name or b".", directory)
+        return found.replace(name=b"") if found is not None and not name else found
+
+    def directory(self, path: bytes) -> int:
+        """Return the descriptor of the directory that holds a path."""
+        if b"\0" in path or (path and not {b"", b".", b".."}.isdisjoint(path.split(b"/"))):
+            raise Unsafe(
+                f"{printable(to_text(path))} is no path inside the workspace", hint="name a path in it"
+            )
+        if self._root < 0:
+            self._root = open_root(self._path)
+            self._nearby = Nearby(self._root)
+        return self._nearby.open(parent(path))
 
 
 class DescriptorApplier:
-    """Changes the workspace at ``root`` (a real path) through descriptors of its directories."""
+    """Changes the workspace at ``root`` (a real path) through descriptors of its directories.
 
-    def __init__(self, root: bytes) -> None:
+    ``kept`` is a folder outside for what people may still be writing to.
+    """
+
+    def __init__(self, root: bytes, *, kept: bytes | None = None) -> None:
         self._root = root
+        self._kept = kept
 
     def present(self, path: bytes) -> Entry | None:
         """Return what a path holds now, hashed anew; None if nothing (or no directory above it).
 
         ``oid`` is empty for a directory, and for what cannot be read as a whole.
         """
-        name = path.rpartition(b"/")[2]
-        try:
-            directory = self._parent(path)
-        except OSError as error:
-            return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
-        try:
-            # The root is looked at through itself.
-            found = entry_at(name or b".", directory)
-        finally:
-            os.close(directory)
-        return found.replace(name=b"") if found is not None and not name else found
+        with Looking(self._root) as present:
+            return present(path)
+
+    def looking(self) -> Looking:
+        """Look at many paths one after another, in their order, while nothing of ours changes any."""
+        return Looking(self._root)
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
-        try:
-            directory = self._parent(path)
-        except OSError:
-            return None
-        try:
-            return content_at(path.rpartition(b"/")[2], directory, entry)
-        finally:
-            os.close(directory)
+        looking = Looking(self._root)
+        with looking:
+            try:
+                return content_at(path.rpartition(b"/")[2], looking.directory(path), entry)
+            except OSError:
+                return None
 
     def apply(
         self,
@@ -81,6 +130,7 @@ class DescriptorApplier:
 
         Raises `Unsafe` before the first write if a path must not be touched.
         """
+        _refuse(steps, objects)
         return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush)
 
     def write_tree(
@@ -92,34 +142,54 @@ class DescriptorApplier:
         """
         whole = StoredTree(tree, objects.directory)
         refuse_faults(whole)
+        steps = in_order(_all_of(whole))
+        _refuse(steps, objects)
         self._make_root()
         carry = flush if durability == "full" else leave
-        steps = in_order(_all_of(whole))
         return self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
 
-    def clear_temporaries(self, token: str, directories: Sequence[bytes]) -> None:
-        """Delete the temporary files of an interrupted apply in some directories.
+    def clear_temporaries(
+        self,
+        token: str,
+        directories: Sequence[bytes],
+        *,
+        steps: Sequence[Step] = (),
+        stored: Callable[[bytes], bool] | None = None,
+    ) -> Sequence[Outcome]:
+        """Settle what an interrupted apply left in some directories, and return what could not just go.
 
-        What had been set aside goes back if its path is free, and is deleted if not: the guard
-        holds it. What came into it since is left under its temporary name.
+        ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
+        where the steps are not known. What was set aside goes back if its path is free. What the guard
+        or the target holds is deleted; anything else a person has written: it goes back, or is kept.
         """
+        found: list[tuple[bytes, Settled]] = []
         with Directories(self._root) as opened:
+            site = Site(opened, token=token, stamp=_no_stamp)
+            displaced = Displaced(site, kept=Kept(self._kept, token=token), steps=steps, stored=stored)
             for path in directories:
                 try:
-                    clear(opened, path, token)
+                    found.extend(displaced.clear(path))
                 except OSError as error:
                     if not is_nowhere(error):
                         raise _trouble(path, error) from error
+        return tuple(_left(path, settled) for path, settled in found)
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
         """Return, by the token of each restore, the directories that hold temporary files of its."""
         found: dict[str, list[bytes]] = {}
-        for place, folders, files in os.walk(self._root):
-            names = (*folders, *files)
-            # What was set aside is settled as a whole, and a repository is none of ours.
-            folders[:] = [name for name in folders if name != b".git" and not is_temporary(name)]
-            for token in sorted({token_of(name) for name in names if is_temporary(name)}):
-                found.setdefault(token, []).append(place[len(self._root) :].lstrip(b"/"))
+        root = open_root(self._root)
+        nearby = Nearby(root)
+        waiting = [b""]
+        try:
+            while waiting:
+                place = waiting.pop()
+                temporary, below = _listed(nearby, place)
+                for token in sorted({token_of(name) for name in temporary}):
+                    found.setdefault(token, []).append(place)
+                waiting += [join(place, name) for name in reversed(below)]
+        finally:
+            nearby.close()
+            os.close(root)
         return found
 
     def _run(
@@ -131,23 +201,23 @@ class DescriptorApplier:
         stamp: Callable[[bytes], Stamp | None],
         flush: Flush,
     ) -> Sequence[Outcome]:
-        refuse(tuple(_faults(steps)))
         with Directories(self._root) as directories:
             return Run(
-                steps, directories=directories, token=token, objects=objects, stamp=stamp, flush=flush
+                steps,
+                directories=directories,
+                token=token,
+                objects=objects,
+                stamp=stamp,
+                flush=flush,
+                kept=self._kept,
+                full=lambda error, path: self._no_room(error, path, token=token),
             ).outcomes()
 
-    def _parent(self, path: bytes) -> int:
-        """Open the directory that holds a path; the caller closes it."""
-        if b"\0" in path or (path and not {b"", b".", b".."}.isdisjoint(path.split(b"/"))):
-            raise Unsafe(
-                f"{printable(to_text(path))} is no path inside the workspace", hint="name a path in it"
-            )
-        root = open_root(self._root)
-        try:
-            return open_parent(root, path)
-        finally:
-            os.close(root)
+    def _no_room(self, error: OSError, path: bytes, *, token: str) -> NoRoom:
+        """Say that the disk under what is being written is full, and how it goes on."""
+        anew = "name a folder on another disk"
+        hint = anew if token == _NEW else _RECOVER_HINT
+        return no_room(error, doing=f"writing {printable(to_text(path))}", place=self._root, hint=hint)
 
     def _make_root(self) -> None:
         try:
@@ -161,6 +231,25 @@ class DescriptorApplier:
             raise _trouble(self._root, error) from error
 
 
+def _listed(nearby: Nearby, place: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the temporary names in a directory, and the directories to go on with.
+
+    What was set aside is settled as a whole, and a repository is none of ours.
+    """
+    temporary, below = [], []
+    try:
+        with os.scandir(nearby.open(place)) as entries:
+            for entry in entries:
+                name = os.fsencode(entry.name)
+                if is_temporary(name):
+                    temporary.append(name)
+                elif name != b".git" and entry.is_dir(follow_symlinks=False):
+                    below.append(name)
+    except OSError:
+        return temporary, []  # nothing of ours is where nobody may look
+    return temporary, sorted(below)
+
+
 def _all_of(tree: StoredTree) -> Iterator[Step]:
     waiting = [(b"", tree.root)]
     while waiting:
@@ -172,11 +261,23 @@ def _all_of(tree: StoredTree) -> Iterator[Step]:
             yield Step(path=path, action=action_between(entry, None), want=entry)
 
 
+def _refuse(steps: Sequence[Step], objects: ObjectReader) -> None:
+    refuse((*_faults(steps), *link_faults(steps, objects)))
+
+
 def _faults(steps: Sequence[Step]) -> Iterator[TreeFault]:
-    for step in steps:
-        reason = path_fault(step.path) if step.action not in _UNTOUCHED else None
-        if reason is not None:
-            yield TreeFault(path=step.path, reason=reason)
+    return path_faults(step.path for step in steps if step.action not in _UNTOUCHED)
+
+
+def _left(path: bytes, settled: Settled) -> Outcome:
+    return Outcome(
+        path=path,
+        action="skip",
+        result="kept" if settled.result is None else "skipped",
+        reason=settled.reason,
+        kept=settled.kept,
+        left=settled.left,
+    )
 
 
 def _no_stamp(_path: bytes) -> None:

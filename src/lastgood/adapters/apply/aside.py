@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
+from _blake2 import blake2b
 
-from lastgood.adapters.apply.places import is_nowhere
+from lastgood.adapters.apply.renaming import take
 from lastgood.ids import is_operation_id
 from lastgood.names import join, parent
 
@@ -18,20 +18,34 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.adapters.apply.places import Directories
 
-_SUFFIX = b".aside"
+# What a path held before, or is about to hold: see `displaced`.
+OLD = b".old"
+SUFFIX = b".aside"
+_NUMBER_BYTES = 6
 _PRIVATE = 0o700
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 
 
-def temporary_name(token: str, number: int) -> bytes:
-    """Return the name of the file that is written beside the target of a step."""
-    return b"%b%d" % (_prefix(token), number)
+def temporary_name(token: str, path: bytes) -> bytes:
+    """Return the name of what is written beside a path: the same whoever asks, and whenever."""
+    return b"%b%d" % (prefix(token), number_of(path))
+
+
+def number_of(path: bytes) -> int:
+    """Return the number of a path in temporary names."""
+    return int.from_bytes(blake2b(path, digest_size=_NUMBER_BYTES).digest(), "big")
 
 
 def is_temporary(name: bytes) -> bool:
     """Tell whether a name is one that an operation gives to something temporary."""
-    parts = name.removesuffix(_SUFFIX).decode("latin-1").split("-")
+    parts = name.removesuffix(SUFFIX).removesuffix(OLD).decode("latin-1").split("-")
     return len(parts) == 3 and parts[0] == ".lastgood" and is_operation_id(parts[1]) and parts[2].isdigit()
+
+
+def number_in(name: bytes) -> int:
+    """Return the number in a temporary name, -1 if it is none of ours."""
+    number = name.removesuffix(SUFFIX).removesuffix(OLD).rpartition(b"-")[2]
+    return int(number) if number.isdigit() else -1
 
 
 def token_of(name: bytes) -> str:
@@ -42,94 +56,36 @@ def token_of(name: bytes) -> str:
 def set_aside(directories: Directories, path: bytes, temporary: bytes) -> bytes:
     """Move a path out of the way and return where it is."""
     above, name = parent(path), _name(path)
-    wrapper = join(above, temporary + _SUFFIX)
+    wrapper = join(above, temporary + SUFFIX)
     directory = directories.open_to_change(above)
-    os.mkdir(temporary + _SUFFIX, _PRIVATE, dir_fd=directory)
+    os.mkdir(temporary + SUFFIX, _PRIVATE, dir_fd=directory)
     inside = directories.open(wrapper)
     try:
         os.rename(name, name, src_dir_fd=directory, dst_dir_fd=inside)
     except OSError:
-        _remove_directory(directories, wrapper)
+        remove_directory(directories, wrapper)
         raise
     directories.moved(path, join(wrapper, name))
     return join(wrapper, name)
 
 
-def put_back(directories: Directories, path: bytes, aside: bytes) -> None:
-    """Undo `set_aside`; the path is free."""
+def put_back(directories: Directories, path: bytes, aside: bytes) -> bool:
+    """Undo `set_aside`; False if somebody has made something in its place meanwhile."""
     directory = directories.open_to_change(parent(path))
     wrapper = parent(aside)
     inside = directories.open(wrapper)
     name = _name(path)
-    os.rename(name, name, src_dir_fd=inside, dst_dir_fd=directory)
-    directories.moved(aside, path)
-    _remove_directory(directories, wrapper)
-
-
-def discard(directories: Directories, aside: bytes) -> bool:
-    """Delete what was set aside, a directory only if it is empty, and tell whether it is gone."""
-    directory = directories.open(parent(aside))
-    found = os.stat(_name(aside), dir_fd=directory, follow_symlinks=False)
-    if not stat.S_ISDIR(found.st_mode):
-        os.unlink(_name(aside), dir_fd=directory)
-    elif not _remove_directory(directories, aside):
-        return False
-    return _remove_directory(directories, parent(aside))
-
-
-def clear(directories: Directories, path: bytes, token: str) -> None:
-    """Settle everything temporary that an interrupted apply left in one directory."""
-    prefix = _prefix(token)
-    for name in directories.names(path):
-        if not name.startswith(prefix):
-            continue
-        if name.endswith(_SUFFIX):
-            _settle(directories, join(path, name))
-        else:
-            os.unlink(name, dir_fd=directories.open_to_change(path))
-
-
-def _settle(directories: Directories, wrapper: bytes) -> None:
-    above = parent(wrapper)
-    # Moving into it was the last change of the wrapper.
-    since = os.fstat(directories.open(wrapper)).st_mtime_ns
-    for name in directories.names(wrapper):
-        directory = directories.open_to_change(above)
-        if _is_free(name, directory):
-            put_back(directories, join(above, name), join(wrapper, name))
-            return
-        _purge(directories, join(wrapper, name), since)
-    _remove_directory(directories, wrapper)
-
-
-def _purge(directories: Directories, path: bytes, since: int) -> None:
-    """Delete what was proven to be as the guard holds it when it was set aside, and nothing later."""
-    directory = directories.open_to_change(parent(path))
-    if not stat.S_ISDIR(os.stat(_name(path), dir_fd=directory, follow_symlinks=False).st_mode):
-        os.unlink(_name(path), dir_fd=directory)
-        return
-    order = [path]
-    for place in order:  # grows
-        for name in directories.names(place):
-            directory = directories.open_to_change(place)
-            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-            if stat.S_ISDIR(found.st_mode):
-                order.append(join(place, name))
-            elif found.st_ctime_ns <= since:
-                os.unlink(name, dir_fd=directory)
-    for place in reversed(order):
-        _remove_directory(directories, place)
-
-
-def _is_free(name: bytes, directory: int) -> bool:
     try:
-        os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except OSError as error:
-        return is_nowhere(error)
-    return False
+        take(name, inside, to=name, target=directory)
+    except FileExistsError:
+        return False
+    directories.moved(aside, path)
+    remove_directory(directories, wrapper)
+    return True
 
 
-def _remove_directory(directories: Directories, path: bytes) -> bool:
+def remove_directory(directories: Directories, path: bytes) -> bool:
+    """Remove a directory; False if it is not empty."""
     directories.forget(path)
     try:
         os.rmdir(_name(path), dir_fd=directories.open_to_change(parent(path)))
@@ -145,5 +101,6 @@ def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
-def _prefix(token: str) -> bytes:
+def prefix(token: str) -> bytes:
+    """Return how the temporary names of an operation begin."""
     return b".lastgood-%b-" % token.encode()

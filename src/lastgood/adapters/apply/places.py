@@ -44,16 +44,35 @@ def is_nowhere(error: OSError) -> bool:
     return error.errno in _NOWHERE
 
 
-def open_parent(root: int, path: bytes) -> int:
-    """Open the directory that holds a path, component by component; the caller closes it."""
-    descriptor = os.dup(root)
-    for name in path.split(b"/")[:-1]:
-        outer = descriptor
-        try:
-            descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=outer)
-        finally:
-            os.close(outer)
-    return descriptor
+class Nearby:
+    """Opens directories to look into, as they are: each from the nearest above it that is open still.
+
+    For many paths after each other, in their order. Nobody is to move directories meanwhile.
+    """
+
+    def __init__(self, root: int) -> None:
+        self._root = root
+        # Directories that lie in each other; the outer ones are closed first.
+        self._open: list[tuple[bytes, int]] = []
+
+    def open(self, path: bytes) -> int:
+        """Return the descriptor of a directory, good until the next one is opened."""
+        opened = self._open
+        while opened and not within(path, opened[-1][0]):
+            os.close(opened.pop()[1])
+        known, descriptor = opened[-1] if opened else (b"", self._root)
+        for name in path[len(known) :].strip(b"/").split(b"/") if known != path else ():
+            known = known + b"/" + name if known else name
+            descriptor = os.open(name, OPEN_DIRECTORY, dir_fd=descriptor)
+            opened.append((known, descriptor))
+            if len(opened) > _MOST_OPEN:
+                os.close(opened.pop(0)[1])
+        return descriptor
+
+    def close(self) -> None:
+        """Close them all."""
+        while self._open:
+            os.close(self._open.pop()[1])
 
 
 class Directories:
@@ -69,6 +88,7 @@ class Directories:
         self._user = os.geteuid()
         # The least recently used comes first.
         self._open: dict[bytes, int] = {}
+        self._nearby = Nearby(self._root)
         self.unlocked: dict[bytes, int] = {}
 
     def __enter__(self) -> Self:
@@ -119,11 +139,7 @@ class Directories:
         """Open a directory as it is, its permissions unchanged; the caller closes the descriptor."""
         if path in self._open or not path:
             return os.dup(self._known(path))
-        above = open_parent(self._root, path)
-        try:
-            return os.open(path.rpartition(b"/")[2], OPEN_DIRECTORY, dir_fd=above)
-        finally:
-            os.close(above)
+        return os.dup(self._nearby.open(path))
 
     def moved(self, path: bytes, now: bytes) -> None:
         """Take note that a directory, or a file, is somewhere else."""
@@ -133,6 +149,7 @@ class Directories:
 
     def forget(self, path: bytes) -> None:
         """Close a directory and all below it, because it moves or goes."""
+        self._nearby.close()
         for known in [known for known in self._open if within(known, path)]:
             os.close(self._open.pop(known))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
 from _sha1 import sha1
@@ -22,7 +23,8 @@ if TYPE_CHECKING:
 _LARGE = 1 << 20
 _PIECE = 1 << 18
 _TRIES = 3
-READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_KEPT_FROM_US = frozenset({errno.EACCES, errno.EPERM})
+_READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
 
 
 def entry_at(name: bytes, directory: int) -> Entry | None:
@@ -59,9 +61,10 @@ def content_at(name: bytes, directory: int, entry: Entry) -> bytes | None:
         if entry.kind == LINK:
             content = os.readlink(name, dir_fd=directory)
         else:
-            descriptor = _open_regular(name, directory)
+            descriptor = open_regular(name, directory)
             with open(descriptor, "rb") as file:
-                content = file.read()
+                # One that grows has not the entry's bytes, however many it gets.
+                content = file.read(os.fstat(descriptor).st_size + 1)
     except OSError:
         return None
     return content if blob_id(content) == entry.oid else None
@@ -74,10 +77,25 @@ def blob_id(content: bytes) -> bytes:
     return digest.digest()
 
 
+def steady_id(descriptor: int) -> bytes:
+    """Return the blob id of an open file, empty if it does not hold still."""
+    for _ in range(_TRIES):
+        oid = _whole_id(descriptor)
+        if oid:
+            return oid
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    return b""
+
+
+def is_unreadable(error: OSError) -> bool:
+    """Tell whether an error means that a file is there, and that its owner keeps it from us."""
+    return error.errno in _KEPT_FROM_US
+
+
 def _file_id(name: bytes, directory: int) -> bytes:
     for _ in range(_TRIES):
         try:
-            descriptor = _open_regular(name, directory)
+            descriptor = open_regular(name, directory)
         except OSError:
             return b""
         try:
@@ -91,8 +109,9 @@ def _file_id(name: bytes, directory: int) -> bytes:
     return b""
 
 
-def _open_regular(name: bytes, directory: int) -> int:
-    descriptor = os.open(name, READ_FILE, dir_fd=directory)
+def open_regular(name: bytes, directory: int) -> int:
+    """Open a regular file to read it; FileNotFoundError for anything else."""
+    descriptor = os.open(name, _READ_FILE, dir_fd=directory)
     if not stat.S_ISREG(os.fstat(descriptor).st_mode):
         os.close(descriptor)
         raise FileNotFoundError

@@ -6,15 +6,18 @@ import errno
 import os
 import stat
 
-from lastgood.adapters.apply import aside
+from lastgood.adapters.apply.displaced import Displaced, Settled
+from lastgood.adapters.apply.kept import Kept
 from lastgood.adapters.apply.places import change_mode, is_nowhere
-from lastgood.adapters.apply.site import Site
+from lastgood.adapters.apply.site import Changed, Site
 from lastgood.adapters.apply.writing import CHUNK, Chunk
-from lastgood.errors import Damaged, Storage
-from lastgood.model.plan import Outcome
+from lastgood.adapters.room import FULL
+from lastgood.errors import Damaged, NoRoom, Storage
+from lastgood.model.plan import DISCARDED, Outcome
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import ancestors, parent, printable, to_text
+from lastgood.names import ancestors, join, parent, printable, to_text
 from lastgood.rules.evidence import PERMISSION_BITS, SPECIAL_BITS
+from lastgood.rules.hostile import is_beyond
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,14 +26,15 @@ if TYPE_CHECKING:
     from lastgood.adapters.apply.flush import Flush
     from lastgood.adapters.apply.places import Directories
     from lastgood.model.plan import Action, Result, Step
+    from lastgood.model.tree import Entry
     from lastgood.ports.engine import ObjectReader
     from lastgood.ports.workspace import Stamp
 
     Numbered = tuple[int, Step]
 
-_FULL = frozenset({errno.ENOSPC, errno.EDQUOT})
 _OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
 _NEW_DIRECTORY = 0o700
+_NOTHING = Settled()
 _DONE: dict[Action, Result] = {
     "mkdir": "restored",
     "write": "restored",
@@ -54,15 +58,22 @@ class Run:
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
         flush: Flush,
+        kept: bytes | None,
+        full: Callable[[OSError, bytes], NoRoom],
     ) -> None:
         self._flush = flush
+        self._full = full
         self._steps = steps
         self._directories = directories
         self._site = Site(directories, token=token, stamp=stamp)
+        self._displaced = Displaced(self._site, kept=Kept(kept, token=token), steps=steps)
         removals = {step.path: step for step in steps if step.action in {"delete", "rmdir"}}
-        self._chunk = Chunk(self._site, objects, removals=removals)
+        self._chunk = Chunk(self._site, objects, displaced=self._displaced, removals=removals)
         # By number of the step; a step without a remark went well.
         self._remarks: dict[int, tuple[Result, str]] = {}
+        # What is to be said of what came out of paths, and what has yet to be settled of it.
+        self._settled: dict[int, Settled] = {}
+        self._unsettled: dict[int, Step] = {}
         # Permissions that directories get in the end, when nothing has to be written into them any more.
         self._modes: dict[bytes, tuple[int, int]] = {}
         # Directories that changed since they were last carried through to the disk.
@@ -74,8 +85,11 @@ class Run:
         """Do it all and return what became of each step; `Storage` when the disk is full or fails."""
         try:
             self._phases()
+            self._settle_each()
+            self._settle_asides()
         finally:
             self._chunk.drop_all()
+            self._settle_rest()
             self._settle_modes()
         self._sync(self._changed)
         return tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
@@ -88,9 +102,11 @@ class Run:
             self._write(writes[start : start + CHUNK])
         rewritten = {number for number, _ in linked}
         self._each((one for one in self._of("chmod") if one[0] not in rewritten), self._change_mode)
-        self._each(self._of("delete"), self._delete)
+        deletions = self._of("delete")
+        for start in range(0, len(deletions), CHUNK):
+            self._each(deletions[start : start + CHUNK], self._delete)
+            self._settle_each()
         self._each(self._of("rmdir"), self._remove_directory)
-        self._each(self._of("mkdir", "write"), self._discard_aside)
 
     def _of(self, *actions: Action) -> list[Numbered]:
         return [(number, step) for number, step in enumerate(self._steps) if step.action in actions]
@@ -107,13 +123,11 @@ class Run:
         try:
             act(number, step)
         except OSError as error:
-            if error.errno in _FULL:
-                raise Storage(
-                    f"the workspace's disk is full: {error.strerror}",
-                    hint="free space, then finish the restore: lastgood recover",
-                    details={"path": to_text(step.path)},
-                ) from error
+            if error.errno in FULL:
+                raise self._full(error, step.path) from error
             self._remarks[number] = ("failed", _reason(error))
+        except NoRoom as error:
+            raise self._full(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), step.path) from error
         except Damaged as error:
             self._remarks[number] = ("failed", error.message)
         return number not in self._remarks
@@ -125,7 +139,7 @@ class Run:
         if step.have is not None or not _is_directory(name, directory):
             self._site.expect(step, directory, name)
             if step.have is not None:
-                self._site.set_aside(step, number)
+                self._site.set_aside(step)
                 directory, name = self._site.place(step.path)
             self._make_new(step, name, directory)
         self._changed.add(parent(step.path))
@@ -134,22 +148,69 @@ class Run:
     def _make_new(self, step: Step, name: bytes, directory: int) -> None:
         try:
             os.mkdir(name, _NEW_DIRECTORY, dir_fd=directory)
-        except OSError:
+        except OSError as error:
             if step.have is not None:
                 self._site.put_back(step.path)
+            if isinstance(error, FileExistsError):
+                raise Changed from None
             raise
 
     def _write(self, numbered: list[Numbered]) -> None:
         chunk = self._chunk
         written = self._each(numbered, chunk.write)
         chunk.flush(self._flush)
-        renamed = self._each(self._each(written, chunk.check), chunk.rename)
+        checked = self._each(written, chunk.check)
+        self._unsettled.update((number, step) for number, step in checked if _is_content(step.have))
+        placed = self._each(checked, chunk.place)
         for number, step in numbered:
             if number in self._remarks:
                 chunk.drop(number)
-                if step.have is not None and step.have.kind == DIRECTORY:
+                if _is_folder(step.have) and step.path not in self._site.moved:
                     self._standing.add(step.path)
-        self._sync({parent(step.path) for _, step in renamed})
+        self._settle_each()
+        self._sync({parent(step.path) for _, step in placed})
+
+    def _settle_each(self) -> None:
+        """Let go what came out of paths; what a failing disk refuses is tried again at the end."""
+        for number, step in list(self._unsettled.items()):
+            try:
+                settled = self._displaced.settle(step)
+            except OSError:
+                continue
+            del self._unsettled[number]
+            self._note(number, settled)
+
+    def _settle_rest(self) -> None:
+        self._settle_each()
+        for number, step in self._unsettled.items():
+            self._note(number, self._displaced.stuck(step))
+
+    def _settle_asides(self) -> None:
+        """Let go what was in the way of another kind, last of all (rule T5)."""
+        numbers = {step.path: number for number, step in enumerate(self._steps)}
+        for path, where in self._site.moved.items():
+            self._changed.add(parent(path))
+            try:
+                settled = self._displaced.settle_aside(path, where)
+            except OSError:
+                settled = self._settle_again(path, where)
+            self._note(numbers[path], settled)
+
+    def _settle_again(self, path: bytes, where: bytes) -> Settled | None:
+        """Try once more what a failing disk refused."""
+        try:
+            return self._displaced.settle_aside(path, where)
+        except OSError as error:
+            left = printable(to_text(parent(where)))
+            return Settled(reason=f"{_reason(error)}: what was there is left in {left}", left=parent(where))
+
+    def _note(self, number: int, settled: Settled | None) -> None:
+        if settled is None:
+            return
+        self._settled[number] = settled
+        self._changed.add(parent(self._steps[number].path))
+        if settled.result is not None and (number not in self._remarks or settled.kept or settled.left):
+            self._remarks[number] = (settled.result, settled.reason or "")
 
     def _has_links(self, step: Step) -> bool:
         """Tell whether a file's other names, outside perhaps, would share new permissions."""
@@ -165,12 +226,18 @@ class Run:
         assert step.want is not None
         mode = step.want.mode & PERMISSION_BITS
         directory, name = self._site.place(step.path)
-        self._site.expect(step, directory, name)
         if step.want.kind == DIRECTORY:
+            self._site.expect(step, directory, name)
             self._modes[step.path] = (number, mode)
-        else:
-            change_mode(name, directory, lambda _mode: mode)
-            self._changed.add(parent(step.path))
+            return
+
+        def checked(_mode: int) -> int:
+            # The file is open by now: one that takes its place after this look keeps its permissions.
+            self._site.expect(step, directory, name)
+            return mode
+
+        change_mode(name, directory, checked)
+        self._changed.add(parent(step.path))
 
     def _delete(self, number: int, step: Step) -> None:
         if self._stands(number, step):
@@ -181,7 +248,11 @@ class Run:
         except FileNotFoundError:
             return  # somebody else was faster
         self._site.expect(step, directory, name)
-        os.unlink(name, dir_fd=directory)
+        self._unsettled[number] = step
+        try:
+            self._displaced.remove(step)
+        except FileNotFoundError:
+            return  # somebody else was faster
         self._changed.add(parent(step.path))
 
     def _remove_directory(self, number: int, step: Step) -> None:
@@ -191,6 +262,8 @@ class Run:
         self._directories.forget(now)
         try:
             directory, name = self._site.place(step.path)
+            if step.reason == DISCARDED and not self._discard_deep(number, step.path):
+                return
             os.rmdir(name, dir_fd=directory)
         except FileNotFoundError:
             return  # somebody else was faster
@@ -202,6 +275,20 @@ class Run:
         self._directories.unlocked.pop(now, None)
         self._changed.add(parent(step.path))
 
+    def _discard_deep(self, number: int, path: bytes) -> bool:
+        """Delete what is too deep in a directory to be kept, but for a repository (rule T4)."""
+        from lastgood.adapters.apply.removal import holds, remove_below
+
+        directory = self._directories.open_to_change(path)
+        deep = [name for name in self._directories.names(path) if is_beyond(join(path, name))]
+        if any(name == b".git" or holds(b".git", name, directory) for name in deep):
+            self._remarks[number] = ("kept", "holds a repository")
+            return False
+        for name in deep:
+            remove_below(name, directory)
+        self._directories.forget(path)
+        return True
+
     def _stands(self, number: int, step: Step) -> bool:
         """Leave alone what is in a directory that did not have to make room after all."""
         if not self._standing:
@@ -212,15 +299,6 @@ class Run:
                 self._remarks[number] = ("skipped", f"{shown} could not be written in its place")
                 return True
         return False
-
-    def _discard_aside(self, number: int, step: Step) -> None:
-        where = self._site.moved.pop(step.path, None)
-        if where is None:
-            return
-        self._changed.add(parent(step.path))
-        if not aside.discard(self._directories, where):
-            shown = printable(to_text(where))
-            self._remarks[number] = ("failed", f"what was in its way changed, and is left in {shown}")
 
     def _settle_modes(self) -> None:
         """Give directories their permissions, deep first; those widened to work in them get them back."""
@@ -261,8 +339,16 @@ class Run:
             raise _unsynced(path, error) from error
 
     def _outcome(self, number: int, step: Step) -> Outcome:
-        result, reason = self._remarks.get(number, (_DONE[step.action], step.reason))
-        return Outcome(path=step.path, action=step.action, result=result, reason=reason)
+        settled = self._settled.get(number, _NOTHING)
+        result, reason = self._remarks.get(number, (_DONE[step.action], settled.reason or step.reason))
+        return Outcome(
+            path=step.path,
+            action=step.action,
+            result=result,
+            reason=reason,
+            kept=settled.kept,
+            left=settled.left,
+        )
 
 
 def _unsynced(path: bytes, error: OSError) -> Storage:
@@ -276,6 +362,14 @@ def _unsynced(path: bytes, error: OSError) -> Storage:
 def _keeping_special(wanted: int) -> Callable[[int], int]:
     """Return a change to permission bits alone: a directory keeps its setgid bit, and gains none."""
     return lambda mode: wanted & PERMISSION_BITS | mode & SPECIAL_BITS
+
+
+def _is_content(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind != DIRECTORY
+
+
+def _is_folder(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == DIRECTORY
 
 
 def _is_directory(name: bytes, directory: int) -> bool:

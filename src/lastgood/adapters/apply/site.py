@@ -44,9 +44,21 @@ class Site:
         self._token = token
         self._stamp = stamp
 
-    def temporary(self, number: int) -> bytes:
-        """Return the name to write beside the target of a step."""
-        return aside.temporary_name(self._token, number)
+    def temporary(self, path: bytes) -> bytes:
+        """Return the name to write to beside a path: what bears it has never been anybody else's."""
+        return aside.temporary_name(self._token, path)
+
+    def old(self, path: bytes) -> bytes:
+        """Return the name beside a path for what it is about to hold, or held before."""
+        return self.temporary(path) + aside.OLD
+
+    def newer(self, path: bytes) -> bytes:
+        """Return one more such name, for what came to a path after we wrote to it."""
+        return self.temporary(path + b"/newer") + aside.OLD
+
+    def is_ours(self, name: bytes) -> bool:
+        """Tell whether a name is a temporary one of this apply."""
+        return name.startswith(aside.prefix(self._token))
 
     def place(self, path: bytes) -> tuple[int, bytes]:
         """Return the directory in which a path can be changed, and its name there."""
@@ -67,29 +79,35 @@ class Site:
             raise Changed
 
     def expect_contents(self, path: bytes, removals: Mapping[bytes, Step]) -> None:
-        """Raise `Changed` if a directory holds anything that is not going to be removed."""
+        """Raise `Changed` if a directory, set aside perhaps, holds anything that is to stay."""
         waiting = [path]
         while waiting:
             place = waiting.pop()
-            for name in self.directories.names(place):
+            now = self.located(place + b"/")[:-1]
+            for name in self.directories.names(now):
                 step = removals.get(join(place, name))
                 if step is None:
                     raise Changed
-                self.expect(step, self.directories.open(place), name)
+                self.expect(step, self.directories.open(now), name)
                 if step.action == "rmdir":
                     waiting.append(step.path)
 
-    def set_aside(self, step: Step, number: int) -> None:
-        """Move what a step has in its way out of it until the end."""
-        where = aside.set_aside(self.directories, step.path, self.temporary(number))
+    def set_aside(self, step: Step) -> None:
+        """Move what a step has in its way out of it until the end; `Changed` if it became something else."""
+        where = aside.set_aside(self.directories, step.path, self.temporary(step.path))
         self.moved[step.path] = where
         if step.have is not None and step.have.kind == DIRECTORY:
             self._emptied[step.path] = where
+            return
+        if not self._is_as_planned(step, self.directories.open(parent(where)), where.rpartition(b"/")[2]):
+            self.put_back(step.path)
+            raise Changed
 
     def put_back(self, path: bytes) -> None:
-        """Move a path that was set aside back to its place, which is free."""
-        self._emptied.pop(path, None)
-        aside.put_back(self.directories, path, self.moved.pop(path))
+        """Move a path that was set aside back to its place, unless somebody has taken that."""
+        if aside.put_back(self.directories, path, self.moved[path]):
+            del self.moved[path]
+            self._emptied.pop(path, None)
 
     def _is_as_planned(self, step: Step, directory: int, name: bytes) -> bool:
         have = step.have

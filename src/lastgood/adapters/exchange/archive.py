@@ -10,6 +10,7 @@ import os
 import stat
 
 from lastgood.adapters.files import sync_directory
+from lastgood.adapters.room import FULL, no_room
 from lastgood.errors import Damaged, Invalid, NotFound, Storage
 from lastgood.names import printable, to_text
 
@@ -216,6 +217,9 @@ def _unlink(path: bytes) -> None:
 
 
 def _storage(error: OSError, path: bytes) -> Storage:
+    if error.errno in FULL:
+        doing = f"writing {printable(to_text(path))}"
+        return no_room(error, doing=doing, place=os.path.dirname(path) or b".", hint="name another place")
     return Storage(
         f"{printable(to_text(path))}: {error.strerror or error}",
         hint="look at its folder, space and permissions",

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import zlib
 
-from lastgood.adapters.git.commits import commit_tree
+from lastgood.adapters.git.commits import commit_id, commit_tree
 from lastgood.adapters.git.doubt import doubt
 from lastgood.adapters.git.files import pieces
 from lastgood.adapters.git.objects import COMMIT
@@ -22,7 +22,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Collection, Iterator
 
     from lastgood.adapters.git.idx import IndexEntry
     from lastgood.adapters.git.objects import Hasher
@@ -64,12 +64,13 @@ class PackState:
         return not (self.idx_fault or self.pack_fault or self.bad)
 
 
-def check(layout: Layout, *, reader: GitReader) -> Iterator[GitFault]:
+def check(layout: Layout, *, reader: GitReader, besides: Collection[bytes] = ()) -> Iterator[GitFault]:
     """Yield each fault of the repository; one bad file never hides the others.
 
-    Packs that are damaged are remembered: no writer relies on what they hold.
+    What the commits ``besides`` need may be gone: they are being freed, and a sweep did not come to its
+    end. Packs that are damaged are remembered: no writer relies on what they hold.
     """
-    for file, reason in top_faults(layout):
+    for file, reason in top_faults(layout, reader):
         yield GitFault(file=file, oid=None, reason=reason, mendable=True)
     names, extra = pack_names(layout)
     for name in extra:
@@ -81,10 +82,10 @@ def check(layout: Layout, *, reader: GitReader) -> Iterator[GitFault]:
     sound = {oid for state in states for oid, _, _ in state.entries if oid not in state.bad}
     for state in states:
         yield from _pack_faults(state, sound)
-    yield from _missing(reader, stored)
+    yield from _missing(reader, stored, besides)
 
 
-def top_faults(layout: Layout) -> list[tuple[str, str]]:
+def top_faults(layout: Layout, reader: GitReader) -> list[tuple[str, str]]:
     """Return what is wrong with the repository's own few files."""
     faults = []
     for name, content in (("config", CONFIG), ("HEAD", HEAD)):
@@ -94,11 +95,35 @@ def top_faults(layout: Layout) -> list[tuple[str, str]]:
                     faults.append((name, "it is not as it was written"))
         except OSError as error:
             faults.append((name, error.strerror or "it cannot be read"))
+    tags = tags_fault(layout, reader)
+    return [*faults, ("packed-refs", tags)] if tags else faults
+
+
+def tags_fault(layout: Layout, reader: GitReader) -> str:
+    """Return what is wrong with the tags, empty if nothing is."""
     try:
-        read_tags(layout)
+        wrong = right_tags(layout, reader) != read_tags(layout)
     except (OSError, ValueError) as error:
-        faults.append(("packed-refs", str(error)))
-    return faults
+        return str(error)
+    return "a tag is not that of its checkpoint" if wrong else ""
+
+
+def right_tags(layout: Layout, reader: GitReader) -> dict[bytes, bytes]:
+    """Return the tags that bear the name of their checkpoint, or one whose commit cannot be read; OSError."""
+    try:
+        tags = read_tags(layout)
+    except ValueError:
+        return {}
+    return {name: commit for name, commit in tags.items() if _is_tag_of(reader, commit, name)}
+
+
+def _is_tag_of(reader: GitReader, commit: bytes, name: bytes) -> bool:
+    if reader.missing((commit,)):
+        return False
+    try:
+        return commit_id(reader.read_object(commit, kind=COMMIT)) == name
+    except Damaged:
+        return True
 
 
 def pack_names(layout: Layout) -> tuple[list[bytes], list[bytes]]:
@@ -199,18 +224,18 @@ def _pack_faults(state: PackState, sound: set[bytes]) -> Iterator[GitFault]:
         yield GitFault(file=name + ".pack", oid=oid, reason=reason, mendable=oid in sound)
 
 
-def _missing(reader: GitReader, stored: set[bytes]) -> Iterator[GitFault]:
+def _missing(reader: GitReader, stored: set[bytes], besides: Collection[bytes]) -> Iterator[GitFault]:
     seen: set[bytes] = set()
     reader.stored.refresh()
-    for commit in _commits(reader, stored):
+    for commit in _commits(reader, stored, besides):
         for oid, needed_by in _walk(reader, commit, seen):
             if oid not in stored:
                 reason = f"it is missing, and {needed_by.hex()} needs it"
                 yield GitFault(file="objects", oid=oid, reason=reason, mendable=False)
 
 
-def _commits(reader: GitReader, stored: set[bytes]) -> Iterator[bytes]:
-    return (oid for oid in checkpoint_commits(reader) if oid in stored)
+def _commits(reader: GitReader, stored: set[bytes], besides: Collection[bytes]) -> Iterator[bytes]:
+    return (oid for oid in checkpoint_commits(reader, besides) if oid in stored)
 
 
 def _walk(reader: GitReader, commit: bytes, seen: set[bytes]) -> Iterator[tuple[bytes, bytes]]:

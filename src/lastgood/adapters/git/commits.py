@@ -41,3 +41,9 @@ def commit_time(content: bytes) -> int:
     head = content.partition(b"\n\n")[0]
     words = head.rpartition(b"\ncommitter ")[2].split()
     return int(words[-2]) if len(words) > 1 and words[-2].isdigit() else 0
+
+
+def commit_id(content: bytes) -> bytes:
+    """Return the id of the checkpoint that a commit is of; empty where it does not say."""
+    message = content.partition(b"\n\n")[2]
+    return message.removeprefix(_MESSAGE).removesuffix(b"\n") if message.startswith(_MESSAGE) else b""

@@ -16,7 +16,7 @@ from lastgood.adapters.git.writer import GitWriter
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
     from typing import Self
 
     from lastgood.adapters.git.check import GitFault
@@ -48,16 +48,16 @@ class GitEngine(GitReader):
         create(Layout(directory, temporary=temporary))
         return cls(directory, temporary=temporary, search_path=search_path)
 
-    def writer(self) -> GitWriter:
-        """Begin a pack."""
-        return self._writer(None)
+    def writer(self, *, kept: bool = True) -> GitWriter:
+        """Begin a pack; one that is not ``kept`` takes no room, and cannot be published."""
+        return self._writer(None if kept else Draft(self._layout.temporary, kept=False))
 
     def resume(self, detached: Mapping[str, object]) -> GitWriter:
         """Go on with a pack that `GitWriter.detach` handed over; `Storage`."""
         try:
             return self._writer(Draft.resume(self._layout.temporary, detached))
         except OSError as error:
-            raise storage(error, doing="taking over a pack") from error
+            raise storage(error, doing="taking over a pack", at=self._layout.root) from error
 
     def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
         """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out."""
@@ -66,18 +66,21 @@ class GitEngine(GitReader):
         self.stored.refresh()
         return checkpoint_commits(self, besides)
 
-    def check(self) -> Iterator[GitFault]:
-        """Prove every stored byte and yield each fault; one bad file never hides the others."""
+    def check(self, *, besides: Collection[bytes] = ()) -> Iterator[GitFault]:
+        """Prove every stored byte and yield each fault; one bad file never hides the others.
+
+        Of the commits ``besides`` something may be missing: they are being freed.
+        """
         from lastgood.adapters.git.check import check
 
-        return check(self._layout, reader=self)
+        return check(self._layout, reader=self, besides=besides)
 
-    def repair(self) -> Sequence[str]:
+    def repair(self, *, changing: Callable[[], None] | None = None) -> Sequence[str]:
         """Mend what can be mended, set damaged files aside, and say what was done; `Storage`."""
         from lastgood.adapters.git.repair import repair
 
         self.close()
-        done = repair(self._layout, hasher=self.hasher, new_writer=self.writer)
+        done = repair(self._layout, reader=self, new_writer=self.writer, changing=changing)
         self.close()
         return done
 
@@ -87,11 +90,11 @@ class GitEngine(GitReader):
         return len(self.stored.all())
 
     def stored_bytes(self) -> int:
-        """Return the size of all packs and indexes in bytes."""
-        from lastgood.adapters.git.rewrite import pack_bytes
+        """Return what all packs and indexes take of the disk, in bytes."""
+        from lastgood.adapters.git.rewrite import allotted_bytes
 
         self.stored.refresh()
-        return sum(pack_bytes(self._layout, pack.name) for pack in self.stored.all())
+        return sum(allotted_bytes(pack.path) for pack in self.stored.all())
 
     def consolidate(self, extent: Extent = "all") -> bool:
         """Join packs into one, dropping nothing; False if there was nothing to do or no git."""

@@ -17,16 +17,18 @@ FILE_MODE = 0o600
 DIRECTORY_MODE = 0o700
 
 _HINTS = {
-    errno.ENOSPC: "free some space (`lastgood prune`), then try again",
-    errno.EDQUOT: "free some of your quota, then try again",
     errno.EROFS: "the store's file system is read-only: mount it writable",
     errno.EIO: "the disk reports errors: copy the store elsewhere and replace the disk",
     errno.EFBIG: "raise the limit on file sizes (`ulimit -f`)",
 }
 
 
-def storage(error: OSError, *, doing: str) -> Storage:
-    """Return the `Storage` that says what a system call could not do."""
+def storage(error: OSError, *, doing: str, at: bytes = b"") -> Storage:
+    """Return the `Storage` that says what a system call could not do, ``at`` a place on that disk."""
+    if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+        from lastgood.adapters.room import no_room  # lazily: a disk is seldom full
+
+        return no_room(error, doing=doing, place=at)
     reason = error.strerror or str(error)
     code = error.errno or 0
     return Storage(

@@ -19,6 +19,7 @@ _HEAD_BYTES = 8 + 1024
 _TRAILER_BYTES = 40
 _FANOUT = Struct(">256I")
 _LARGE = 1 << 31
+_FARTHEST = 1 << 63
 # Small ones are read: a file less held open. Their bytes then also outlive the file.
 _MAPPED_FROM_BYTES = 1 << 20
 # So many entries are looked at together; in an index so many times as large, each is looked up instead.
@@ -198,7 +199,10 @@ class Index:
         if place >= self._large:
             raise ValueError("an offset is not in its table")
         at = _HEAD_BYTES + 28 * self.count + 8 * place
-        return int(unpack_from(">Q", self._bytes, at)[0])
+        offset = int(unpack_from(">Q", self._bytes, at)[0])
+        if offset >= _FARTHEST:
+            raise ValueError("an offset lies beyond any file")
+        return offset
 
     def close(self) -> None:
         """Let go of the map."""

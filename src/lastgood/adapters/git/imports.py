@@ -15,7 +15,7 @@ from lastgood.adapters.git.files import write_all
 from lastgood.adapters.git.idx import encode_index
 from lastgood.adapters.git.lenders import find_lenders
 from lastgood.adapters.git.pack_write import PACK_SUFFIX
-from lastgood.adapters.git.publish import publish_files
+from lastgood.adapters.git.publish import publish_files, vacant
 from lastgood.adapters.git.temporary import TemporaryFile
 
 TYPE_CHECKING = False
@@ -78,8 +78,9 @@ class BlobImport:
     def publish(self, *, durable: bool) -> None:
         """Make the copies readable, but doubted until proven; OSError, and then nothing is visible."""
         pack, index = self._files
-        suspect(self._layout, self._name, durable=durable)
-        publish_files(pack, index, self._layout, name=self._name, durable=durable)
+        name = vacant(self._layout, self._name, pack=pack)
+        suspect(self._layout, name, durable=durable)
+        publish_files(pack, index, self._layout, name=name, durable=durable)
 
     def discard(self) -> None:
         """Forget everything; harmless after `publish`."""

@@ -6,8 +6,9 @@ import fcntl
 import os
 import time
 
+from lastgood.adapters.apply.removal import remove_tree
 from lastgood.adapters.git.files import storage
-from lastgood.adapters.git.temporary import HANDED_SUFFIX, PREFIX, remove_tree
+from lastgood.adapters.git.temporary import HANDED_SUFFIX, PREFIX
 
 # A pack on its way to another process is given this long, in seconds.
 _HANDED_SECONDS = 3600
@@ -21,7 +22,7 @@ def collect(folder: bytes) -> int:
     except FileNotFoundError:
         return 0
     except OSError as error:
-        raise storage(error, doing="collecting left-over files") from error
+        raise storage(error, doing="collecting left-over files", at=folder) from error
 
 
 def _collect(path: bytes) -> int:

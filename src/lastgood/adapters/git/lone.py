@@ -28,7 +28,7 @@ def index_lone_packs(layout: Layout, *, hasher: Hasher) -> int:
         for state in whole:
             mend_index(layout, state)
     except OSError as error:
-        raise storage(error, doing="indexing packs") from error
+        raise storage(error, doing="indexing packs", at=layout.root) from error
     return len(whole)
 
 

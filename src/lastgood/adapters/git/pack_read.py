@@ -56,11 +56,15 @@ class PackFile:
     @property
     def index_fits(self) -> bool:
         """Whether the index is sound and the one of this pack."""
+        held = self.is_open
         try:
             trailer = os.pread(self.descriptor, 20, max(self.end, 0))
             index = self.index
         except (OSError, ValueError):
             return False
+        finally:
+            if not held:
+                self.close()
         return index.sound and index.pack_checksum == trailer
 
     def stand_in(self, entries: list[IndexEntry]) -> None:

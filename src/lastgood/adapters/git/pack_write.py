@@ -48,12 +48,16 @@ def distance(way: int) -> bytes:
 
 
 class Draft:
-    """The entries of a pack so far. Its methods raise OSError."""
+    """The entries of a pack so far. Its methods raise OSError.
 
-    __slots__ = ("_buffer", "_buffered", "_file", "_folder", "entries", "size")
+    Of one that is not ``kept``, because it is never published, the bytes are dropped and no file is made.
+    """
 
-    def __init__(self, folder: bytes) -> None:
+    __slots__ = ("_buffer", "_buffered", "_file", "_folder", "entries", "kept", "size")
+
+    def __init__(self, folder: bytes, *, kept: bool = True) -> None:
         self._folder = folder
+        self.kept = kept
         self._buffer: list[bytes] = []
         self._buffered = 0
         self._file: TemporaryFile | None = None
@@ -81,13 +85,19 @@ class Draft:
     def cut(self, size: int) -> None:
         """Take back streamed pieces, down to a former size."""
         self.flush()
-        assert self._file is not None
+        if self._file is None:
+            self.size = size
+            return
         os.ftruncate(self._file.descriptor, size)
         os.lseek(self._file.descriptor, size, os.SEEK_SET)
         self.size = size
 
     def flush(self) -> None:
         """Move what is in memory to the temporary file."""
+        if not self.kept:
+            self._buffer.clear()
+            self._buffered = 0
+            return
         if self._file is None:
             self._file = TemporaryFile.create(self._folder, PACK_SUFFIX)
             self._buffer.insert(0, bytes(HEADER_BYTES))
@@ -131,7 +141,14 @@ class Draft:
             self.flush()
             path = fresh_path(self._folder, HANDED_SUFFIX)
             self._file.rename(path)
-        return {"path": path, "memory": b"".join(self._buffer), "size": self.size, "entries": self.entries}
+        memory = b"".join(self._buffer)
+        return {
+            "path": path,
+            "memory": memory,
+            "size": self.size,
+            "entries": self.entries,
+            "kept": self.kept,
+        }
 
     def take_back(self) -> None:
         """Go on after `detach`; what another process did with it is undone, wherever it left the file."""
@@ -149,7 +166,7 @@ class Draft:
     @classmethod
     def resume(cls, folder: bytes, detached: Mapping[str, object]) -> Draft:
         """Go on with what `detach` returned."""
-        draft = cls(folder)
+        draft = cls(folder, kept=bool(detached.get("kept", True)))
         path, memory, size, entries = (detached[key] for key in ("path", "memory", "size", "entries"))
         assert isinstance(path, bytes)
         assert isinstance(memory, bytes)

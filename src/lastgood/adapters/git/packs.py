@@ -12,6 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lastgood.adapters.git.idx import IndexEntry
     from lastgood.adapters.git.objects import Hasher
 
 _IDX = b".idx"
@@ -164,7 +165,9 @@ class Packs:
             if pack.index_fits:
                 continue
             entries, _ = walk_pack(pack, hasher)
-            pack.stand_in(entries)
+            # What lies behind a fault no walk finds; whoever reads proves what he is given.
+            found = {oid for oid, _, _ in entries}
+            pack.stand_in(entries + [row for row in _claimed(pack) if row[0] not in found])
             self.unreadable.pop(pack.name, None)
             healed = True
         if healed:
@@ -190,6 +193,14 @@ class Packs:
         self._tabled.clear()
         self._looked = 0
         self._open.clear()
+
+
+def _claimed(pack: PackFile) -> list[IndexEntry]:
+    """Return what a damaged index says, as far as it can be read."""
+    try:
+        return pack.index.entries()
+    except (OSError, ValueError):
+        return []
 
 
 def _stamp(folder: os.stat_result, now: int) -> tuple[int, int]:

@@ -13,15 +13,19 @@ if TYPE_CHECKING:
 def prove_object(pack: PackFile, offset: int, *, oid: bytes, hasher: Hasher) -> str:
     """Return what is wrong with an object, empty when nothing is; in bounded memory but for deltas."""
     try:
-        streamed = pack.stream(offset)
-        if streamed is None:
-            found = hasher.object_id(*pack.read(offset))
-        else:
-            kind, size, content = streamed
-            running = hasher.begin(b"%b %d\0" % (KIND_NAMES[kind], size), size=size)
-            for piece in content:
-                running.update(piece)
-            found = running.digest()
+        found = object_at(pack, offset, hasher=hasher)
     except (OSError, ValueError) as error:
         return str(error)
     return "" if found == oid else "its bytes are not what they were"
+
+
+def object_at(pack: PackFile, offset: int, *, hasher: Hasher) -> bytes:
+    """Return the id that an entry's bytes give, in bounded memory but for deltas; OSError, ValueError."""
+    streamed = pack.stream(offset)
+    if streamed is None:
+        return hasher.object_id(*pack.read(offset))
+    kind, size, content = streamed
+    running = hasher.begin(b"%b %d\0" % (KIND_NAMES[kind], size), size=size)
+    for piece in content:
+        running.update(piece)
+    return running.digest()

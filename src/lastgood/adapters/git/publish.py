@@ -3,15 +3,21 @@
 Pack and index are written and synced under temporary names, renamed (the pack first: an index is
 what makes a pack visible), and then the directory is synced. What is published without syncing
 leaves a mark first, and whoever publishes durably next syncs it too, for his objects may rest on it.
+
+A pack is named by its content, but what lies under that name may be another: a damaged one, of which
+every object was saved, gives the very bytes that it had when it was whole. It is never replaced.
 """
 
 from __future__ import annotations
 
+import errno
 import os
+from _sha1 import sha1
 
 from lastgood.adapters.git.files import (
     DIRECTORY_MODE,
     FILE_MODE,
+    pieces,
     sync,
     sync_directory,
     unlink_quietly,
@@ -40,7 +46,8 @@ def publish_draft(draft: Draft, layout: Layout, *, durable: bool) -> bytes:
 def publish_files(
     pack: TemporaryFile, index: TemporaryFile, layout: Layout, *, name: bytes, durable: bool
 ) -> bytes:
-    """Sync and rename the two files of a pack."""
+    """Sync and rename the two files of a pack, and return its name; no other file is replaced."""
+    name = vacant(layout, name, pack=pack)
     if durable:
         sync(pack.descriptor)
         sync(index.descriptor)
@@ -67,6 +74,36 @@ def _rename(pack: TemporaryFile, index: TemporaryFile, *, stem: bytes, durable: 
             pack.discard()
         pack.close()
         index.close()
+
+
+def vacant(layout: Layout, name: bytes, *, pack: TemporaryFile) -> bytes:
+    """Return the name, or one made from it if another pack bears it."""
+    while not _is_vacant(layout.packs + b"/" + name + b".pack", pack):
+        name = b"pack-" + sha1(name, usedforsecurity=False).hexdigest().encode()
+    return name
+
+
+def _is_vacant(path: bytes, pack: TemporaryFile) -> bool:
+    try:
+        there = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return True
+    except OSError as error:
+        if error.errno == errno.ELOOP:  # a link, which is none of ours
+            return False
+        raise
+    try:
+        size = os.fstat(pack.descriptor).st_size
+        return os.fstat(there).st_size == size and all(
+            one == other
+            for one, other in zip(
+                pieces(there, start=0, end=size), pieces(pack.descriptor, start=0, end=size), strict=True
+            )
+        )
+    except (OSError, ValueError):
+        return False
+    finally:
+        os.close(there)
 
 
 def _mark(layout: Layout, name: bytes) -> None:

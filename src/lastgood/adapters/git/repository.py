@@ -88,7 +88,7 @@ def create(layout: Layout) -> None:
         for name, content in missing:
             write_whole(layout, name, content)
     except OSError as error:
-        raise storage(error, doing="creating the object store") from error
+        raise storage(error, doing="creating the object store", at=layout.root) from error
 
 
 def write_whole(layout: Layout, name: bytes, content: bytes) -> None:
@@ -108,6 +108,8 @@ def ensure_folder(path: bytes) -> bool:
     """Create a private folder unless there is one, and tell whether there was none; OSError."""
     try:
         os.mkdir(path, DIRECTORY_MODE)
-    except FileExistsError:
+    except OSError:
+        if not os.path.isdir(path):
+            raise
         return False
     return True

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 DERIVED_SUFFIXES = (b".rev", b".bitmap", b".mtimes")
 _DERIVED = (b"/objects/pack/multi-pack-index", b"/objects/info/commit-graph", b"/objects/info/packs")
 _NAME_BYTES = 64
+_BLOCK = 512  # what st_blocks counts in
 # Up to here git looks for deltas among all objects anew and compresses them well (a few seconds, nobody
 # waits); of more it keeps what it found before.
 _AFRESH_BYTES = 64 << 20
@@ -36,11 +37,11 @@ def write_pack(layout: Layout, git: Git, *, names: Mapping[bytes, bytes], size: 
     try:
         folder = TemporaryFolder(layout.temporary)
     except OSError as error:
-        raise storage(error, doing="joining packs") from error
+        raise storage(error, doing="joining packs", at=layout.root) from error
     try:
         return _write_pack(layout, git, folder=folder, names=names, afresh=size <= _AFRESH_BYTES)
     except OSError as error:
-        raise storage(error, doing="joining packs") from error
+        raise storage(error, doing="joining packs", at=layout.root) from error
     finally:
         folder.discard()
 
@@ -85,6 +86,17 @@ def pack_bytes(layout: Layout, name: bytes) -> int:
     return total
 
 
+def allotted_bytes(path: bytes) -> int:
+    """Return what the disk gives a pack and its index; the path has no suffix."""
+    total = 0
+    for suffix in (b".pack", b".idx"):
+        try:
+            total += os.stat(path + suffix).st_blocks * _BLOCK
+        except OSError:
+            continue
+    return total
+
+
 def remove_packs(layout: Layout, packs: Sequence[PackFile], *, kept: bytes) -> int:
     """Delete packs whose objects are all in the pack ``kept``, and return their bytes.
 
@@ -97,22 +109,22 @@ def remove_packs(layout: Layout, packs: Sequence[PackFile], *, kept: bytes) -> i
         if pack.name == kept:
             continue
         freed += pack_bytes(layout, pack.name)
-        _unlink_index(pack.path + b".idx")
+        _unlink_index(layout, pack.path + b".idx")
         for suffix in (b".pack", *DERIVED_SUFFIXES):
             unlink_quietly(pack.path + suffix)
         unlink_quietly(layout.unsynced + b"/" + pack.name)
     try:
         sync_directory(layout.packs)
     except OSError as error:
-        raise storage(error, doing="removing old packs") from error
+        raise storage(error, doing="removing old packs", at=layout.root) from error
     return freed
 
 
-def _unlink_index(path: bytes) -> None:
+def _unlink_index(layout: Layout, path: bytes) -> None:
     """Delete an index, or leave its pack alone: an index without a pack would promise what is gone."""
     try:
         os.unlink(path)
     except FileNotFoundError:
         return
     except OSError as error:
-        raise storage(error, doing="removing old packs") from error
+        raise storage(error, doing="removing old packs", at=layout.root) from error

@@ -7,6 +7,7 @@ import zlib
 
 from lastgood.adapters.git.files import pieces
 from lastgood.adapters.git.pack_write import HEADER_BYTES
+from lastgood.adapters.git.prove import object_at
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -41,7 +42,7 @@ def walk_pack(pack: PackFile, hasher: Hasher) -> tuple[list[IndexEntry], str]:
         waiting = []
         for start, end in bounds:
             try:
-                oid = hasher.object_id(*pack.read(start))
+                oid = object_at(pack, start, hasher=hasher)
             except (OSError, ValueError) as error:
                 waiting.append((start, end))
                 failed = str(error)

@@ -64,7 +64,7 @@ def _set_aside(layout: Layout, state: PackState, *, reader: GitReader, writer: G
     try:
         salvage(layout, state, writer=writer, hasher=reader.hasher)
     except OSError as error:
-        raise storage(error, doing="setting wrong copies aside") from error
+        raise storage(error, doing="setting wrong copies aside", at=layout.root) from error
     finally:
         writer.abandon()
     reader.stored.refresh()

@@ -9,9 +9,9 @@ from lastgood.adapters.git.pack_write import Draft
 from lastgood.adapters.git.prove import prove_object
 from lastgood.adapters.git.publish import publish_draft
 from lastgood.adapters.git.reach import reach, reach_further, reachable
-from lastgood.adapters.git.rewrite import pack_bytes, remove_packs, write_pack
+from lastgood.adapters.git.rewrite import allotted_bytes, pack_bytes, remove_packs, write_pack
 from lastgood.adapters.git.tags import keep_tags
-from lastgood.errors import Damaged
+from lastgood.errors import Damaged, NoRoom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,10 +54,65 @@ def sweep(
     kept = b""
     if wanted:
         size = sum(pack_bytes(layout, pack.name) for pack in mixed)
-        kept = _write(layout, wanted, reader=reader, git=git, size=size)
+        try:
+            kept = _write(layout, wanted, reader=reader, git=git, size=size)
+        except NoRoom:
+            return _sweep_each(layout, mixed, names=names, reader=reader, git=git, freed=freed)
     freed += remove_packs(layout, mixed, kept=kept)
     reader.stored.refresh()
     return max(freed - pack_bytes(layout, kept), 0) if kept else freed
+
+
+def _sweep_each(
+    layout: Layout,
+    mixed: list[PackFile],
+    *,
+    names: dict[bytes, bytes],
+    reader: GitReader,
+    git: Git,
+    freed: int,
+) -> int:
+    """Write packs anew one by one on a disk that has no room for all, and return the bytes freed.
+
+    Of which the least stays comes first: each makes room for the next. `NoRoom` says what has to wait.
+    """
+    stays = {pack: _live_bytes(reader, pack, names) for pack in mixed}
+    waiting = sorted(mixed, key=lambda pack: stays[pack])
+    written: set[bytes] = set()
+    while waiting:
+        pack = waiting[0]
+        wanted = {oid: names[oid] for oid in pack.index.oids() if oid in names and oid not in written}
+        kept = b""
+        try:
+            if wanted:
+                kept = _write(layout, wanted, reader=reader, git=git, size=stays[pack])
+        except NoRoom as error:
+            idle = sum(pack_bytes(layout, one.name) - stays[one] for one in waiting)
+            raise _unfinished(error, freed=freed, idle=idle, needs=stays[pack]) from error
+        written.update(wanted)
+        freed += remove_packs(layout, [pack], kept=kept) - pack_bytes(layout, kept)
+        del waiting[0]
+        reader.stored.refresh()
+    return max(freed, 0)
+
+
+def _live_bytes(reader: GitReader, pack: PackFile, names: dict[bytes, bytes]) -> int:
+    """Return how many bytes of a pack are of objects that stay."""
+    reader.stored.opened(pack)
+    total, end = 0, pack.end
+    for offset, oid in sorted(((at, oid) for oid, _, at in pack.index.entries()), reverse=True):
+        total += end - offset if oid in names else 0
+        end = offset
+    return total
+
+
+def _unfinished(error: NoRoom, *, freed: int, idle: int, needs: int) -> NoRoom:
+    return NoRoom(
+        f"{error.message}; {freed} bytes were freed, and about {idle} more can be when what stays"
+        f" of their packs has been written anew, which takes {needs} bytes of room",
+        hint="make that much room on the disk, then: lastgood maintain",
+        details={**error.details, "freed_bytes": freed, "waiting_bytes": idle, "needed_bytes": needs},
+    )
 
 
 def unreached_bytes(reader: GitReader, *, live: Iterable[bytes], wounded: Iterable[bytes] = ()) -> int:
@@ -89,16 +144,19 @@ def needed_bytes(
 
 
 def _bytes_of(reader: GitReader, counts: Callable[[bytes], bool]) -> int:
-    """Add up what the objects that count take in every pack that has them."""
+    """Add up what the objects that count take in every pack that has them; a whole pack takes its blocks."""
     total = 0
     for pack in list(reader.stored.all()):
         reader.stored.opened(pack)
         try:
-            end = pack.end
+            end, counted, others = pack.end, 0, False
             for offset, oid in sorted(((at, oid) for oid, _, at in pack.index.entries()), reverse=True):
                 if counts(oid):
-                    total += end - offset
+                    counted += end - offset
+                else:
+                    others = True
                 end = offset
+            total += counted if others or not counted else allotted_bytes(pack.path)
         except (OSError, ValueError) as error:
             raise _refusal(f"{pack.name.decode()}: {error}", []) from error
     return total
@@ -121,8 +179,11 @@ def _sorted_packs(packs: list[PackFile], names: dict[bytes, bytes]) -> tuple[lis
     for pack in packs:
         try:
             pack.index.demand_sound()
+            fits = pack.index_fits
         except (OSError, ValueError) as error:
             raise _refusal(f"{pack.name.decode()}: {error}", []) from error
+        if not fits:  # then nobody can tell what would be freed with it
+            raise _refusal(f"{pack.name.decode()}: its index is that of another pack", [])
         live = sum(oid in names for oid in pack.index.oids())
         if live < pack.index.count:
             (mixed if live else dead).append(pack)
@@ -139,7 +200,7 @@ def _copy_pack(layout: Layout, reader: GitReader, names: Iterable[bytes]) -> byt
         deflater.drain()
         name = publish_draft(draft, layout, durable=True)
     except OSError as error:
-        raise storage(error, doing="sweeping") from error
+        raise storage(error, doing="sweeping", at=layout.root) from error
     finally:
         deflater.stop()
         draft.discard()

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.git.files import storage
+from lastgood.adapters.git.files import storage, sync_directory
 from lastgood.adapters.git.repository import write_whole
+from lastgood.errors import NoRoom
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,7 +55,7 @@ def write_tags(layout: Layout, tags: Mapping[bytes, bytes]) -> None:
             return
         write_whole(layout, _FILE, encode_tags(tags))
     except OSError as error:
-        raise storage(error, doing="writing the tags") from error
+        raise storage(error, doing="writing the tags", at=layout.root) from error
 
 
 def keep_tags(layout: Layout, live: Container[bytes]) -> None:
@@ -64,10 +65,22 @@ def keep_tags(layout: Layout, live: Container[bytes]) -> None:
     except ValueError:
         tags = {b"": b""}
     except OSError as error:
-        raise storage(error, doing="reading the tags") from error
+        raise storage(error, doing="reading the tags", at=layout.root) from error
     kept = {name: commit for name, commit in tags.items() if commit in live}
-    if kept != tags:
+    if kept == tags:
+        return
+    try:
         write_tags(layout, kept)
+    except NoRoom:  # then there are none until maintenance writes them again
+        _drop(layout)
+
+
+def _drop(layout: Layout) -> None:
+    try:
+        os.unlink(layout.root + b"/" + _FILE)
+        sync_directory(layout.root)
+    except OSError as error:
+        raise storage(error, doing="removing the tags", at=layout.root) from error
 
 
 def _same(layout: Layout, tags: Mapping[bytes, bytes]) -> bool:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import fcntl
 import os
 
+from lastgood.adapters.apply.removal import remove_tree
 from lastgood.adapters.git.files import DIRECTORY_MODE, FILE_MODE, unlink_quietly
 from lastgood.errors import Storage
 
@@ -119,16 +120,3 @@ class TemporaryFolder:
             return
         finally:
             os.close(self._descriptor)
-
-
-def remove_tree(path: bytes) -> int:
-    """Delete a folder of ours with all that is in it, links as links, and return the bytes of its files."""
-    freed = 0
-    for entry in os.scandir(path):
-        if entry.is_dir(follow_symlinks=False):
-            freed += remove_tree(entry.path)
-        else:
-            freed += entry.stat(follow_symlinks=False).st_size
-            os.unlink(entry.path)
-    os.rmdir(path)
-    return freed

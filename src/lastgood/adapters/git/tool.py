@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 
 from lastgood.adapters.git.files import storage
@@ -26,7 +27,8 @@ _SETTINGS = (
     b"core.fsmonitor=false",
 )
 _ERROR_BYTES = 2000
-_DISK_TROUBLE = (b"No space", b"diskspace", b"quota", b"Input/output", b"Read-only", b"File too large")
+_NO_ROOM = (b"No space", b"diskspace", b"quota")
+_DISK_TROUBLE = (b"Input/output", b"Read-only", b"File too large")
 
 
 class Git:
@@ -62,7 +64,7 @@ class Git:
             arguments, feed=feed, output=output, environment=environment
         )
         if status != 0:
-            raise _refused(arguments[0], status, complaint)
+            raise _refused(arguments[0], status, complaint, at=self._layout.root)
         return printed
 
     def attempt(
@@ -87,7 +89,7 @@ class Git:
             words = os.pread(complaint, _ERROR_BYTES, 0)
             return status, os.pread(printed, os.fstat(printed).st_size, 0), words
         except OSError as error:
-            raise storage(error, doing="running git") from error
+            raise storage(error, doing="running git", at=self._layout.root) from error
         finally:
             for file in files:
                 file.discard()
@@ -103,12 +105,16 @@ class Git:
     ) -> int:
         sealed = SEALED | {b"PATH": self._path, b"GIT_DIR": self._layout.root} | extra
         actions = [(os.POSIX_SPAWN_DUP2, descriptor, place) for place, descriptor in enumerate(streams)]
-        command = (self._program, *_SETTINGS, *arguments)
+        # Git has to stand somewhere; the caller's folder may be gone, and is none of its concern.
+        command = (self._program, b"-C", b"/", *_SETTINGS, *arguments)
         child = os.posix_spawn(self._program, command, sealed, file_actions=actions)
         return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
-def _refused(command: bytes, status: int, complaint: bytes) -> LastgoodError:
+def _refused(command: bytes, status: int, complaint: bytes, *, at: bytes) -> LastgoodError:
+    if any(words in complaint for words in _NO_ROOM):
+        full = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+        return storage(full, doing=f"git {command.decode()}", at=at)
     words = complaint.decode("utf-8", "replace").strip()
     message = f"git {command.decode()} failed ({status}): {words}"
     details: dict[str, object] = {"status": status}

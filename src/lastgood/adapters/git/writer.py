@@ -46,6 +46,7 @@ class GitWriter:
         "_lent",
         "_packs",
         "_rests",
+        "published",
     )
 
     def __init__(self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: Draft | None = None) -> None:
@@ -63,6 +64,7 @@ class GitWriter:
         self._known = {oid for oid, _, _ in self._draft.entries}
         self._deflater = Deflater(self._draft)
         self._closed = False
+        self.published = b""  # the name of the pack, once there is one
 
     @property
     def stored_bytes(self) -> int:
@@ -129,11 +131,29 @@ class GitWriter:
             raise self._failed(error) from error
         return oid
 
+    def take(self, oid: bytes, entry: Iterable[bytes]) -> None:
+        """Add an object as another pack has it: the bytes of an entry, proven, and no delta."""
+        if self._has(oid):
+            return
+        try:
+            self._deflater.drain()
+            start, crc = self._draft.size, 0
+            for piece in entry:
+                crc = zlib.crc32(piece, crc)
+                self._draft.add_piece(piece)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._known.add(oid)
+        self._draft.entries.append((oid, crc, start))
+
     def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
         """Begin to copy blobs out of another git object directory; return the ids that count as stored."""
         if self._closed:
             raise Internal("the pack is published or abandoned already", hint="report this")
         wanted = set(oids)
+        if not self._draft.kept:
+            self._known |= wanted
+            return wanted
         lacking = self.lacks(wanted)
         if lacking and not self._imported:
             self._imported = True
@@ -180,11 +200,11 @@ class GitWriter:
             self._deflater.drain()
             self._publish_import(durable=durable)
             if self._draft.entries:
-                publish_draft(self._draft, self._layout, durable=durable)
+                self.published = publish_draft(self._draft, self._layout, durable=durable)
             elif durable:
                 sync_directory(self._layout.packs)
         except OSError as error:
-            raise storage(error, doing="publishing a checkpoint's objects") from error
+            raise storage(error, doing="publishing a checkpoint's objects", at=self._layout.root) from error
         finally:
             self.abandon()
         self._packs.refresh()
@@ -319,7 +339,7 @@ class GitWriter:
 
     def _failed(self, error: OSError) -> Exception:
         self.abandon()
-        return storage(error, doing="writing a checkpoint's objects")
+        return storage(error, doing="writing a checkpoint's objects", at=self._layout.root)
 
 
 def _read(descriptor: int, size: int) -> bytes:

@@ -87,7 +87,9 @@ class Asker:
                 (os.POSIX_SPAWN_DUP2, descriptor, place)
                 for place, descriptor in enumerate((feed, printed, nowhere, index))
             ]
-            child = os.posix_spawn(program, (program, *arguments), environment, file_actions=actions)
+            # Git has to stand somewhere; the caller's folder may be gone, and is none of its concern.
+            words = (program, b"-C", b"/", *arguments)
+            child = os.posix_spawn(program, words, environment, file_actions=actions)
             if _wait(child, patience) != 0:
                 return None
             return os.pread(printed, os.fstat(printed).st_size, 0)

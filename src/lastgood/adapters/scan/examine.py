@@ -24,6 +24,7 @@ from lastgood.adapters.scan.form import (
 )
 from lastgood.adapters.scan.judge import DOT_GIT, IGNORE_FILES
 from lastgood.adapters.scan.listing import names_of
+from lastgood.names import join
 from lastgood.rules.ignore import GITIGNORE, LASTGOODIGNORE
 from lastgood.rules.ignore import UNREADABLE as UNREADABLE_TEXT
 
@@ -105,6 +106,7 @@ class Examiner:
         self._cap = cap
         self._late = late
         self._gone = gone  # object ids in the cache that the engine does not have
+        self._fresh = judge.forced.fresh
         self.unsettled: list[Unsettled] = []
         self.texts: dict[bytes, tuple[Text, Text]] = {}
         self.unreadable_rules = False
@@ -130,7 +132,7 @@ class Examiner:
         node.token, same = self._rules(node, dict(found), listing, record=record, old=old, same=same)
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
         judge = self._judge.directory(path, token=node.token, old=old, same=same, held=held)
-        settled = self._settled(record, old) if same else {}
+        settled = self._settled(record, old) if same and not self._fresh.touches(path) else {}
         for name, stat in found:
             before = settled.get(name)
             if before is not None and before[1:6] == stat:
@@ -182,9 +184,10 @@ class Examiner:
             return (name, mode, int(bare), 0, 0, 0, b"", CAPTURED)
         row = self._file(node, name, stat, verdict=verdict, old=old, descriptor=descriptor)
         if row is not None:
-            if verdict.private:
+            oversized = verdict.forced and row[SIZE] > self._cap
+            if verdict.private or oversized:
                 node.private.append(name)
-            if verdict.forced and row[SIZE] > self._cap:
+            if oversized:
                 node.flags |= DOUBTFUL
         return row
 
@@ -200,11 +203,15 @@ class Examiner:
     ) -> Row | None:
         if stat[0] & FORMAT_MASK == FORMAT_FILE and stat[1] > self._cap and not verdict.forced:
             return (name, *stat, b"", TOO_LARGE)
-        if old is not None and old[1:6] == stat and old[STATE] == CAPTURED and old[OID] not in self._gone:
+        known = old is not None and old[1:6] == stat and old[STATE] == CAPTURED
+        if old is not None and known and old[OID] not in self._gone and not self._is_fresh(node.path, name):
             return old
         if self._late():
             return (name, *stat, b"", BUDGET)
         return self._read(node, name, stat, forced=verdict.forced, descriptor=descriptor)
+
+    def _is_fresh(self, directory: bytes, name: bytes) -> bool:
+        return self._fresh.any and self._fresh.covers(join(directory, name))
 
     def _read(self, node: Node, name: bytes, stat: Evidence, *, forced: bool, descriptor: int) -> Row | None:
         reading = self._reader.read(name, stat, directory=descriptor, forced=forced)

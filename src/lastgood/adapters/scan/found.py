@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-
 from lastgood.adapters.scan import cache
 from lastgood.adapters.scan.build import entry_of
 from lastgood.adapters.scan.cache import DetailsLost
@@ -28,6 +26,7 @@ from lastgood.adapters.scan.form import (
     TREE,
 )
 from lastgood.adapters.scan.judge import IGNORE_FILES
+from lastgood.adapters.scan.opening import names_in
 from lastgood.errors import Damaged
 from lastgood.model.tree import TreeId
 from lastgood.names import join
@@ -160,7 +159,7 @@ class WorkspaceScan:
             return [name for name, row in rows.items() if row[STATE] > RACY]
         captured = {entry.name for entry in self.directory(path) or ()}
         try:
-            return sorted(set(os.listdir(join(self._root, path))) - captured)
+            return sorted(set(names_in(self._root, path)) - captured)
         except OSError:
             return ()
 

@@ -17,7 +17,7 @@ from lastgood.adapters.scan.form import (
     UNSUPPORTED,
 )
 from lastgood.names import join
-from lastgood.rules.hostile import is_git_alias
+from lastgood.rules.hostile import DEEPEST, LONGEST_PATH, is_git_alias
 from lastgood.rules.ignore import GITIGNORE, LASTGOODIGNORE
 
 TYPE_CHECKING = False
@@ -136,6 +136,7 @@ class DirectoryJudge:
         self._judge = judge
         self._path = path
         self._buried = token == BURIED
+        self._deepest = path.count(b"/") + 1 >= DEEPEST
         self._old = old
         self._held = held
 
@@ -151,6 +152,8 @@ class DirectoryJudge:
             return verdict
         if form not in _CAPTURABLE or is_git_alias(name):
             return _UNSUPPORTED
+        if len(path) > LONGEST_PATH or (directory and self._deepest):
+            return _UNSUPPORTED  # nothing could write it out again as a whole
         if not verdict.ignored and self._judge.forced.covers(path):
             verdict = Verdict(CAPTURED)
             verdict.forced = True

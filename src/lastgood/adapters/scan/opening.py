@@ -48,6 +48,19 @@ def descend(root: int, path: bytes) -> int:
     return descriptor
 
 
+def names_in(root: bytes, path: bytes) -> list[bytes]:
+    """Return the names in a directory of a workspace; OSError if the way is barred."""
+    top = os.open(root, DIRECTORY_FLAGS)
+    try:
+        descriptor = descend(top, path)
+    finally:
+        os.close(top)
+    try:
+        return [os.fsencode(name) for name in os.listdir(descriptor)]
+    finally:
+        os.close(descriptor)
+
+
 def open_file(name: bytes, *, directory: int) -> int:
     """Open a file for reading without leaving a trace of it; never waits for a FIFO's other end."""
     try:

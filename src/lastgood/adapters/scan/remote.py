@@ -13,6 +13,7 @@ from marshal import dumps, loads
 
 from lastgood import errors
 from lastgood.adapters.clock import SystemClock
+from lastgood.adapters.room import FULL, no_room, shortage
 from lastgood.adapters.scan.resident import ANSWER, NOT_WRITTEN, READY, Resident, nameless_file
 from lastgood.adapters.scan.scanner import WorkspaceScanner
 from lastgood.adapters.scan.wire import plain_request, scan_of
@@ -143,7 +144,7 @@ class RemoteScanner:
         try:
             sheet = nameless_file(self._cache)
         except OSError as error:
-            raise _no_room(error.strerror) from error
+            raise self._no_room(error) from error
         try:
             resident = Resident(self._python, sheet=sheet)
         except OSError:
@@ -160,7 +161,7 @@ class RemoteScanner:
         else:
             resident.end()
         if announced == NOT_WRITTEN:
-            raise _no_room("the disk is full or failing")
+            raise self._no_room(None)
         if not announced and resident.status <= 0 and _is_cut_short(said):
             pause(_SECONDS_TO_DIE)
             raise Killed
@@ -173,14 +174,18 @@ class RemoteScanner:
         answer: Answer = loads(said[len(ANSWER) :])  # noqa: S302 - our own process wrote it
         return answer
 
+    def _no_room(self, error: OSError | None) -> Storage:
+        """Say that the scan's answer could not be written."""
+        full = error if error is not None and error.errno in FULL else shortage(self._cache)
+        if full is not None:
+            return no_room(full, doing="scanning the workspace", place=self._cache)
+        reason = "the disk is failing" if error is None else error.strerror
+        return Storage(f"the scan's answer has nowhere to go: {reason}", hint="mend the disk")
+
 
 def _is_cut_short(said: bytes) -> bool:
     """Tell whether what was said is an answer, or the beginning of one, or nothing: no complaint."""
     return said.startswith(ANSWER) or ANSWER.startswith(said)
-
-
-def _no_room(reason: str | None) -> Storage:
-    return Storage(f"the scan's answer has nowhere to go: {reason}", hint="free space, or mend the disk")
 
 
 def _error_of(fault: Mapping[str, object]) -> LastgoodError:

@@ -8,10 +8,12 @@ come for a while.
 
 from __future__ import annotations
 
+import fcntl
 import os
 from _thread import RLock
 
 from lastgood import errors
+from lastgood.adapters.room import free
 from lastgood.adapters.stopping import STRIDE, asker, heed
 
 LENGTH_BYTES = 8
@@ -28,6 +30,7 @@ ANNOUNCEMENT_BYTES = 1 + LENGTH_BYTES
 _OPTIONS = (b"-I", b"-S", b"-B", b"-c")
 _BOOTSTRAP = b"""
 import posix, sys
+posix.chdir("/")
 try:
     if posix.fork():
         posix._exit(0)
@@ -38,6 +41,8 @@ from lastgood.helper import main
 main()
 """
 _FIRST_FREE = 3
+# What is said of a large workspace takes some megabytes.
+_ANSWER_BYTES = 32 << 20
 
 # The ends that keep such processes alive, and their pipes. A fork of this process lets go of them.
 _held: dict[int, tuple[int, int]] = {}
@@ -164,7 +169,15 @@ class Resident:
 
 
 def nameless_file(folder: bytes) -> int:
-    """Open a file that nobody else can find, and that is gone when nobody has it open."""
+    """Open a file that nobody else can find, and that is gone when nobody has it open.
+
+    It lies in a folder, or in memory where the disk of that is full: to look at a workspace takes no room.
+    """
+    bytes_free, files_free = free(folder)
+    if hasattr(os, "memfd_create") and (bytes_free < _ANSWER_BYTES or files_free < 1):
+        descriptor = os.memfd_create("lastgood")
+        fcntl.fcntl(descriptor, fcntl.F_SETFL, os.O_APPEND)
+        return _off_the_streams(descriptor)
     path = folder + b"/scan.answer." + os.urandom(8).hex().encode()
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_APPEND | os.O_CLOEXEC, 0o600)
     os.unlink(path)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.names import ancestors
+from lastgood.names import unknown
 from lastgood.rules.ignore import workspace_rules
 
 TYPE_CHECKING = False
@@ -26,11 +26,12 @@ class RuleBook:
         known = self._known.get(path)
         if known is not None:
             return known
+        if b"" not in self._known:
+            self.enter(b"", self._texts(b""))
         # The way down may be longer than the interpreter's stack is deep.
-        for directory in (b"", *ancestors(path)) if path else ():
-            if directory not in self._known:
-                self.enter(directory, self._texts(directory))
-        return self.enter(path, self._texts(path))
+        for each in unknown(path, self._known):
+            self.enter(each, self._texts(each))
+        return self._known[path]
 
     def enter(self, path: bytes, texts: tuple[Text, Text]) -> Rules:
         """Return the rules in force in a directory, given what its ignore files say."""

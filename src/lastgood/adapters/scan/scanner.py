@@ -43,6 +43,7 @@ from lastgood.adapters.scan.walk import Trust, Walk
 from lastgood.model.scan import ScanResult
 from lastgood.model.tree import Gap, TreeId
 from lastgood.names import join
+from lastgood.rules.hostile import DEEPEST, LONGEST_PATH
 from lastgood.rules.ignore import Includes
 
 TYPE_CHECKING = False
@@ -177,7 +178,7 @@ class Survey:
         self._writer = writer
         self._bounds = bounds
         self._token = conditions.policy
-        forced = Forced(request.forced)
+        forced = Forced(request.forced, fresh=request.fresh)
         previous = Previous(request.previous, objects=objects)
         trust = _trust(known.conditions, conditions, previous=request.previous)
         texts = Texts(known.records, details=known.details, objects=objects, fresh={})
@@ -235,7 +236,7 @@ def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Co
     settings = request.settings
     where = relative(request.store, request.root)
     texts = (rules.excludes, rules.includes, rules.info_exclude, rules.global_exclude, rules.readable)
-    policy = dumps((settings.max_file_size, texts, where), 2)
+    policy = dumps((settings.max_file_size, texts, where, LONGEST_PATH, DEEPEST), 2)
     return Conditions(
         root=request.root,
         generation=request.generation,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.errors import Damaged
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.names import ancestors, parent, within
+from lastgood.names import Covering, unknown, ways, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,15 +27,20 @@ class Previous:
         """Return what the directory was, None if it was not captured."""
         if not path:
             return self._tree
-        above = parent(path)
-        return self.names(above).get(path[len(above) + 1 if above else 0 :])
+        above, _, name = path.rpartition(b"/")
+        return self.names(above).get(name)
 
     def names(self, path: bytes) -> Mapping[bytes, TreeId | None]:
         """Return the names captured in a directory, those of directories with their identity."""
-        known = self._known.get(path)
-        if known is None:
-            known = self._known[path] = self._load(self.tree(path))
-        return known
+        known = self._known
+        if path not in known:
+            if b"" not in known:
+                known[b""] = self._load(self._tree)
+            # The way down may be longer than the interpreter's stack is deep.
+            for each in unknown(path, known):
+                above, _, name = each.rpartition(b"/")
+                known[each] = self._load(known[above].get(name))
+        return known[path]
 
     def _load(self, tree: TreeId | None) -> Mapping[bytes, TreeId | None]:
         if tree is None:
@@ -48,11 +53,17 @@ class Previous:
 
 
 class Forced:
-    """The paths to capture whatever the rules say, and the way to them."""
+    """The paths to capture whatever the rules say, and the way to them.
 
-    def __init__(self, paths: Iterable[bytes]) -> None:
+    ``fresh`` are those, and others, to be read whatever is known of them.
+    """
+
+    def __init__(self, paths: Iterable[bytes], *, fresh: Iterable[bytes] = ()) -> None:
         self._paths = frozenset(paths)
-        self._ways = frozenset(way for path in self._paths for way in (b"", *ancestors(path)))
+        others = frozenset(fresh) - self._paths
+        self.fresh = Forced(self._paths | others) if others else self
+        self._ways = frozenset((b"", *ways(self._paths))) if self._paths else frozenset()
+        self._covering = Covering(dict.fromkeys(self._paths, "forced"))
 
     @property
     def any(self) -> bool:
@@ -61,9 +72,7 @@ class Forced:
 
     def covers(self, path: bytes) -> bool:
         """Tell whether a path is forced, or lies in a directory that is."""
-        if not self._paths:
-            return False
-        return b"" in self._paths or path in self._paths or not self._paths.isdisjoint(ancestors(path))
+        return bool(self._paths) and self._covering.of(path) is not None
 
     def leads_on(self, path: bytes) -> bool:
         """Tell whether something below a directory is forced."""

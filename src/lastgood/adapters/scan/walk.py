@@ -28,7 +28,7 @@ from lastgood.adapters.scan.twin import Twin, is_worthwhile, share
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lastgood.adapters.scan.cache import Snapshot
     from lastgood.adapters.scan.examine import Examiner, Node
@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 
 # So many directories are kept open on the way down; those above are opened anew when needed.
 _OPEN_DIRECTORIES = 64
+_REOPENED = 32
 
 
 class Trust:
@@ -100,7 +101,7 @@ class Walk:
         self._forced = forced
         self._previous = previous
         self._late = late
-        self._trusting = trust.verdicts and trust.objects and not forced.any
+        self._trusting = trust.verdicts and trust.objects and not forced.fresh.any
         self._parts: frozenset[bytes] = frozenset()  # what the twin looks after
         self._differing: set[bytes] | None = None  # what it found; None while that is not known
         self.kept: dict[bytes, Record] = {}
@@ -167,7 +168,7 @@ class Walk:
                 return
         try:
             if frame.descriptor < 0:
-                frame.descriptor = descend(root, frame.path)
+                _reopen(root, stack)
             descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=frame.descriptor)
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
@@ -220,7 +221,7 @@ class Walk:
             return False
         if flags & DEPENDENT and not (trust.index and (trust.previous or self._was_previous(record, path))):
             return False
-        return not self._forced.touches(path)
+        return not self._forced.fresh.touches(path)
 
     def _was_previous(self, record: Record, path: bytes) -> bool:
         """Tell whether the previous checkpoint held just this directory."""
@@ -247,6 +248,19 @@ class Walk:
         return self._examiner.examine(
             path, listing, above=above, record=record, old=old, same=same, held_by_old=was_previous
         )
+
+
+def _reopen(root: int, stack: Sequence[Frame]) -> None:
+    """Open the last directory on the way down again, and some above it, which are going to be next."""
+    near = stack[-_REOPENED:]
+    above = -1
+    for frame in near:
+        if frame.descriptor < 0:
+            if above < 0:
+                frame.descriptor = descend(root, frame.path)
+            else:
+                frame.descriptor = os.open(frame.path.rpartition(b"/")[2], DIRECTORY_FLAGS, dir_fd=above)
+        above = frame.descriptor
 
 
 def _with_names(record: Record, listing: Listing) -> Record:

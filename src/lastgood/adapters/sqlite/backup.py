@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.files import sync_directory
+from lastgood.adapters.files import make_directories, sync_directory
 from lastgood.adapters.sqlite.copies import ask, clear, drop, make
 from lastgood.adapters.sqlite.database import BACKUP, BACKUPS, gate, prepare
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
@@ -16,17 +16,23 @@ from lastgood.adapters.sqlite.shape import shape_fault
 from lastgood.errors import Damaged, LastgoodError
 from lastgood.names import printable
 
+# What is wrong with a catalogue that a backup is ahead of.
+OLDER = "is older than its backup"
+# Where repairs put what they replace.
+DAMAGED = "damaged"
 _CHANGES = "SELECT value FROM meta WHERE name = 'changes'"
 
 
 def back_up(connection: sqlite3.Connection, path: str) -> bool:
     """Copy the catalogue to its backup, keeping the one before; False when nothing changed since.
 
-    `Damaged` if the copy is not sound: it must not push out one that is.
+    `Damaged` if the copy is not sound, or older than the backup: it must not push out a better one.
     """
     backup = os.path.join(os.path.dirname(path), BACKUP)
     clear(backup)
     there = backups(path)
+    if is_older(connection, path):
+        raise Damaged(f"the catalogue {printable(path)} {OLDER}: not backed up", hint=REPAIR_HINT)
     if there and _changes(there[0]) == connection.execute(_CHANGES).fetchone()[0]:
         return False
     refusal = Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
@@ -68,7 +74,20 @@ def _changes(backup: str) -> object:
 
 def soundest_backup(path: str) -> str | None:
     """Return the newest backup beside a catalogue that proves whole, None if there is none."""
-    return next((one for one in backups(path) if is_sound(one)), None)
+    sound = [one for one in backups(path) if is_sound(one)]
+    return max(sound, key=_count, default=None)  # of two alike the first, which is the newer one
+
+
+def is_older(connection: sqlite3.Connection, path: str) -> bool:
+    """Tell whether a sound backup is ahead of a catalogue: then an older copy was put into its place."""
+    mine = connection.execute(_CHANGES).fetchone()
+    count = mine[0] if mine is not None and isinstance(mine[0], int) else 0
+    return any(_count(one) > count and is_sound(one) for one in backups(path))
+
+
+def _count(backup: str) -> int:
+    found = _changes(backup)
+    return found if isinstance(found, int) else 0
 
 
 def is_sound(path: str) -> bool:
@@ -97,3 +116,23 @@ def structure_fault(connection: sqlite3.Connection) -> str | None:
     """Return what SQLite finds wrong with its own pages and indexes, or which table is not as it was made."""
     findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
     return shape_fault(connection) if findings == ["ok"] else "; ".join(findings)
+
+
+def unsound_backups(path: str) -> list[str]:
+    """Return the backups beside a catalogue that do not prove whole."""
+    return [one for one in backups(path) if not is_sound(one)]
+
+
+def set_aside(backup: str) -> str:
+    """Move a backup out of the way, durably, under a name that is free, and return where it is; OSError."""
+    folder, name = os.path.split(backup)
+    target = os.path.join(folder, DAMAGED, name)
+    make_directories(os.fsencode(os.path.dirname(target)))
+    number = 0
+    while os.path.lexists(target):
+        number += 1
+        target = os.path.join(folder, DAMAGED, f"{name}.{number}")
+    os.rename(backup, target)
+    sync_directory(os.path.dirname(target))
+    sync_directory(folder)
+    return printable(target)

@@ -21,7 +21,7 @@ from lastgood.ports.catalogue import LatestFacts
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
     from lastgood.adapters.sqlite.schema import Schema
     from lastgood.adapters.sqlite.work import SqliteWork
@@ -38,6 +38,7 @@ _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of c
 _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
+_SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
 _ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
@@ -118,12 +119,12 @@ class SqliteCatalogue:
 
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
-        return [rows.checkpoint(row) for row in self._all(*selection(query))]
+        return self._checkpoints(self._all(*selection(query)))
 
     def get(self, checkpoint: str) -> Checkpoint | None:
         """Return the checkpoint with exactly this id, deleted or not."""
         row = self._one(f"{_SELECT} WHERE id = ?", (checkpoint,))
-        return None if row is None else rows.checkpoint(row)
+        return None if row is None else self._checkpoints([row])[0]
 
     def with_prefix(self, digits: str) -> Sequence[Checkpoint]:
         """Return the checkpoints whose id begins with these hex digits, newest first, all workspaces."""
@@ -132,7 +133,7 @@ class SqliteCatalogue:
             f"{_SELECT} WHERE id >= ? AND id < ? AND deleted_at IS NULL ORDER BY sequence DESC",
             (least, least + "g"),
         )
-        return [rows.checkpoint(row) for row in found]
+        return self._checkpoints(found)
 
     def count(self, workspace_key: str | None = None) -> int:
         """Return how many checkpoints exist."""
@@ -187,6 +188,42 @@ class SqliteCatalogue:
         except Damaged as error:
             return error.message
 
+    def faults(self) -> Sequence[str]:
+        """Return what `fault` does, and what is wrong with the copies beside the catalogue."""
+        from lastgood.adapters.sqlite.backup import OLDER
+
+        fault = self.fault()
+        found = [] if fault is None else [fault]
+        if fault is None and self.is_older():
+            found.append(f"it {OLDER}")
+        return found + [f"its backup {os.path.basename(one)} is damaged" for one in self._unsound_copies()]
+
+    def _unsound_copies(self) -> Sequence[str]:
+        from lastgood.adapters.sqlite.backup import unsound_backups
+
+        return self._database.read(lambda _connection: unsound_backups(self.path))
+
+    def is_older(self) -> bool:
+        """Tell whether a backup is ahead of the catalogue: an older copy of it was put back."""
+        from lastgood.adapters.sqlite.backup import is_older
+
+        return self._database.read(lambda connection: is_older(connection, self.path))
+
+    def mend_copies(self) -> Sequence[str]:
+        """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""
+        from lastgood.adapters.sqlite.backup import back_up, set_aside
+
+        wrong = self._unsound_copies()
+        if not wrong or self.fault() is not None or self.is_older():
+            return []
+        aside = self._database.read(lambda _connection: [set_aside(one) for one in wrong])
+        self._database.read(lambda connection: back_up(connection, self.path))
+        return [f"the damaged copy {one} was set aside" for one in aside]
+
+    def accounted(self) -> Sequence[str]:
+        """Return the commits of rows that nobody altered, and of those dropped whose bytes are not freed."""
+        return [*(str(row[0]) for row in self._all(_SOUND)), *self.freed()]
+
     def altered(self) -> Sequence[str]:
         """Return the commits of the rows that were altered from outside (`adopt` mends them)."""
         return [str(row[0]) for row in self._all(_ALTERED)]
@@ -213,6 +250,10 @@ class SqliteCatalogue:
         from lastgood.adapters.sqlite.arrival import take_in
 
         return self._database.write(lambda connection: take_in(connection, arrivals))
+
+    def demand_room(self, *, beside: int) -> None:
+        """Refuse with `NoRoom` where the disk would not take a change any more after so many bytes."""
+        self._database.demand_room(beside=beside)
 
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
@@ -340,9 +381,9 @@ class SqliteCatalogue:
 
     def mend(self) -> Sequence[str]:
         """Drop operations that were altered from outside, restore workspaces that were; say which."""
-        from lastgood.adapters.sqlite.mending import mend
+        from lastgood.adapters.sqlite.mending import is_whole, mend
 
-        return self._database.write(mend)
+        return [] if self._database.read(is_whole) else self._database.write(mend)
 
     def back_up(self) -> bool:
         """Write a sound copy beside the catalogue; False when nothing changed since the last one.
@@ -353,6 +394,14 @@ class SqliteCatalogue:
 
         return self._database.read(lambda connection: back_up(connection, self.path))
 
+    def spare_bytes(self, *, without: Collection[str] = ()) -> int:
+        """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
+        return self._database.read(lambda known: pruning.spare_bytes(known, without=without))
+
+    def shrink(self) -> int:
+        """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
+        return self._database.read(pruning.shrink)
+
     def empty_log(self) -> None:
         """Carry what stands in the log into the file, and give its room back; not if others are at it."""
         self._database.empty_log()
@@ -360,6 +409,12 @@ class SqliteCatalogue:
     def close(self) -> None:
         """Close the database."""
         self._database.close()
+
+    def _checkpoints(self, found: Sequence[rows.Row]) -> list[Checkpoint]:
+        read = [rows.checkpoint(row) for row in found]
+        if any(one.damaged is not None for one in read):
+            self._database.refuse_newer()  # whose rows only look damaged
+        return read
 
     def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
         found = self._all(statement, parameters)
@@ -375,7 +430,8 @@ class SqliteCatalogue:
 
     def _set(self, column: str, changes: Sequence[tuple[object, ...]]) -> None:
         statement = f"UPDATE checkpoint SET {column} = ? WHERE id = ?"  # noqa: S608 - columns named above
-        self._change("checkpoint", statement, changes, missing=_UNKNOWN)
+        if changes:
+            self._change("checkpoint", statement, changes, missing=_UNKNOWN)
 
     def _change(
         self, table: str, statement: str, changes: Sequence[tuple[object, ...]], *, missing: str

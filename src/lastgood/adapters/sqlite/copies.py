@@ -7,8 +7,9 @@ import fcntl
 import os
 
 from lastgood.adapters.files import PRIVATE_FILE
+from lastgood.adapters.room import FULL
 from lastgood.adapters.sqlite.database import copy_into, open_uri
-from lastgood.adapters.sqlite.packed import SUFFIX, pack, unpack
+from lastgood.adapters.sqlite.packed import SUFFIX, contents, pack, unpack
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,9 +50,27 @@ def make(
 
 
 def ask(path: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
-    """Ask a database that nobody has open, unpacked first if need be; ValueError if that cannot be."""
+    """Ask a database that nobody has open, unpacked first if need be; OSError, ValueError if that cannot be.
+
+    Where the disk has no room for that, it is unpacked in memory.
+    """
     if not path.endswith(SUFFIX):
         return _asked(path, question)
+    try:
+        return _asked_unpacked(path, question)
+    except OSError as error:
+        if error.errno not in FULL:
+            raise
+    from lastgood.adapters.sqlite.image import opened  # lazily: only a full disk needs it
+
+    connection = opened(bytearray().join(contents(path)))
+    try:
+        return question(connection)
+    finally:
+        connection.close()
+
+
+def _asked_unpacked(path: str, question: Callable[[sqlite3.Connection], Answer]) -> Answer:
     plain, held = _own(path.removesuffix(SUFFIX))
     try:
         unpack(path, plain)

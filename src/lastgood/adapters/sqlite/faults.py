@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import errno
+import os
+
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.errors import Busy, Conflict, Damaged, Internal, LastgoodError, Storage
 from lastgood.names import printable
@@ -12,19 +15,21 @@ if TYPE_CHECKING:
 
 REPAIR_HINT = "run: lastgood verify --repair"
 
-_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED}
+# The last is said by those who looked for too long whether a database was set up.
+_BUSY = {sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_PROTOCOL}
 DAMAGED = {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB, sqlite3.SQLITE_MISMATCH}
 _STORAGE = {
     sqlite3.SQLITE_CANTOPEN: ("it cannot be opened", "check the permissions of the store"),
-    sqlite3.SQLITE_FULL: ("the disk is full", "free some space and try again"),
     sqlite3.SQLITE_IOERR: ("the disk failed", "check the disk that the store is on"),
     sqlite3.SQLITE_NOMEM: ("there is no memory left", "free some memory and try again"),
     sqlite3.SQLITE_PERM: ("permission is denied", "check the permissions of the store"),
     sqlite3.SQLITE_READONLY: ("it is read-only", "make the store writable, or name another one"),
 }
 
-# The tables are not those of the version that the file says.
-_SHAPELESS = ("no such ", "duplicate column name")
+_MAYBE_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+
+# The tables are not those of the version that the file says, or its header names a form that there is not.
+_SHAPELESS = ("no such ", "duplicate column name", "unsupported file format")
 # What SQLite is asked to call raises nothing by itself: it met a signal, whose handler did.
 _INTERRUPTED = "user-defined function raised exception"
 
@@ -42,28 +47,83 @@ def translate(
     if str(error) == _INTERRUPTED:
         raise KeyboardInterrupt from error
     shown = f"{what} {printable(path)}"
+    full = _full(error, path, what)
+    if full is not None:
+        return full
     if isinstance(error, OSError):
         return Storage(
             f"{shown} failed: {error.strerror}",
             hint="check that the store can be written and has room, then try again",
         )
-    code = sqlite3.SQLITE_CORRUPT if isinstance(error, UnicodeDecodeError) else primary_code(error)
+    if is_damage(error):
+        return Damaged(f"{shown} is damaged ({error})", hint=hint)
+    return _named(error, primary_code(error), path=path, what=what)
+
+
+def is_damage(error: sqlite3.Error | UnicodeDecodeError) -> bool:
+    """Tell whether an error speaks of the file, and not of the disk or of others that are at it."""
+    text = str(error)
+    return (
+        isinstance(error, UnicodeDecodeError)
+        or primary_code(error) in DAMAGED
+        or text.startswith(_SHAPELESS)
+        or text.endswith(" already exists")
+    )
+
+
+def _named(error: sqlite3.Error | UnicodeDecodeError, code: int, *, path: str, what: str) -> LastgoodError:
+    """Return what SQLite's own name of an error means."""
     if code in _BUSY:
-        return Busy(
-            f"{shown} is locked by another process",
-            hint="wait until the other lastgood command has finished, then try again",
-        )
+        return busy(path, what=what)
+    shown = f"{what} {printable(path)}"
     if code in _STORAGE:
         why, hint = _STORAGE[code]
         return Storage(f"{shown} failed: {why} ({error})", hint=hint)
     if code == sqlite3.SQLITE_CONSTRAINT:
         return Conflict(f"{shown} refuses a contradiction ({error})")
-    if code in DAMAGED or str(error).startswith(_SHAPELESS) or str(error).endswith(" already exists"):
-        return Damaged(f"{shown} is damaged ({error})", hint=hint)
     return Internal(f"{shown} failed ({type(error).__name__}: {error})")
 
 
-def primary_code(error: sqlite3.Error) -> int:
+def busy(path: str, *, what: str = "the catalogue") -> Busy:
+    """Return the error for whoever waited for others that have a database open, naming them."""
+    from lastgood.adapters.owner import holders, named, stopped_holder, suspended
+
+    shown = f"{what} {printable(path)}"
+    files = [os.fsencode(path), os.fsencode(path + "-shm")]
+    stopped = stopped_holder(files, alone=True)
+    if stopped is not None:
+        return suspended(shown, stopped)
+    pid = next((pid for file in files for pid in holders(file, alone=True)), None)
+    owner = "" if pid is None else named(pid)
+    return Busy(
+        f"{shown} is locked by {owner or 'another process'}",
+        hint="wait until the other lastgood command has finished, then try again",
+        details={"owner": owner},
+    )
+
+
+def is_busy(error: sqlite3.Error) -> bool:
+    """Tell whether an error says no more than that somebody else is at it."""
+    return primary_code(error) in _BUSY - {sqlite3.SQLITE_PROTOCOL}
+
+
+def _full(error: Failure, path: str, what: str) -> LastgoodError | None:
+    """Return what is said where the disk is full, whatever SQLite calls it when its files find no room."""
+    code = primary_code(error) if isinstance(error, sqlite3.Error) else 0
+    if code not in _MAYBE_FULL and not isinstance(error, OSError):
+        return None
+    from lastgood.adapters.room import FULL, no_room, shortage  # lazily: a disk is seldom full
+
+    folder = os.path.dirname(path)
+    full: OSError | None = OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    if isinstance(error, OSError):
+        full = error if error.errno in FULL else None
+    elif code != sqlite3.SQLITE_FULL:
+        full = shortage(folder)
+    return None if full is None else no_room(full, doing=f"writing {what}", place=folder)
+
+
+def primary_code(error: sqlite3.Error | UnicodeDecodeError) -> int:
     """Return SQLite's primary result code, 0 when the error is not SQLite's own."""
     code: int = getattr(error, "sqlite_errorcode", 0)
     return code & 0xFF

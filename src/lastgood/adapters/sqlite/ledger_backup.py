@@ -11,7 +11,7 @@ from lastgood.adapters.files import make_directories, sync_directory, sync_file
 from lastgood.adapters.sqlite.backup import structure_fault
 from lastgood.adapters.sqlite.copies import ask, clear, drop, make
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, copy_into, open_uri, prepare
-from lastgood.adapters.sqlite.faults import DAMAGED, primary_code
+from lastgood.adapters.sqlite.faults import is_damage
 from lastgood.adapters.sqlite.ledger_file import LedgerFile, gate
 from lastgood.adapters.sqlite.ledger_mending import mend
 from lastgood.adapters.sqlite.ledger_proof import faults_in
@@ -170,7 +170,7 @@ def _stands(path: str) -> bool:
         gate(connection, path=path)
         return structure_fault(connection) is None
     except sqlite3.DatabaseError as error:
-        if primary_code(error) not in DAMAGED:
+        if not is_damage(error):
             raise
         return False
     except (Damaged, UnicodeDecodeError):  # in the words of SQLite for a damaged table

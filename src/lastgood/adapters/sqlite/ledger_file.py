@@ -7,10 +7,10 @@ the store.
 
 from __future__ import annotations
 
-import fcntl
 import os
 
 from lastgood.adapters.files import sync_directory, sync_file
+from lastgood.adapters.locks import FolderTurn
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, make_private_file, prepare, within
 from lastgood.adapters.sqlite.faults import translate
 from lastgood.adapters.sqlite.ledger_seal import NOTHING, TRUST_HINT, Root, Sealing, read_root, tag_of
@@ -183,6 +183,9 @@ class LedgerFile(Database):
         connection.execute("PRAGMA secure_delete = ON")  # what was removed is not to be found in the file
         gate(connection, path=self.path)
 
+    def _newer(self, found: int) -> Unsupported:
+        return _newer(self.path, found)
+
     def _trust(self, connection: sqlite3.Connection, known: Sighting | None) -> Root:
         """Return the root, proven; nothing is proven twice while nobody else changed the file."""
         root = read_root(connection)
@@ -221,12 +224,16 @@ def gate(connection: sqlite3.Connection, *, path: str) -> None:
         raise Damaged(f"{printable(path)} is not a ledger of lastgood", hint="put it back from a backup")
     found = version(connection)
     if found > VERSION:
-        raise Unsupported(
-            f"the ledger {printable(path)} was written by a newer lastgood"
-            f" (ledger version {found}; this one reads up to {VERSION})",
-            hint="use the newer lastgood for this store",
-            details={"found": found, "supported": VERSION},
-        )
+        raise _newer(path, found)
+
+
+def _newer(path: str, found: int) -> Unsupported:
+    return Unsupported(
+        f"the ledger {printable(path)} was written by a newer lastgood"
+        f" (ledger version {found}; this one reads up to {VERSION})",
+        hint="use the newer lastgood for this store",
+        details={"found": found, "supported": VERSION},
+    )
 
 
 def _any_root(connection: sqlite3.Connection, known: Sighting | None) -> Root:
@@ -254,13 +261,9 @@ def _ensure(path: str, *, witness: Witness, id: str) -> None:
     if os.path.exists(path):
         return
     try:
-        turn = os.open(os.path.dirname(path), os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
-        try:
-            fcntl.flock(turn, fcntl.LOCK_EX)
+        with FolderTurn(os.path.dirname(path), what=f"the ledger {printable(path)}, which is being made,"):
             if not os.path.exists(path):
                 _create(path, witness=witness, id=id)
-        finally:
-            os.close(turn)
     except (sqlite3.Error, OSError) as error:
         raise translate(error, path, what="the ledger", hint="check the store") from error
 

@@ -10,6 +10,8 @@ from __future__ import annotations
 
 import hmac
 
+from lastgood.adapters.sqlite.database import DEFAULT_WAIT, open_uri, prepare
+from lastgood.adapters.sqlite.faults import BROKEN
 from lastgood.errors import Damaged
 from lastgood.names import printable
 
@@ -122,3 +124,15 @@ def read_root(connection: sqlite3.Connection) -> Root:
         case (str() as ledger, int() as serial, bytes() as total, bytes() as seal):
             return Root(ledger, serial, total, seal)
     raise tampered("the ledger", "has lost its seal")
+
+
+def ledger_id(path: str) -> str | None:
+    """Return the id that a ledger bears, unproven; None where it cannot be read."""
+    connection = open_uri(path, "mode=ro", wait=DEFAULT_WAIT)
+    try:
+        prepare(connection)
+        return read_root(connection).ledger
+    except (*BROKEN, Damaged):
+        return None
+    finally:
+        connection.close()

@@ -13,7 +13,7 @@ from lastgood.adapters.sqlite.ledger_file import LedgerFile
 from lastgood.adapters.sqlite.ledger_proof import accept, check
 from lastgood.adapters.sqlite.ledger_seal import Sealing
 from lastgood.adapters.sqlite.library import sqlite3
-from lastgood.errors import LastgoodError
+from lastgood.errors import LastgoodError, Unsupported
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -92,9 +92,19 @@ class SqliteLedgers:
     def repair(self) -> tuple[str, ...]:
         """Bring back what is damaged from the copy, and say what."""
         try:
-            return repair(self._path, witness=self._witness, at=self._clock.now())
+            done = repair(self._path, witness=self._witness, at=self._clock.now())
+            return done or self._copied_anew()
+        except Unsupported:  # as `check` tells; what else a store holds is repaired all the same
+            return ()
         except (sqlite3.Error, OSError) as error:
             raise translate(error, self._path, what="the ledger", hint="check the store") from error
+
+    def _copied_anew(self) -> tuple[str, ...]:
+        """Write the copy anew if it is damaged and the ledger is not."""
+        if not self._faults_of_backup() or not os.path.exists(self._path) or check(self._open()):
+            return ()
+        back_up(self._open())
+        return ("the damaged copy of the ledger was written anew",)
 
     def count(self, workspaces: Sequence[str]) -> int:
         """Return how many books some workspaces have."""

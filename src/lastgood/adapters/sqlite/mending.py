@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lastgood.adapters.sqlite import rows
-from lastgood.adapters.sqlite.seal import broken_seal, reseal
+from lastgood.adapters.sqlite.queries import AWAITS_ADOPTION
+from lastgood.adapters.sqlite.seal import broken_rows, broken_seal, reseal
 from lastgood.names import to_bytes
 
 TYPE_CHECKING = False
@@ -63,6 +64,11 @@ def _insert(connection: sqlite3.Connection, manifest: Manifest, commit: str) -> 
 def _is_free(connection: sqlite3.Connection, sequence: int) -> bool:
     taken = connection.execute("SELECT 1 FROM checkpoint WHERE sequence = ?", (sequence,)).fetchone()
     return sequence > 0 and taken is None
+
+
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Tell whether `mend` would find nothing to do."""
+    return connection.execute(AWAITS_ADOPTION).fetchone() is None and not broken_rows(connection)
 
 
 def mend(connection: sqlite3.Connection) -> list[str]:

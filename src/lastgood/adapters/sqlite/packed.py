@@ -61,6 +61,8 @@ def contents(path: str) -> Iterator[bytes]:
             if not packed:
                 raise ValueError("it ends too early")
             yield inflate.decompress(packed, _PIECE_BYTES)
+        if inflate.unused_data or next(pieces, b""):
+            raise ValueError("something follows its end")
     except zlib.error as error:
         raise ValueError(f"it does not decompress ({error})") from None
 

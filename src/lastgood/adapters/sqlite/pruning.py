@@ -7,7 +7,7 @@ from lastgood.adapters.sqlite.seal import broken_seal, is_broken, reseal
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from lastgood.model.checkpoint import Checkpoint
 
@@ -25,6 +25,13 @@ _OLD_OPERATIONS = (
     " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
 )
 _DROP = f"DELETE FROM checkpoint WHERE id = ? AND deleted_at IS NOT NULL AND NOT {broken_seal('checkpoint')}"  # noqa: S608 - names of columns
+# Pages that dropped rows leave free are used again; a file of which many are free is written anew: those who
+# save wait meanwhile, so not if much of it stays. In bytes.
+_LEAST_SPARE = 1 << 18
+_MOST_KEPT = 1 << 26
+_A_PART = 4
+# What a row takes beside its long columns, in bytes.
+_ROW = "length(manifest) + length(gaps) + 500"
 _FORGET = (
     f"SELECT id FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - names of columns
 )
@@ -94,3 +101,28 @@ def old_operations(connection: sqlite3.Connection, *, before: int, keep: int) ->
 def drop_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
     """Drop those operations, and return how many that were."""
     return connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
+
+
+def spare_bytes(connection: sqlite3.Connection, *, without: Collection[str] = ()) -> int:
+    """Return about what `shrink` would give back if the rows of some checkpoints were dropped, in bytes."""
+    page, pages, free = (_number(connection, name) for name in ("page_size", "page_count", "freelist_count"))
+    spare = free * page
+    for id in without:
+        row = connection.execute(f"SELECT {_ROW} FROM checkpoint WHERE id = ?", (id,)).fetchone()  # noqa: S608 - names of columns
+        spare += 0 if row is None else row[0]
+    size = pages * page
+    worthwhile = spare >= max(_LEAST_SPARE, size // _A_PART) and size - spare <= _MOST_KEPT
+    return min(spare, size) if worthwhile else 0
+
+
+def shrink(connection: sqlite3.Connection) -> int:
+    """Write the file anew without its free pages, where these are many; return the bytes given back."""
+    if not spare_bytes(connection):
+        return 0
+    before = _number(connection, "page_count")
+    connection.execute("VACUUM")
+    return (before - _number(connection, "page_count")) * _number(connection, "page_size")
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])

@@ -37,6 +37,7 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.until is not None, "created_at <= :until"),
             (query.name is not None, "name GLOB :name"),
             (query.called is not None, "name = :called"),
+            (query.root is not None, "tree = :tree AND modes = :modes"),
             (query.good, "good = 1"),
             (query.complete, "partial = 0"),
             (not query.guards, "kind <> 'guard'"),
@@ -46,6 +47,8 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
     ]
     where = f" WHERE {' AND '.join(conditions)}" if conditions else ""
     parameters = query.as_dict() | {
+        "tree": None if query.root is None else query.root.tree,
+        "modes": None if query.root is None else query.root.modes,
         "limit": -1 if query.limit is None else _fit(max(query.limit, 0)),
         "offset": _fit(max(query.offset, 0)),
         "since": _fit(query.since),

@@ -20,12 +20,14 @@ if TYPE_CHECKING:
     from typing import Self
 
 _STRIDE = 0.002
+_PATIENCE = 0.05
 
 
 class Place:
     """The first place in the line before a folder, from when a block begins until it is left.
 
-    It is a courtesy: who cannot have it within ``wait`` seconds goes on without.
+    It is a courtesy: who cannot have it within ``wait`` seconds goes on without, and soon where who
+    stands first is stopped.
     """
 
     def __init__(self, folder: str, *, wait: float) -> None:
@@ -60,9 +62,18 @@ class Place:
         os.close(held)
 
     def _stand(self) -> None:
-        ends = time.monotonic() + self._wait
-        while not self._is_first() and time.monotonic() < ends:
+        started = looked = time.monotonic()
+        while not self._is_first() and (now := time.monotonic()) < started + self._wait:
+            if now - looked >= _PATIENCE:
+                looked = now
+                if self._is_stopped():
+                    return
             pause(_STRIDE)
+
+    def _is_stopped(self) -> bool:
+        from lastgood.adapters.owner import stopped_holder
+
+        return stopped_holder((os.fsencode(self._folder),)) is not None
 
     def _is_first(self) -> bool:
         try:

@@ -6,7 +6,14 @@ import os
 
 from lastgood.adapters.files import make_directories, sync_directory, sync_file
 from lastgood.adapters.sqlite import manifests
-from lastgood.adapters.sqlite.backup import integrity_fault, is_sound, soundest_backup, structure_fault
+from lastgood.adapters.sqlite.backup import (
+    DAMAGED,
+    integrity_fault,
+    is_older,
+    is_sound,
+    soundest_backup,
+    structure_fault,
+)
 from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, gate, make_private_file, open_uri, prepare
 from lastgood.adapters.sqlite.faults import BROKEN, translate
 from lastgood.adapters.sqlite.library import sqlite3
@@ -24,7 +31,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.adapters.sqlite.rows import Row
 
-DAMAGED = "damaged"
 _SIDECARS = ("-wal", "-shm", "-journal")
 
 
@@ -55,8 +61,9 @@ def _stands(path: str) -> bool:
         return False
     connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
     try:
+        prepare(connection)
         gate(connection, CURRENT, path=path)
-        return structure_fault(connection) is None
+        return structure_fault(connection) is None and not is_older(connection, path)
     except (*BROKEN, Damaged):
         return False
     finally:
@@ -108,24 +115,42 @@ def _build(draft: str, backup: str | None, found: Salvage, *, generation: str) -
 
 
 def _merge(connection: sqlite3.Connection, found: Salvage) -> None:
+    (changes,) = connection.execute("SELECT value FROM meta WHERE name = 'changes'").fetchone()
     salvaged = {row[1] for row in found.checkpoints}
     older = [row[0] for row in connection.execute("SELECT id FROM checkpoint") if row[0] not in salvaged]
     for id in older:
         connection.execute("UPDATE checkpoint SET recovered = 1 WHERE id = ?", (id,))
         reseal(connection, "checkpoint", id)
-    _put(connection, "workspace", found.workspaces)
-    _put(connection, "checkpoint", found.checkpoints)
-    _put(connection, "operation", found.operations)
-    for table, rows in found.work.items():
-        _put(connection, table, rows)
+    tables = {"workspace": found.workspaces, "checkpoint": found.checkpoints, "operation": found.operations}
+    for table, rows in {**tables, **found.work}.items():
+        _put(connection, table, rows, over=found.changes >= changes)
     _name_workspaces(connection)
 
 
-def _put(connection: sqlite3.Connection, table: str, found: tuple[Row, ...]) -> None:
+def _put(connection: sqlite3.Connection, table: str, found: tuple[Row, ...], *, over: bool) -> None:
+    """Add rows, those of an older catalogue beside what the backup says, others ``over`` it."""
     if found:
         marks = ", ".join("?" * len(found[0]))
-        statement = f"INSERT OR REPLACE INTO {table} ({columns(table)}) VALUES ({marks})"  # noqa: S608 - names of ours
-        connection.executemany(statement, found)
+        statement = (
+            f"INSERT OR {'REPLACE' if over else 'IGNORE'} INTO {table} ({columns(table)}) VALUES ({marks})"  # noqa: S608 - names of ours
+        )
+        if table == "checkpoint":
+            _put_numbered(connection, statement, found)
+        else:
+            connection.executemany(statement, found)
+
+
+def _put_numbered(connection: sqlite3.Connection, statement: str, found: tuple[Row, ...]) -> None:
+    """Add checkpoints; one whose number another bears gets the next, for only its id says which it is."""
+    for row in found:
+        number, id = row[:2]
+        taken = connection.execute("SELECT id FROM checkpoint WHERE sequence = ?", (number,)).fetchone()
+        if taken is None or taken[0] == id:
+            connection.execute(statement, row)
+            continue
+        mine = connection.execute("SELECT sequence FROM checkpoint WHERE id = ?", (id,)).fetchone()
+        connection.execute(statement, (None if mine is None else mine[0], *row[1:]))
+        reseal(connection, "checkpoint", str(id))
 
 
 def _name_workspaces(connection: sqlite3.Connection) -> None:

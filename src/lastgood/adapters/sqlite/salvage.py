@@ -25,6 +25,7 @@ if TYPE_CHECKING:
 
 # Where even the highest number cannot be read: how far to look.
 _FAR = 100_000
+_UNTOLD = 1 << 62
 # Since this version the columns are the same; tables were added.
 _OLDEST = 2
 # Tables of the work: what reads a row's payload, the last column before the seal.
@@ -43,6 +44,8 @@ class Salvage(Value):
     checkpoints: tuple[Row, ...] = ()
     operations: tuple[Row, ...] = ()
     work: Mapping[str, tuple[Row, ...]] = {}
+    # How often the catalogue was changed; very often where that cannot be told.
+    changes: int = _UNTOLD
 
 
 def salvage(path: str) -> Salvage:
@@ -69,11 +72,20 @@ def salvage(path: str) -> Salvage:
             checkpoints=tuple(checkpoints),
             operations=tuple(operations),
             work=work,
+            changes=_changes(connection),
         )
     except BROKEN:
         return Salvage()
     finally:
         connection.close()
+
+
+def _changes(connection: sqlite3.Connection) -> int:
+    try:
+        row = connection.execute("SELECT value FROM meta WHERE name = 'changes'").fetchone()
+    except BROKEN:
+        return _UNTOLD
+    return row[0] if row is not None and isinstance(row[0], int) else _UNTOLD
 
 
 def is_readable(connection: sqlite3.Connection) -> bool:

@@ -24,6 +24,10 @@ _OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 def folder_beside(path: bytes) -> bytes:
     """Return the real folder that a file lies in, fit to put another one into."""
+    if b"\0" in path:  # which an import of earlier may have brought
+        raise NotFound(
+            f"{printable(to_text(path))} is no path of a file", hint="restore without: --only files"
+        )
     folder = os.path.realpath(os.path.dirname(path))
     shown = printable(to_text(folder))
     try:

@@ -30,6 +30,9 @@ class OpenTranscript:
         except OSError as error:
             self.close()
             raise unreadable(path, error) from error
+        except ValueError as error:  # a NUL byte in it, which an import of earlier may have brought
+            self.close()
+            raise Invalid(f"{printable(to_text(path))} is no path of a file", hint=_HINT) from error
         except Invalid:
             self.close()
             raise

@@ -78,7 +78,8 @@ FILES: tuple[Verb, ...] = (
         about=(
             "Without a REF: the latest checkpoint against the workspace. With one: that\n"
             "checkpoint against the workspace. With two: the first against the second.\n"
-            "`git apply` takes the patch."
+            "`git apply` takes the patch; of binary files, and of those over 8 MiB, it\n"
+            "only says that they differ."
         ),
         arguments=(
             Argument(name="A", form="ref", required=False),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lastgood.cli.differences import name_status_lines, print_patch, stat_lines, unmatched_line
 from lastgood.cli.opening import looked_up, open_group, paths_of
 from lastgood.cli.progress import Progress
+from lastgood.cli.wording import count
 from lastgood.errors import NotFound, Usage
 from lastgood.workspace.verbs.looking import Looks
 
@@ -29,9 +30,18 @@ def carry_out(call: Call, console: Console) -> int:
         console.document(diff_document(report.replace(patch=None) if summary else report))
     else:
         _print(report, call, console)
+    if report.patch is not None and not summary and not console.json:
+        _warn_of_told(report, console)
     for one in report.unmatched:
         console.warn(unmatched_line(one))
     return 0
+
+
+def _warn_of_told(report: DiffReport, console: Console) -> None:
+    """Say of what a patch that goes elsewhere has none: whoever applies it would not see that."""
+    told = [one for one in report.files if one.binary]
+    if told and not console.out_is_terminal:
+        console.warn(f"lastgood: {count(len(told), 'file')} told, not patched: binary, or over 8 MiB")
 
 
 def _print(report: DiffReport, call: Call, console: Console) -> None:

@@ -6,6 +6,7 @@ from lastgood.cli.opening import open_anywhere, open_for
 from lastgood.cli.wording import count
 from lastgood.codec.report.exchange import import_document
 from lastgood.names import printable
+from lastgood.workspace.exchange import refuse_none
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ _SHOWN = 5
 def carry_out(call: Call, console: Console) -> int:
     """Import, and say where the checkpoints are now."""
     attach = call.has("attach")
+    refuse_none(call.arguments[0])
     with open_for(call) if attach else open_anywhere(call, purpose="make") as workspace:
         report = workspace.import_file(call.arguments[0], attach=attach)
         here = workspace.path

@@ -52,7 +52,7 @@ def _demand_terminal(call: Call, console: Console) -> None:
 
 def _consented(plan: PrunePlan, console: Console) -> bool:
     what = count(len(plan.remove), "checkpoint")
-    console.warn(f"This removes {what} and frees {size(plan.freed_bytes)}. It cannot be undone.")
+    console.warn(f"This removes {what} and frees about {size(plan.freed_bytes)}. It cannot be undone.")
     if plan.lost:
         console.warn(f"{count(len(plan.lost), 'checkpoint')} deleted before cannot be had back either.")
     return agreed("Free the bytes at once?", console)
@@ -87,9 +87,10 @@ def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
 
 
 def _tell(report: PruneReport, call: Call, console: Console) -> int:
+    code = _OMISSIONS if report.waiting_bytes else 0
     if console.json:
         console.document(prune_document(report))
-        return 0
+        return code
     words = ("would keep", "would remove") if report.dry_run else ("kept", "removed")
     rows = [(words[1], short(one.id), printable(one.reason)) for one in report.remove]
     rows += [(words[0], short(one.id), printable(one.reason)) for one in report.keep]
@@ -97,18 +98,23 @@ def _tell(report: PruneReport, call: Call, console: Console) -> int:
         for line in table([("", "ID", "Reason"), *rows], flexible=2, limit=console.columns()):
             console.line(line)
     _sum_up(report, words, call, console)
-    return 0
+    return code
 
 
 def _sum_up(report: PruneReport, words: tuple[str, str], call: Call, console: Console) -> None:
     removed = count(len(report.remove), "checkpoint")
     console.line(f"{words[1]} {removed}, {words[0]} {len(report.keep):,}")
+    freed = size(report.freed_bytes)
     if report.free_after is not None:
-        console.line(
-            f"{size(report.freed_bytes)} are freed after {moment(report.free_after)} at the earliest"
-        )
+        free = "would be freed" if report.dry_run else "are freed"
+        console.line(f"about {freed} {free} after {moment(report.free_after)} at the earliest")
     elif report.remove or report.lost:
-        done = "would be freed at once" if report.dry_run else "freed"
-        console.line(f"{size(report.freed_bytes)} {done}; this cannot be undone")
+        free = f"about {freed} would be freed at once" if report.dry_run else f"{freed} freed"
+        console.line(f"{free}; this cannot be undone")
+    if report.waiting_bytes:
+        console.warn(
+            f"{size(report.waiting_bytes)} more wait: the disk has no room to write their packs anew"
+        )
+        console.warn(f"  make some on it, then: {call.command('maintain')}")
     if report.operation is not None:
         console.line(f"take it back with: {call.command('undo')}")

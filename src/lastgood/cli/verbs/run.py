@@ -17,6 +17,7 @@ from lastgood.cli.running.screen import Screen, display_for
 from lastgood.codec.report.running import reviewed_document
 from lastgood.errors import LastgoodError, Usage
 from lastgood.value import cast
+from lastgood.workspace.running.plans import plan_from
 from lastgood.workspace.running.signals import Signals
 
 TYPE_CHECKING = False
@@ -39,6 +40,7 @@ def carry_out(call: Call, console: Console) -> int:
     if call.has("schema"):
         return _schema(call, console)
     plan, choice = _plan(call), _choice(call)
+    plan_from(plan)  # one that is not there, or none, makes no store
     begun = choice in {"review", "continue"} or call.has("redo") or call.has("done")
     with open_for(call, purpose="find" if begun else "make") as workspace:
         if choice == "review":

@@ -13,10 +13,12 @@ from lastgood.workspace.verbs.saving import Saves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Kind
-    from lastgood.model.report import SaveReport
+    from lastgood.model.report import HealthNote, SaveReport
     from lastgood.model.tree import Gap
     from lastgood.model.verdict import CheckReport
 
@@ -45,7 +47,7 @@ def carry_out(call: Call, console: Console) -> int:
                 tokens=values.count_option(call, "tokens"),
                 transcript=call.text("transcript"),
             )
-        _tell(report, console)
+        _tell(report, console, known=workspace.remarks)
         verdict = None if order is None else _judged(report, order, console, workspace=workspace)
     if verdict is not None:
         report = report.replace(checkpoint=verdict.checkpoint)
@@ -83,7 +85,8 @@ def _judged(
     return verdict
 
 
-def _tell(report: SaveReport, console: Console) -> None:
+def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) -> None:
+    """Tell what came of it; what is ``known`` was told when the workspace was opened."""
     checkpoint = report.checkpoint
     if console.json:
         return
@@ -91,7 +94,8 @@ def _tell(report: SaveReport, console: Console) -> None:
         console.line(checkpoint.id)
         return
     for note in report.notes:
-        console.warn(printable(note.message))
+        if note not in known:
+            console.warn(printable(note.message))
     if not report.created:
         console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
         return

@@ -159,7 +159,12 @@ def _git(git: GitState) -> str:
 
 def _listing(entries: Sequence[ListedEntry]) -> list[str]:
     rows = [
-        (entry.kind, f"{entry.mode:04o}", str(entry.size), printable(to_text(entry.path)))
+        (
+            entry.kind,
+            f"{entry.mode:04o}",
+            "lost" if entry.lost else str(entry.size),
+            printable(to_text(entry.path)),
+        )
         for entry in entries
     ]
     return table(rows, flexible=3, limit=None)

@@ -40,6 +40,10 @@ def _tell(report: VerifyReport, call: Call, console: Console) -> None:
         for path in one.files:
             console.line(f"  {printable(to_text(path)) or '.'}")
     checked = count(report.checkpoints, "checkpoint")
+    if report.unlisted and not call.has("repair"):
+        stored = count(report.unlisted, "checkpoint")
+        console.line(f"{stored} stored and not listed: of a killed save, or of a row that was lost")
+        console.warn(f"list what is stored: {call.command('verify --repair')}")
     if report.ok:
         proof = "restored aside and compared" if call.has("deep") else "every stored byte proven"
         console.line(f"{checked} whole: {proof}")

@@ -47,7 +47,7 @@ def report_document(activity: Activity, *, detailed: bool) -> Document:
         "operations": dict(activity.operations),
         "tokens": activity.tokens,
         "saves": activity.saves.as_dict(),
-        "sizes": activity.sizes.as_dict(),
+        "sizes": activity.sizes.as_dict() | {"store_parts": activity.sizes.store_parts.as_dict()},
         "buckets": [_bucket(one) for one in activity.buckets],
         "notes": [note.as_dict() for note in activity.notes],
     }

@@ -132,6 +132,7 @@ def status_document(report: StatusReport) -> Document:
             "resident": report.resident,
             "checkpoints": report.checkpoints,
             "store_bytes": report.store_bytes,
+            "store_parts": report.store_parts.as_dict(),
             "health": [note.as_dict() for note in report.health],
         },
     )
@@ -155,6 +156,7 @@ def verify_document(report: VerifyReport) -> Document:
             "repaired": [text_value(one) for one in report.repaired],
             "faults": [text_value(one) for one in report.faults],
             "unreferenced_bytes": report.unreferenced_bytes,
+            "unlisted": report.unlisted,
         },
     )
 

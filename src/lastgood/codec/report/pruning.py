@@ -23,6 +23,7 @@ def prune_document(report: PruneReport) -> Document:
             "remove": [_decision(one) for one in report.remove],
             "set_aside": list(report.set_aside),
             "freed_bytes": report.freed_bytes,
+            "waiting_bytes": report.waiting_bytes,
             "free_after": None if report.free_after is None else iso(report.free_after),
             "operation": None if report.operation is None else operation_record(report.operation),
             "beyond_undo": list(report.lost),

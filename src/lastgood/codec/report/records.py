@@ -161,6 +161,10 @@ def outcome_record(outcome: Outcome) -> Document:
     }
     if outcome.reason is not None:
         record["reason"] = text_value(outcome.reason)
+    if outcome.kept is not None:
+        record["kept"] = path_value(outcome.kept)
+    if outcome.left is not None:
+        record["left"] = path_value(outcome.left)
     return record
 
 

@@ -33,6 +33,7 @@ def recover_document(report: RecoverReport) -> Document:
             "state": report.state,
             "session": None if report.session is None else _session(report.session),
             "checkpoint": None if report.checkpoint is None else checkpoint_record(report.checkpoint),
+            "returned": report.returned,
             "position": None if position.empty else position_record(position),
             "progress": None if report.progress.empty else shown_progress(report.progress),
             "tasks": shown_progress(report.progress)["tasks"],

@@ -18,7 +18,6 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
-    from typing import Self
 
     from lastgood.actions.attempts import Begun
     from lastgood.actions.finished import TakenBack
@@ -34,7 +33,6 @@ if TYPE_CHECKING:
     from lastgood.model.workplan import Command, WorkPlan
     from lastgood.ports.command import Commands
     from lastgood.ports.host import ExclusiveHold
-    from lastgood.workspace.verbs.door import Door
 
 # How many earlier runs are looked through for one of the same plan.
 _RUNS_LOOKED_AT = 200
@@ -43,13 +41,6 @@ _MESSAGE_LIMIT = 2000
 
 class Hands(Works, Looks, Restores, Recovers):
     """A workspace as a run sees it; within a session, as `within` returns it."""
-
-    @classmethod
-    def of(cls, workspace: Door) -> Self:
-        """Return the hands of a workspace; they share everything with it."""
-        made = object.__new__(cls)
-        made.__dict__.update(vars(workspace))
-        return made
 
     @property
     def key(self) -> str:

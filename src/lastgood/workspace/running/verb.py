@@ -48,7 +48,7 @@ class Runs(Door):
         from lastgood.workspace.running.run import run
 
         return run(
-            Hands.of(self),
+            self._as(Hands),
             plan,
             choice=choice,
             rebase=rebase,

@@ -18,16 +18,18 @@ if TYPE_CHECKING:
     from typing import Self, TypeVar
 
     from lastgood.model.event import EventType, Observer
+    from lastgood.model.report import HealthNote
     from lastgood.model.settings import Settings
     from lastgood.ports.context import Context
     from lastgood.workspace.upkeep import Upkeep
 
     Report = TypeVar("Report")
+    Kind = TypeVar("Kind", bound="Door")
     from lastgood.workspace.paths import PathLike
 
 
-class Door:
-    """One open workspace; the groups of verbs derive from it."""
+class Commons:
+    """What all doors to one open workspace share: where one goes, all go."""
 
     def __init__(
         self,
@@ -38,16 +40,48 @@ class Door:
         release: Callable[[], None],
         rescued: tuple[str, ...] = (),
     ) -> None:
-        self._upkeep = upkeep
-        self._rescued = rescued
-        self._recompose = recompose
-        self._release = release
-        self._observers: list[Observer] = []
-        self._use(context)
+        self.context = context
+        self.upkeep = upkeep
+        self.recompose = recompose
+        self.release = release
+        self.rescued = rescued
+        self.observers: list[Observer] = []
+
+
+class Door:
+    """One open workspace, as those see it who work in a ``session``; the groups of verbs derive from it."""
+
+    def __init__(self, commons: Commons, *, session: str | None = None) -> None:
+        self._commons = commons
+        self._session = session
+        # The context that was last looked at, as it is within the session, and a view of it.
+        self._known: tuple[Context, Context, View] | None = None
+
+    @property
+    def _context(self) -> Context:
+        return self._seen()[1]
+
+    @property
+    def _view(self) -> View:
+        return self._seen()[2]
+
+    def _seen(self) -> tuple[Context, Context, View]:
+        base, known = self._commons.context, self._known
+        if known is None or known[0] is not base:
+            context = base if self._session is None else base.replace(session=self._session)
+            self._known = known = base, context, self._view_of(context)
+        return known
+
+    def _as(self, group: type[Kind]) -> Kind:
+        """Return another group of verbs of the same workspace, within the same session."""
+        return group(self._commons, session=self._session)
 
     def _use(self, context: Context) -> None:
-        self._context = context
-        self._view = View(
+        """Have all doors go on with a context, each within its own session."""
+        self._commons.context = context.replace(session=self._commons.context.session)
+
+    def _view_of(self, context: Context) -> View:
+        return View(
             catalogue=context.catalogue,
             objects=context.engine_of,
             key=context.key,
@@ -84,9 +118,14 @@ class Door:
         """What configuration decided."""
         return self._context.settings
 
+    @property
+    def remarks(self) -> tuple[HealthNote, ...]:
+        """What was wrong with configuration files, or the store, when it was opened; `status` says it too."""
+        return self._context.remarks
+
     def close(self) -> None:
         """Let go of the store; harmless when repeated."""
-        self._release()
+        self._commons.release()
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         """Tell an observer what happened, after the fact; return the call that ends it.
@@ -95,14 +134,15 @@ class Door:
         """
         if not callable(observer):
             raise Usage(f"the observer is {type(observer).__name__}, not a call", hint="hand over a function")
-        self._observers.append(observer)
-        return lambda: self._observers.remove(observer) if observer in self._observers else None
+        observers = self._commons.observers
+        observers.append(observer)
+        return lambda: observers.remove(observer) if observer in observers else None
 
     def _paths(self, paths: Sequence[PathLike]) -> tuple[bytes, ...]:
         return scope(paths, self._context.root)
 
     def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
-        began = self._context.clock.now() if self._observers else None
+        began = self._context.clock.now() if self._commons.observers else None
         try:
             report = _undelayed(work)
         except LastgoodError as error:
@@ -119,7 +159,7 @@ class Door:
         began: int | None = None,
         attempted: EventType | None = None,
     ) -> None:
-        if not self._observers:
+        if not self._commons.observers:
             return
         event = Event(
             type=type,
@@ -129,7 +169,7 @@ class Door:
             ended=self._context.clock.now(),
             attempted=attempted,
         )
-        for observer in tuple(self._observers):
+        for observer in tuple(self._commons.observers):
             try:  # noqa: SIM105 - contextlib costs start-up time
                 observer(event)
             except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the operation

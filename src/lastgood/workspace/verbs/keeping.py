@@ -52,7 +52,10 @@ class Keeps(Door):
         """
         from lastgood.workspace import proof
 
-        mended = (*self._rescued, *proof.repair(self._context)) if repair else ()
+        mended: tuple[str, ...] = ()
+        if repair:
+            mended = (*self._commons.rescued, *proof.repair(self._context))
+            self._commons.rescued = ()  # told
         chosen = self._view.find(Query()) if ref is None else [self._view.resolve(ref)]
         return proof.verify(self._context, chosen, deep=deep).replace(repaired=mended)
 

@@ -128,5 +128,8 @@ class Looks(Door):
     def status(self) -> StatusReport:
         """Return where the workspace stands."""
         from lastgood.actions.status import status
+        from lastgood.workspace.exposure import exposures
 
-        return status(self._context, self._view)
+        report = status(self._context, self._view)
+        exposed = (one for one in exposures(self._context.store) if one not in report.health)
+        return report.replace(health=(*report.health, *exposed))

@@ -29,7 +29,7 @@ class Neighbours(Door):
         from lastgood.workspace.neighbours import attach
 
         attached = attach(self._context, old)
-        self._use(self._recompose())
+        self._use(self._commons.recompose())
         return attached
 
     def plan_forget(self, path: str) -> tuple[Checkpoint, ...]:

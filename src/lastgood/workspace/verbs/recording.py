@@ -23,5 +23,5 @@ class Records(Door):
         expect(space, str, what="the space")
         if not space or not space.isprintable():
             raise Invalid(f"{space!r} cannot name a space", hint="name it after your program")
-        self._upkeep.before_ledger(self._context)
+        self._commons.upkeep.before_ledger(self._context)
         return self._context.ledgers.space(space, workspace=self._context.key)

@@ -83,7 +83,7 @@ class Saves(Checks):
             "saved",
             lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, speech=speech),
         )
-        self._upkeep.after_save(self._context)
+        self._commons.upkeep.after_save(self._context)
         return report
 
 

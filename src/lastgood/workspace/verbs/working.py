@@ -157,10 +157,7 @@ class Works(Saves):
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
-        twin = object.__new__(type(self))
-        twin.__dict__.update(self.__dict__)
-        twin._use(self._context.replace(session=session))
-        return twin
+        return type(self)(self._commons, session=session)
 
     def progress(self) -> Progress:
         """Return how far the work has come: of the session at hand, else of the workspace."""
@@ -311,4 +308,4 @@ class Works(Saves):
         """Tell of the checkpoint that came of a verb as of any other."""
         if report.saved is not None:
             self._tell("saved", report.saved)
-            self._upkeep.after_save(self._context)
+            self._commons.upkeep.after_save(self._context)

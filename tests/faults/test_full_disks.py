@@ -1,0 +1,343 @@
+"""A disk without a free byte, or without a free inode: what is kept can be read, and room can be made.
+
+What needs a disk that is really full mounts a small one, which takes root; the injector, which takes none,
+fails every call that would take room.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import threading
+from random import Random
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from faults.campaign import Campaign
+from faults.cli import Bench
+from faults.disks import SmallDisk, ext4, tmpfs
+from faults.injector import Blow, Mode
+from faults.scenes import opened
+from faults.stage import alter, fill, tree_of
+from faults.sweep import FULL as LONG
+from judge import git_faults
+from lastgood.errors import NoRoom
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+    from pathlib import Path
+
+    from faults.injector import Injector, Trial
+    from faults.stage import Stage
+
+pytestmark = pytest.mark.faults
+
+# From the first call on, nothing that takes room succeeds: neither bytes nor a new file.
+FULL = Blow(at=1, mode=Mode.FAIL_FROM, error=errno.ENOSPC)
+QUOTA = Blow(at=1, mode=Mode.FAIL_FROM, error=errno.EDQUOT)
+LACKS = pytest.mark.parametrize("lack", ["bytes", "inodes"])
+PASSES = 20 if LONG else 1
+LENGTH = 40 if LONG else 14
+
+
+def _three(stage: Stage) -> None:
+    fill(stage.workspace)
+    with opened(stage) as workspace:
+        workspace.save("one", name="one")
+        alter(stage.workspace)
+        workspace.save("two", name="two")
+        (stage.workspace / "README.md").write_text("# third\n" * 500)
+        workspace.save("three", name="three")
+        workspace.verify()  # so that no lock is missing, as in a store that was used
+
+
+@pytest.mark.parametrize("blow", [FULL, QUOTA], ids=["disk", "quota"])
+def test_where_nothing_can_be_written_all_that_reads_works(
+    injector: Injector, stage: Stage, tmp_path: Path, blow: Blow
+) -> None:
+    """T11, K4: without root, by the injector."""
+    stage.prepare(_three)
+    expected = tree_of(stage.workspace)
+    trial = _do(injector, stage, "look", blow, ref="three", aside=str(tmp_path / "aside"))
+    assert trial.said("looked") == "idle", trial.lines
+    assert trial.said("verified") == "True"
+    assert tree_of(tmp_path / "aside") == {
+        path: one for path, one in expected.items() if path != b"debug.log"
+    }
+
+
+@pytest.mark.parametrize(
+    ("verb", "asked"),
+    [
+        ("save", {}),
+        ("restore", {"ref": "one"}),
+        ("delete", {"refs": ["two"]}),
+        ("prune", {"asked": {"keep": 1, "now": True}}),
+        ("undo", {}),
+    ],
+    ids=lambda one: one if isinstance(one, str) else "",
+)
+def test_where_nothing_can_be_written_a_change_says_what_is_full_and_how_to_go_on(
+    injector: Injector, stage: Stage, verb: str, asked: dict[str, object]
+) -> None:
+    """S14, T2, K3: exit code 14, nothing changed, and once there is room it works."""
+    stage.prepare(_three)
+    with opened(stage) as workspace:
+        workspace.delete("one")
+        workspace.undo()
+        workspace.restore("two")
+        (stage.workspace / "notes").write_text("unsaved\n")
+        listed = [one.id for one in workspace.list()]
+    before = stage.tree()
+    trial = _do(injector, stage, verb, FULL, **asked)
+    said = trial.said("failed") or ""
+    assert trial.status == NoRoom.exit_code, trial.lines
+    assert said.startswith(f"storage the disk of {stage.store}")
+    assert "lastgood prune --now" in said
+    assert stage.tree() == before
+    with opened(stage) as workspace:
+        assert [one.id for one in workspace.list()] == listed
+        assert workspace.verify().ok
+    trial = _do(injector, stage, verb, Blow(), **asked)
+    assert trial.status == 0, trial.lines
+
+
+def _do(injector: Injector, stage: Stage, verb: str, blow: Blow, **asked: object) -> Trial:
+    places = {"workspace": str(stage.workspace), "store": str(stage.store)}
+    return injector.run(verb, {**places, **asked}, roots=[stage.store], blow=blow)
+
+
+def test_a_verify_that_cannot_record_damage_tells_of_it_all_the_same(
+    injector: Injector, stage: Stage
+) -> None:
+    """K4."""
+    stage.prepare(_three)
+    for pack in stage.store.glob("objects.git/objects/pack/*.pack"):
+        content = bytearray(pack.read_bytes())
+        content[len(content) // 2] ^= 8
+        pack.chmod(0o600)
+        pack.write_bytes(content)
+    trial = _do(injector, stage, "verify", FULL)
+    assert trial.said("verified") == "False", trial.lines
+
+
+@pytest.fixture
+def disk(tmp_path: Path) -> Iterator[SmallDisk]:
+    with tmpfs(tmp_path.resolve() / "disk") as made:
+        yield made
+
+
+@pytest.fixture
+def crowded(bench: Bench, disk: SmallDisk) -> Bench:
+    """A store on a small disk, with all its checkpoints in one pack, and a backup of its catalogue."""
+    here = Bench(bench.workspace, disk.place / "store", bench.home)
+    with lastgood.open(here.workspace, store=here.store, maintenance="off") as workspace:
+        for number in range(4):
+            (here.workspace / f"part-{number}").write_bytes(os.urandom(60_000))
+            (here.workspace / "all").write_bytes(os.urandom(300_000))
+            workspace.save(f"state {number}")
+        assert workspace._context.engine.consolidate()
+        assert workspace._context.catalogue.back_up()
+        assert len(list(here.store.glob("objects.git/objects/pack/*.pack"))) == 1
+    return here
+
+
+def _take(disk: SmallDisk, lack: str) -> None:
+    if lack == "bytes":
+        disk.fill_bytes()
+    else:
+        disk.fill_inodes()
+
+
+@LACKS
+def test_a_full_disk_is_read_pruned_of_a_mixed_pack_and_saved_to_again(
+    crowded: Bench, disk: SmallDisk, lack: str
+) -> None:
+    """K3, S14: on the command line, nothing but the reserve being free; takes root."""
+    expected = tree_of(crowded.workspace)
+    _take(disk, lack)
+    for verb in (
+        "list",
+        "show @",
+        "show @~1 --files",
+        "status",
+        "verify",
+        "diff",
+        "report",
+        "workspace list",
+    ):
+        assert crowded(*verb.split()).code == 0, verb
+    aside = crowded.home / "aside"
+    assert crowded("restore", "@", "--to", str(aside)).code == 0
+    assert tree_of(aside) == expected
+    (crowded.workspace / "all").write_bytes(os.urandom(100_000))
+    changed = tree_of(crowded.workspace)
+    for verb in ("save", "restore @~1 --yes", "delete @~1", "prune --keep 2"):
+        answer = crowded(*verb.split())
+        assert answer.code == 14, (verb, answer)
+        assert f"the disk of {crowded.store}" in answer.err
+        assert ("no inode is left" if lack == "inodes" else "no space left") in answer.err
+        assert "read-only" not in answer.err
+        assert tree_of(crowded.workspace) == changed
+    answer = crowded("prune", "--keep", "1", "--now", "--yes")
+    assert answer.code == 0, answer
+    assert crowded.json("save")["created"]
+    assert crowded("verify", "--deep").code == 0
+
+
+@LACKS
+@pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
+def test_a_restore_interrupted_on_a_full_disk_is_finished_or_taken_back(
+    crowded: Bench, disk: SmallDisk, injector: Injector, lack: str, *, roll_back: bool
+) -> None:
+    """T7: takes root; the workspace is on another disk than the store."""
+    start = tree_of(crowded.workspace)
+    order = {"workspace": str(crowded.workspace), "store": str(crowded.store)}
+    target = crowded.json("list")["checkpoints"][2]["id"]
+    roots = [crowded.workspace]
+    assert injector.run("restore", {**order, "ref": target}, roots=roots, blow=Blow(at=7)).killed
+    assert crowded.json("status")["state"] == "interrupted"
+    _take(disk, lack)
+    assert crowded("prune", "--keep", "1", "--now", "--yes").code == 14
+    answer = crowded("recover", *(["--rollback"] if roll_back else []))
+    assert answer.code == 0, answer
+    assert crowded.json("status")["state"] == "idle"
+    if roll_back:
+        assert tree_of(crowded.workspace) == start
+    else:
+        aside = crowded.home / "aside"
+        assert crowded("restore", target, "--to", str(aside)).code == 0
+        assert tree_of(crowded.workspace) == tree_of(aside)
+    disk.empty()
+    assert crowded.json("save", "--allow-empty")["created"]
+
+
+def test_packs_that_the_reserve_has_no_room_to_write_anew_wait_and_are_told(
+    bench: Bench, disk: SmallDisk
+) -> None:
+    """K3: what stays of the only pack is more than the reserve; takes root."""
+    here = Bench(bench.workspace, disk.place / "store", bench.home)
+    (here.workspace / "much").write_bytes(os.urandom(1_200_000))
+    (here.workspace / "all").write_bytes(os.urandom(500_000))
+    with lastgood.open(here.workspace, store=here.store, maintenance="off") as workspace:
+        workspace.save("first")
+        (here.workspace / "all").write_bytes(os.urandom(300_000))
+        kept = workspace.save("second").checkpoint
+        assert workspace._context.engine.consolidate()
+        assert workspace._context.catalogue.back_up()
+    disk.fill_bytes()
+    answer = here("prune", "--keep", "1", "--now", "--yes")
+    assert answer.code == 14, answer
+    assert "more can be" in answer.err
+    assert "lastgood maintain" in answer.err
+    assert [one["id"] for one in here.json("list")["checkpoints"]] == [kept.id]
+    assert here("verify").code == 0
+    disk.empty()
+    packs = here.store / "objects.git" / "objects" / "pack"
+    before = sum(path.stat().st_size for path in packs.iterdir())
+    assert here("maintain").code == 0
+    assert sum(path.stat().st_size for path in packs.iterdir()) < before - 400_000
+    assert here("verify", "--deep").code == 0
+
+
+def test_a_great_change_on_a_full_disk_is_told_by_status(crowded: Bench, disk: SmallDisk) -> None:
+    """What only looks takes no room: the pack of a save like this would not be in memory."""
+    for size in (3, 3, 5):
+        (crowded.workspace / f"great-{size}-{os.urandom(2).hex()}").write_bytes(os.urandom(size << 20))
+    disk.fill_bytes()
+    assert crowded.json("status")["drift"]["added"] == 3
+
+
+def test_a_full_disk_is_looked_at_beside_other_threads_too(bench: Bench, disk: SmallDisk) -> None:
+    """What a scan in a process of its own says is not written to the disk then; takes root."""
+    for number in range(2_100):
+        (bench.workspace / f"file-{number}").touch()
+    over = threading.Event()
+    thread = threading.Thread(target=over.wait)
+    thread.start()
+    try:
+        with lastgood.open(bench.workspace, store=disk.place / "store", maintenance="off") as workspace:
+            workspace.save("one")
+            (bench.workspace / "new").touch()
+            disk.fill_bytes()
+            drift = workspace.status().drift
+            assert drift is not None
+            assert drift.added == 1
+            with pytest.raises(NoRoom, match="full"):
+                workspace.save("two")
+    finally:
+        over.set()
+        thread.join()
+
+
+def test_a_restore_to_a_folder_on_a_full_disk_names_that_disk(bench: Bench, disk: SmallDisk) -> None:
+    """T11: takes root."""
+    (bench.workspace / "file").write_bytes(os.urandom(100_000))
+    bench.save("one")
+    disk.fill_bytes()
+    answer = bench("restore", "@", "--to", str(disk.place / "aside"))
+    assert answer.code == 14, answer
+    assert f"the disk of {disk.place / 'aside'} is full" in answer.err
+    assert "prune" not in answer.err
+
+
+def test_a_disk_of_small_blocks_ends_no_process_by_a_signal(bench: Bench, tmp_path: Path) -> None:
+    """S14: what SQLite shares through memory finds no room there; takes root."""
+    with ext4(tmp_path / "disk", block=1024) as disk:
+        here = Bench(bench.workspace, disk.place / "store", bench.home)
+        (here.workspace / "file").write_bytes(os.urandom(50_000))
+        here.save("one")
+        for leave in (0, 10_000, 50_000):
+            disk.fill_bytes(leave=leave)
+            for verb in ("list", "save --allow-empty", "status", "delete @"):
+                answer = here(*verb.split())
+                assert answer.code in {0, 14}, (leave, verb, answer)
+        assert here("prune", "--keep", "1", "--now", "--yes").code == 0
+        disk.empty()
+        assert here("verify").code == 0
+
+
+def test_a_workspace_that_is_open_reads_a_disk_that_fills_up_and_is_freed(
+    crowded: Bench, disk: SmallDisk
+) -> None:
+    """S16: opened while nothing could be written, it sees what another process saves afterwards."""
+    disk.fill_bytes()
+    with lastgood.open(crowded.workspace, store=crowded.store, maintenance="off") as workspace:
+        before = [one.id for one in workspace.list()]
+        with pytest.raises(NoRoom):
+            workspace.delete("@")
+        disk.empty()
+        saved = crowded.save("--allow-empty")
+        assert [one.id for one in workspace.list()] == [saved, *before]
+        mine = workspace.save("mine", allow_empty=True).checkpoint.id
+        assert crowded.json("list")["checkpoints"][0]["id"] == mine
+
+
+@pytest.mark.parametrize("seed", range(PASSES))
+def test_random_use_of_a_tmpfs_that_fills_up_loses_nothing(
+    injector: Injector, tmp_path: Path, seed: int
+) -> None:
+    """S14, K3, T7; takes root to mount."""
+    with tmpfs(tmp_path / "disk") as disk:
+        _pass(injector, tmp_path, disk, seed)
+
+
+@pytest.mark.skipif(not LONG, reason="a long form alone: the short one is on tmpfs")
+@pytest.mark.parametrize("seed", range(100, 100 + PASSES))
+def test_random_use_of_an_ext4_that_fills_up_loses_nothing(
+    injector: Injector, tmp_path: Path, seed: int
+) -> None:
+    with ext4(tmp_path / "disk", block=(1024, 4096)[seed % 2]) as disk:
+        _pass(injector, tmp_path, disk, seed)
+
+
+def _pass(injector: Injector, folder: Path, disk: SmallDisk, seed: int) -> None:
+    random = Random(seed)
+    together = seed % 3 == 1
+    workspace = (disk.place if together else folder) / "workspace"
+    Campaign(disk=disk, workspace=workspace, aside=folder / "aside", injector=injector, random=random).run(
+        LENGTH
+    )
+    assert git_faults(disk.place / "store") == ""

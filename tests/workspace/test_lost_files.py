@@ -1,0 +1,263 @@
+"""No small file of the store is the only proof of something: what else is there tells what is lost (K4)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from typing import TYPE_CHECKING
+
+import pytest
+
+import lastgood
+from command import Command
+from lastgood.adapters.identity import store_machine
+from lastgood.adapters.store_format import mend_machine
+from lastgood.adapters.witness import Sighting, Witness, find_store
+from lastgood.ports.catalogue import WorkspaceRow
+from lastgood.workspace.marks import agreed_machine, own_machine
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.workspace import Workspace
+
+OWN = "0123456789abcdef"
+
+
+@pytest.fixture
+def kept(project: Path, store: Path) -> Command:
+    """Return the command in a project with two checkpoints."""
+    command = Command(project, store)
+    (project / "a.txt").write_text("first\n", encoding="utf-8")
+    command("save", "one", "--name", "one")
+    (project / "a.txt").write_text("second\n", encoding="utf-8")
+    command("save", "two", "--name", "two")
+    return command
+
+
+def reopened(project: Path, store: Path, *, repair: bool = False) -> Workspace:
+    return lastgood.open(project, store=store, maintenance="off", repair=repair)
+
+
+def row(machine: str) -> WorkspaceRow:
+    return WorkspaceRow(key=f"key of {machine}", path="/x", machine=machine, created_at=0)
+
+
+@pytest.mark.parametrize("content", [None, b"", b"garbled"], ids=["missing", "emptied", "garbled"])
+def test_every_verb_works_without_the_file_machine(
+    kept: Command, project: Path, store: Path, content: bytes | None
+) -> None:
+    listed = kept("list", "--json").json["checkpoints"]
+    (store / "machine").unlink() if content is None else (store / "machine").write_bytes(content)
+
+    assert kept("list", "--json").json["checkpoints"] == listed
+    kept("status")
+    kept("restore", "one", "--to", str(project.parent / "aside"))
+    assert (project.parent / "aside" / "a.txt").read_text() == "first\n"
+    assert "unchanged" in kept("save", "again").out
+    assert "machine: the store's own id is missing or garbled" in kept("verify", expect=16).out
+    assert "the store's own id was written anew" in kept("verify", "--repair").out
+    kept("verify")
+    assert kept("list", "--json").json["checkpoints"] == listed
+
+
+@pytest.mark.usefixtures("kept")
+def test_every_verb_works_with_any_flipped_bit_in_the_file_format(project: Path, store: Path) -> None:
+    content = (store / "format").read_bytes()
+    for bit in range(0, 8 * len(content), 11):
+        flipped = bytearray(content)
+        flipped[bit // 8] ^= 1 << bit % 8
+        (store / "format").write_bytes(flipped)
+        with reopened(project, store) as workspace:
+            assert workspace.read("one", "a.txt") == b"first\n"
+            assert [fault.partition(":")[0] for fault in workspace.verify().faults] == ["format"], bit
+        with reopened(project, store, repair=True) as workspace:
+            assert workspace.verify(repair=True).repaired == ("the store's mark of format was written anew",)
+            assert workspace.verify(repair=True).repaired == ()
+
+
+def test_a_save_after_the_objects_were_deleted_keeps_everything_anew(
+    kept: Command, project: Path, store: Path
+) -> None:
+    """K4: what the scan cache remembers, and the last checkpoint, prove nothing that is not stored."""
+    shutil.rmtree(store / "objects.git")
+
+    saved = kept("save", "--json").json["checkpoint"]["id"]
+
+    with reopened(project, store) as workspace:
+        assert workspace.read(saved, "a.txt") == b"second\n"
+        report = workspace.verify()
+    assert saved not in {one.id for one in report.damaged}
+    assert "unchanged" in kept("save").out
+
+
+def test_an_older_catalogue_that_was_put_back_is_told_and_brought_up_to_its_backup(
+    kept: Command, project: Path, store: Path
+) -> None:
+    shutil.copyfile(store / "catalogue.sqlite3", project.parent / "older")
+    kept("name", "two", "renamed")
+    kept("maintain")
+    (project / "a.txt").write_text("third\n", encoding="utf-8")
+    kept("save", "three")
+    before = kept("list", "--json").json["checkpoints"]
+    shutil.copyfile(project.parent / "older", store / "catalogue.sqlite3")
+
+    assert "catalogue.sqlite3: it is older than its backup" in kept("verify", expect=16).out
+    kept("maintain", expect=16)
+    # Nothing is freed of what only the backup names.
+    assert "older than its backup" in kept("prune", "--keep", "1", "--now", "--yes", expect=16).err
+    kept("verify", "--repair")
+
+    after = kept("list", "--json").json["checkpoints"]
+    assert [one["id"] for one in after] == [one["id"] for one in before]
+    assert [one["name"] for one in after] == [None, "renamed", "one"]
+    kept("maintain")
+
+
+def test_what_was_saved_after_an_older_catalogue_was_put_back_keeps_its_name_and_pin(
+    kept: Command, project: Path, store: Path
+) -> None:
+    """K4: its number is that of another checkpoint, which the backup names."""
+    shutil.copyfile(store / "catalogue.sqlite3", project.parent / "older")
+    for number in range(3):
+        (project / "a.txt").write_text(f"later {number}\n", encoding="utf-8")
+        kept("save", f"later {number}")
+    kept("maintain")
+    shutil.copyfile(project.parent / "older", store / "catalogue.sqlite3")
+    (project / "a.txt").write_text("after\n", encoding="utf-8")
+    kept("save", "after", "--pin")
+    kept("name", "@", "precious")
+    kept("verify", "--repair")
+
+    found = {one["message"]: one for one in kept("list", "--json").json["checkpoints"]}
+
+    assert {"one", "two", "later 0", "later 1", "later 2", "after"} == set(found)
+    assert (found["after"]["name"], found["after"]["pinned"]) == ("precious", True)
+    assert kept("verify", "--deep").code == 0
+
+
+def test_a_damaged_file_is_listed_as_lost_and_hides_no_other(
+    kept: Command, project: Path, store: Path
+) -> None:
+    (project / "b.txt").write_text("in a pack of its own\n", encoding="utf-8")
+    kept("save", "three", "--name", "three")
+    with reopened(project, store) as workspace:
+        oid = next(one.oid for one in workspace.entries("three") if one.path == b"a.txt")
+    for index in (store / "objects.git" / "objects" / "pack").glob("*.idx"):
+        if bytes.fromhex(oid) in index.read_bytes():
+            index.with_suffix(".pack").unlink()
+    kept("verify", "--repair", expect=16)
+
+    with reopened(project, store) as workspace:
+        assert [(one.path, one.lost) for one in workspace.entries("three")] == [
+            (b"a.txt", True),
+            (b"b.txt", False),
+        ]
+        assert workspace.read("three", "b.txt") == b"in a pack of its own\n"
+    assert "lost" in kept("show", "three", "--files").out
+
+
+def test_a_damaged_backup_is_told_set_aside_and_made_again(kept: Command, store: Path) -> None:
+    kept("maintain")
+    backup = store / "catalogue.backup.sqlite3.gz"
+    backup.write_bytes(backup.read_bytes() + b"x")
+
+    assert f"its backup {backup.name} is damaged" in kept("verify", expect=16).out
+    assert "set aside" in kept("verify", "--repair").out
+    assert (store / "damaged" / backup.name).exists()
+    assert backup.exists()
+    kept("verify")
+
+
+@pytest.mark.parametrize("name", ["catalogue.sqlite3", "ledger.sqlite3"])
+def test_a_file_whose_header_names_an_unknown_form_is_mended(
+    kept: Command, project: Path, store: Path, name: str
+) -> None:
+    """SQLite calls a flipped bit in the schema's format an error of the statement."""
+    with reopened(project, store) as workspace:
+        workspace.ledger("notes").change(lambda book: book.put("book", "key", head="kept"))
+        workspace.maintain()
+    content = bytearray((store / name).read_bytes())
+    content[47] ^= 1 << 1
+    (store / name).write_bytes(content)
+
+    kept("verify", expect=16)
+    kept("verify", "--repair")
+
+    with reopened(project, store) as workspace:
+        assert workspace.read("one", "a.txt") == b"first\n"
+        assert workspace.ledger("notes").look(lambda book: book.entry("book", "key")) is not None
+
+
+def test_a_ledger_of_an_unknown_version_keeps_nothing_else_from_its_repair(
+    kept: Command, project: Path, store: Path
+) -> None:
+    with reopened(project, store) as workspace:
+        workspace.ledger("notes").change(lambda book: book.put("book", "key", head="kept"))
+        workspace.maintain()
+    content = bytearray((store / "ledger.sqlite3").read_bytes())
+    content[62] ^= 1 << 4  # of its version
+    (store / "ledger.sqlite3").write_bytes(content)
+    (store / "machine").unlink()
+
+    done = kept("verify", "--repair", expect=16).out
+
+    assert "the store's own id was written anew" in done
+    assert "was written by a newer lastgood" in done
+    assert (store / "ledger.sqlite3").read_bytes() == bytes(content)
+
+
+def test_the_id_of_a_store_is_told_by_the_rows_that_were_given_it(tmp_path: Path) -> None:
+    """S19: on a machine without an id of its own the store's id stands for it."""
+    store = os.fsencode(tmp_path)
+    system = row("f" * 20)
+    assert own_machine(store, [row(OWN), row(OWN), system]) == OWN
+    assert own_machine(store, [system]) == store_machine(store)
+    assert own_machine(store, [row(OWN), row(OWN[::-1])]) == store_machine(store)
+    mend_machine(store, "1" + OWN[1:])
+    assert own_machine(store, [row(OWN)]) == OWN  # one digit is damage
+    mend_machine(store, OWN[::-1])
+    assert own_machine(store, [row(OWN)]) == OWN[::-1]  # the row came from another store
+    assert agreed_machine([row(OWN), row(OWN)]) == OWN
+    assert agreed_machine([row(OWN), system]) is None
+
+
+def test_the_id_of_a_store_is_told_by_what_was_seen_of_its_ledger(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path)
+    for store, ledger in ((OWN, "ledger-1"), (OWN[::-1], "ledger-2")):
+        witness = Witness(folder, store=store)
+        witness.key()
+        with witness.watch() as watch:
+            watch.advance(Sighting(ledger=ledger, serial=3, seal=b"x"))
+    assert find_store(folder, ledger="ledger-2") == OWN[::-1]
+    assert find_store(folder, ledger="ledger-3") is None
+
+
+def test_the_ledger_of_a_store_that_lost_its_id_is_still_the_one_last_seen(
+    project: Path, store: Path
+) -> None:
+    with reopened(project, store) as workspace:
+        workspace.ledger("notes").change(lambda book: book.put("book", "key", head="kept"))
+    stored = (store / "machine").read_bytes()
+    (store / "machine").unlink()
+    with reopened(project, store) as workspace:
+        kept = workspace.ledger("notes").look(lambda book: book.entry("book", "key"))
+        assert kept is not None
+        workspace.verify(repair=True)
+    assert (store / "machine").read_bytes() == stored
+
+
+def test_a_checkpoint_whose_row_is_lost_is_counted_and_listed_again(
+    kept: Command, project: Path, store: Path
+) -> None:
+    with reopened(project, store) as workspace:
+        (project / "a.txt").write_text("third\n", encoding="utf-8")
+        lost = workspace.save("three").checkpoint.id
+        (store / "catalogue.sqlite3-wal").rename(project.parent / "log")
+        shutil.copytree(store, project.parent / "copy")
+    copy = Command(project, project.parent / "copy")
+    assert lost not in copy("list", "--json").out
+    assert copy("verify", "--json").json["unlisted"] == 1
+    assert "1 checkpoint stored and not listed" in copy("verify").out
+    copy("verify", "--repair")
+    assert lost in copy("list", "--json").out
