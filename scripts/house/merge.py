@@ -15,6 +15,7 @@ The map (module names without the leading ``lastgood.``):
     [sink]      "new.module" = ["other"]            imports of other move into the functions that use it
     [same]      "import a" = "from b import a"      two ways to one thing: the first goes where both stand
     [files]     "old/path" = "new/path"             any other file: moved
+    [[before]]  file, old, new                      exact replacements before anything else
     [[patches]] file, old, new (, count)            exact replacements afterwards; file as it is then
 """
 
@@ -35,6 +36,21 @@ from pathlib import Path
 PACKAGE = "lastgood"
 BUILTINS = set(dir(builtins)) | {"__file__", "__name__", "__doc__"}
 TYPING = "TYPE_CHECKING"
+
+
+BEFORE: dict[str, list[tuple[str, str]]] = defaultdict(list)
+
+
+def load(path: Path) -> str:
+    """Return a file's text, with what the map replaces before anything else."""
+    text = path.read_text()
+    for name, replacements in BEFORE.items():
+        if str(path).endswith("/" + name):
+            for old, new in replacements:
+                if old not in text:
+                    raise SystemExit(f"[[before]] {name}: not found: {old[:60]!r}")
+                text = text.replace(old, new)
+    return text
 
 
 class Scope:
@@ -345,7 +361,7 @@ class House:
         self.files: dict[str, File] = {}
         for path in sorted(source.rglob("*.py")):
             name = ".".join(path.relative_to(source).with_suffix("").parts).removesuffix("__init__").rstrip(".")
-            self.files[name] = File(path, path.read_text(), name)
+            self.files[name] = File(path, load(path), name)
         self.new: dict[str, str] = {}
         for new, olds in self.modules.items():
             for old in olds:
@@ -450,7 +466,9 @@ class House:
         return f"{PACKAGE}.{new}" if new else PACKAGE
 
 
-def import_line(target: Target, local: str) -> str:
+def import_line(target: Target, local: str, *, exported: bool = False) -> str:
+    if exported and target.name == local:
+        return f"from {House.full(target.module)} import {local} as {local}"
     if target.name is None:
         parent, _, last = target.module.rpartition(".")
         suffix = "" if last == local else f" as {local}"
@@ -540,7 +558,7 @@ class Rewriter:
                     line = None
             else:
                 local = self.local_name(file, one, target)
-                line = import_line(target, local)
+                line = import_line(target, local, exported=one.alias.asname == one.alias.name)
                 replaced[id(one.scope), one.local] = (local, None, one)
                 if target.name is None:
                     locals_[id(one.scope), one.local] = target
@@ -825,7 +843,6 @@ def assemble(house: House, new: str, rewriter: Rewriter) -> str:
     consts: set[str] = set()
     for file in files:
         cut: list[tuple[int, int, str]] = []
-        own_typing: list[str] = []
         for place, node in enumerate(file.tree.body):
             start, end = file.span(node)
             line_start = file.text.rfind("\n", 0, start) + 1
@@ -840,18 +857,26 @@ def assemble(house: House, new: str, rewriter: Rewriter) -> str:
                 exported |= {e.value for e in node.value.elts}
                 cut.append((line_start, line_end, ""))
             elif isinstance(node, ast.If) and getattr(node.test, "id", "") == TYPING:
+                own_names = house_names(house, new)
+                own_typing: list[str] = []
                 for inner, rest in ((node.body, typing_rest), (node.orelse, else_rest)):
-                    own_names = house_names(house, new)
                     for statement in inner:
-                        if isinstance(statement, (ast.Import, ast.ImportFrom)):
+                        if rest is typing_rest and isinstance(statement, (ast.Import, ast.ImportFrom)):
                             continue
                         text = piece(file, statement)
-                        uses = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name)}
+                        if not text.strip() or text.strip() in rewriter.header[False]:
+                            continue
+                        uses = {n.id for n in ast.walk(statement) if isinstance(n, ast.Name) and isinstance(n.ctx, ast.Load)}
                         if rest is typing_rest and uses & own_names:
                             own_typing.append(text)
-                        elif text not in rest:
-                            rest.append(text)
-                cut.append((line_start, line_end, ""))
+                        else:
+                            same = [t for t in rest if ast.unparse(ast.parse(t)) == ast.unparse(ast.parse(text))]
+                            if not same:
+                                rest.append(text)
+                            elif len(text) > len(same[0]):  # with a comment
+                                rest[rest.index(same[0])] = text
+                block = f"if {TYPING}:\n" + "\n".join(indented(t) for t in own_typing) + "\n" if own_typing else ""
+                cut.append((line_start, line_end, block))
             elif is_plain(node):
                 text = ast.unparse(ast.parse(piece(file, node)))
                 if text in consts:
@@ -859,8 +884,6 @@ def assemble(house: House, new: str, rewriter: Rewriter) -> str:
                 consts.add(text)
         body = file.edited(cut).strip("\n")
         body = re.sub(r"^(# ruff: noqa.*\n)+", "", body)
-        if own_typing:
-            body = f"if {TYPING}:\n" + "\n".join(indented(t) for t in own_typing) + "\n\n" + body
         if body.strip():
             pieces.append((file, body))
     header = [docstring(house, new, rewriter.files), "", "from __future__ import annotations", ""]
@@ -1257,6 +1280,8 @@ def main() -> None:
                 plan.setdefault(key, []).extend(value)
             else:
                 plan.setdefault(key, {}).update(value)
+    for one in plan.get("before", []):
+        BEFORE[one["file"]].append((one["old"], one["new"]))
     house = House(root, plan.get("modules", {}), plan.get("docs", {}), plan.get("names", {}), plan.get("sink", {}), plan.get("same", {}))
     rewriters = {}
     for new in sorted(n for n in house.members if n is not None):
@@ -1265,7 +1290,7 @@ def main() -> None:
     others = []
     for path in programs(root):
         try:
-            file = File(path, path.read_text(), None)
+            file = File(path, load(path), None)
         except SyntaxError:
             continue
         Rewriter(house, None, [file]).run()
@@ -1312,7 +1337,7 @@ def write(root: Path, house: House, rewriters: dict[str, Rewriter], others: list
         path.write_text(text)
     for file in others:
         text = texts.python(file.edited())
-        if text != file.text:
+        if text != file.path.read_text():
             file.path.write_text(text)
     for path in documents(root):
         try:
