@@ -17,6 +17,8 @@ The map (module names without the leading ``lastgood.``):
     [files]     "old/path" = "new/path"             any other file: moved
     [[before]]  file, old, new                      exact replacements before anything else
     [[patches]] file, old, new (, count)            exact replacements afterwards; file as it is then
+                file, from, new                     what begins with from, up to the end of the file
+    [run]       commands = [[...]]                  last of all, with src on the path
 """
 
 from __future__ import annotations
@@ -390,7 +392,7 @@ class House:
                 continue
             self.new[old] = old
         live = set(self.new.values())
-        for old, file in self.files.items():
+        for old, file in sorted(self.files.items(), reverse=True):  # what lies within a package first
             bare = len(file.tree.body) <= 1 and file.path.name == "__init__.py"
             if bare and old and not any(old in self.modules.get(new, ()) for new in self.modules):
                 used = any(name.startswith(old + ".") for name in live)
@@ -1249,7 +1251,7 @@ def programs(root: Path) -> list[Path]:
     found = []
     for folder in ("tests", "bench", "scripts"):
         for path in sorted((root / folder).rglob("*")):
-            if not path.is_file() or "__pycache__" in path.parts or "house" in path.parts:
+            if not path.is_file() or "__pycache__" in path.parts or (root / "scripts" / "house") in path.parents:
                 continue
             if path.suffix == ".py" or (not path.suffix and path.read_bytes()[:40].startswith(b"#!/usr/bin/env python")):
                 found.append(path)
@@ -1357,6 +1359,13 @@ def write(root: Path, house: House, rewriters: dict[str, Rewriter], others: list
     missed = patch(root, plan.get("patches", []))
     if plan.get("patches"):
         tidy(root)
+    for command in plan.get("run", {}).get("commands", []):
+        environment = {**os.environ, "PYTHONPATH": str(root / "src")}
+        done = subprocess.run(
+            [str(root / ".venv" / "bin" / "python"), *command], cwd=root, env=environment, check=False
+        )
+        if done.returncode:
+            missed.append(f"failed: {command}")
     for line in missed:
         print(line)
     if missed:
@@ -1381,6 +1390,12 @@ def patch(root: Path, patches: list[dict]) -> list[str]:
             missed.append(f"[[patches]] {one['file']} is not there")
             continue
         text = path.read_text()
+        if "from" in one:
+            if text.count(one["from"]) != 1:
+                missed.append(f"[[patches]] {one['file']}: not found: {one['from'][:60]!r}")
+            else:
+                path.write_text(text.partition(one["from"])[0] + one["new"])
+            continue
         if text.count(one["old"]) != one.get("count", 1):
             missed.append(f"[[patches]] {one['file']}: found {text.count(one['old'])} times: {one['old'][:60]!r}")
             continue
