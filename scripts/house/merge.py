@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Carries out the map of the house: merges, moves and renames modules, and changes no behaviour.
 
-usage: python scripts/house/merge.py [--check] [ROOT]
+usage: python scripts/house/merge.py [--check] [--laziness] [ROOT]
 
 Reads ``scripts/house/map.toml``. With ``--check`` it only tells what stands against the map: names
 that collide, circles of imports. Without, it rewrites src, tests, bench, scripts, documents and
@@ -906,7 +906,7 @@ def assemble(house: House, new: str, rewriter: Rewriter) -> str:
     text = "\n".join(header) + "\n\n"
     for place, (file, body) in enumerate(pieces):
         summary = (ast.get_docstring(file.tree) or "").split("\n")[0]
-        heading = comment_lines(summary) if len(pieces) > 1 and file is not first else ""
+        heading = comment_lines(summary) if len(pieces) > 1 and (place or file is not first) else ""
         text += ("\n\n" if place else "\n") + (heading + "\n" if heading else "") + body + "\n"
     noqa = {line for f in files for line in f.text.split("\n")[:1] if line.startswith("# ruff: noqa")}
     return "".join(line + "\n" for line in sorted(noqa)) + text
@@ -948,7 +948,8 @@ def indented(text: str) -> str:
 def comment_lines(text: str) -> str:
     import textwrap
 
-    return "\n".join(f"# {line}" for line in textwrap.wrap(text, 106)) + "\n" if text else ""
+    lines = textwrap.wrap(f"--- {text.rstrip('.')} ---", 106)
+    return "\n".join(f"# {line}" for line in lines) + "\n" if text else ""
 
 
 def docstring(house: House, new: str, files: list[File]) -> str:
@@ -1060,6 +1061,55 @@ def rings(edges: dict[str, dict[str, tuple[str, str, bool]]], names: set[str]) -
                     if w in comp:
                         lines.append(f"    {v} -> {w}: {a} imports {b}{' (in a function)' if lazy else ''}")
             found.append("\n".join(lines))
+    return found
+
+
+# ---------------------------------------------------------------------- laziness
+
+# What every start has loaded, or nearly nothing: see CHEAP_IMPORTS in tests/test_shape.py.
+CHEAP = set(sys.builtin_module_names) | {"os", "stat", "errno", "io", "abc", "codecs", "marshal", "fcntl", "mmap", "zlib"}
+
+
+def hoisted(house: House) -> list[str]:
+    """Tell what users of a module load at import time, since it was merged, that they did not before."""
+    own: dict[str, set[str]] = defaultdict(set)
+    outer: dict[str, set[str]] = defaultdict(set)
+    for old, file in house.files.items():
+        for one in file.imports:
+            if not one.header or one.typing:
+                continue
+            names = [one.alias.name] if isinstance(one.node, ast.Import) else [one.node.module or ""]
+            for name in names:
+                if not house.ours(name):
+                    if name.partition(".")[0] not in CHEAP and not name.startswith("_") and name != "collections.abc":
+                        outer[old].add(name)
+                    continue
+                short = house.short(name)
+                whole = f"{short}.{one.alias.name}" if short else one.alias.name
+                own[old].add(whole if whole in house.files else short)
+
+    def closure(start: set[str], after: bool) -> set[str]:
+        seen: set[str] = set()
+        todo = list(start)
+        while todo:
+            module = todo.pop()
+            if module in seen or module not in house.files:
+                continue
+            seen.add(module)
+            todo += own[module]
+            if after and house.new[module] is not None:
+                todo += house.members[house.new[module]]
+        return set().union(*(outer[module] for module in seen))
+
+    found = []
+    for new, olds in house.members.items():
+        if new is None or len(olds) < 2:
+            continue
+        after = closure(set(olds), after=True)
+        for old in olds:
+            extra = after - closure({old}, after=False)
+            if extra:
+                found.append(f"{old} -> {new}: its users load {', '.join(sorted(extra))} too")
     return found
 
 
@@ -1302,6 +1352,8 @@ def main() -> None:
         print(fault)
     for ring in circled:
         print(ring)
+    if "--laziness" in sys.argv:
+        print("\n".join(hoisted(house)))
     count = len(house.all_new())
     print(f"{len(house.files)} files -> {count}; {len(house.faults)} faults, {len(circled)} circles")
     if check or house.faults:
