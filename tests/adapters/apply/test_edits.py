@@ -339,6 +339,15 @@ def test_a_file_made_just_before_ours_stays(field: Field, window: Window) -> Non
     assert results(outcomes) == {b"a": ("failed", "changed")}
 
 
+def test_a_directory_made_just_before_ours_keeps_its_permissions(field: Field) -> None:
+    """What is to be in it gets there all the same."""
+    steps = field.plan({b"d": folder({b"x": B}, 0o755)})
+    os.mkdir(field.at(b"d"), 0o700)
+    outcomes = field.apply(steps)
+    assert field.now() == {b"d": folder({b"x": B}, 0o700)}
+    assert results(outcomes) == {b"d": ("failed", "changed"), b"d/x": ("restored", None)}
+
+
 @EDITORS
 def test_an_edit_just_before_a_directory_takes_the_place_of_a_file_stays(
     field: Field, monkeypatch: pytest.MonkeyPatch, editor: Callable[[Field, bytes, Node], Act]

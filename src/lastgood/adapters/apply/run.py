@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
 from lastgood.adapters.apply.displaced import Displaced, Settled
 from lastgood.adapters.apply.kept import Kept
@@ -135,13 +134,11 @@ class Run:
     def _make(self, number: int, step: Step) -> None:
         assert step.want is not None
         directory, name = self._site.place(step.path)
-        # One that is there already was made by the restore that is being finished.
-        if step.have is not None or not _is_directory(name, directory):
-            self._site.expect(step, directory, name)
-            if step.have is not None:
-                self._site.set_aside(step)
-                directory, name = self._site.place(step.path)
-            self._make_new(step, name, directory)
+        self._site.expect(step, directory, name)
+        if step.have is not None:
+            self._site.set_aside(step)
+            directory, name = self._site.place(step.path)
+        self._make_new(step, name, directory)
         self._changed.add(parent(step.path))
         self._modes[step.path] = (number, step.want.mode)
 
@@ -370,13 +367,6 @@ def _is_content(entry: Entry | None) -> bool:
 
 def _is_folder(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIRECTORY
-
-
-def _is_directory(name: bytes, directory: int) -> bool:
-    try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def _reason(error: OSError) -> str:
