@@ -300,13 +300,17 @@ class Run:
     def _settle_modes(self) -> None:
         """Give directories their permissions, deep first; those widened to work in them get them back."""
         for path in sorted({*self._modes, *self._directories.unlocked}, reverse=True):
-            number, mode = self._modes.get(path, (None, self._directories.unlocked.get(path, 0)))
+            self._changed.add(path)
+            number, mode = self._modes.get(path, (None, 0))
             try:
+                if number is None:
+                    self._directories.lock_again(path)
+                    continue
                 self._directories.set_mode(path, _keeping_special(mode))
+                self._directories.unlocked.pop(path, None)
             except OSError as error:
                 if number is not None:
                     self._remarks.setdefault(number, ("failed", _reason(error)))
-            self._changed.add(path)
 
     def _sync(self, paths: Iterable[bytes]) -> None:
         """Carry the names and permissions in directories through to the disk."""
