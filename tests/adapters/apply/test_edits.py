@@ -175,6 +175,65 @@ def test_of_two_edits_around_a_replacement_the_newer_stays_and_the_older_is_kept
     assert os.fsdecode(outcomes[0].kept or b"?") in outcomes[0].reason
 
 
+def thrice(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Where nothing can be exchanged: let a path be edited before it is taken, before it is put back, after."""
+    window = Window(exchanging=False)
+    edits = (replaces(field, b"a", EDIT), replaces(field, b"a", NEWER), writes(field, b"a", B))
+
+    def nothing() -> None:
+        pass
+
+    window.before(b"a", edits[0], nothing, nothing, edits[1], nothing, edits[2])
+    monkeypatch.setattr(renaming, "_renames", [window])
+
+
+def test_of_three_edits_the_newest_stays_and_both_others_are_kept_and_named(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": (0o644, b"wanted")})
+    thrice(field, monkeypatch)
+    (outcome,) = field.apply(steps)
+    assert field.now() == {b"a": B}
+    assert outcome.kept is not None
+    folder_kept = os.path.dirname(outcome.kept)
+    assert outcome.kept == os.path.join(folder_kept, b"a")
+    assert read_in(folder_kept) == {b"a": EDIT, b"a.2": NEWER}
+    said = os.fsdecode(folder_kept)
+    assert results([outcome])[b"a"] == (
+        "failed",
+        f"changed; what was there is kept in {said}/a; what came after it is kept in {said}/a.2",
+    )
+
+
+@pytest.mark.parametrize("failures", [1, 2, 9])
+def test_of_three_edits_both_that_are_no_more_are_named_although_the_disk_fails(
+    field: Field, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """What cannot be brought out is left in the workspace, for `recover` to take away."""
+    field.lay({b"a": A})
+    steps, mkdir, left = field.plan({b"a": (0o644, b"wanted")}), os.mkdir, [failures]
+
+    def failing(path: bytes, mode: int, *, dir_fd: int | None = None) -> None:
+        if left[0] and path.endswith(b"-kept"):
+            left[0] -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        mkdir(path, mode, dir_fd=dir_fd)
+
+    thrice(field, monkeypatch)
+    monkeypatch.setattr(os, "mkdir", failing)
+    (outcome,) = field.apply(steps)
+    now = field.now()
+    assert now[b"a"] == B
+    others = {name: node for name, node in now.items() if name != b"a"}
+    if os.path.isdir(field.kept):
+        kept = os.path.join(field.kept, TOKEN.encode())
+        others |= {os.path.join(kept, name): node for name, node in read_in(kept).items()}
+    assert sorted(others.values(), key=str) == sorted([EDIT, NEWER], key=str)
+    for place in others:
+        assert os.fsdecode(place) in (outcome.reason or "")
+
+
 # Somebody has it open
 
 
