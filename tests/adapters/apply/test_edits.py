@@ -176,7 +176,7 @@ def test_of_two_edits_around_a_replacement_the_newer_stays_and_the_older_is_kept
 
 
 def thrice(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where nothing can be exchanged: let a path be edited before it is taken, before it is put back, after."""
+    """Let a path be edited before it is taken, before it is put back, and after that: without exchange."""
     window = Window(exchanging=False)
     edits = (replaces(field, b"a", EDIT), replaces(field, b"a", NEWER), writes(field, b"a", B))
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
 
 from lastgood.errors import NotFound, Storage, Unsafe
 from lastgood.names import printable, to_text, within
@@ -101,8 +100,10 @@ class Directories:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         for path in sorted(self.unlocked, reverse=True):
-            with suppress(OSError):  # it went, or its disk fails
+            try:
                 self.lock_again(path)
+            except OSError:  # it went, or its disk fails
+                continue
         self.forget(b"")
         os.close(self._root)
 
