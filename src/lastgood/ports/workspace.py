@@ -91,9 +91,12 @@ class Applier(Protocol):
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        closed: Mapping[bytes, int] = {},
     ) -> Sequence[Outcome]:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 
+        Directories that are opened to work in them are closed again in the end; ``closed`` are those
+        that an interrupted apply may have left open, with the permissions that they had.
         A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary
         names are ``.lastgood-TOKEN-N``. Raises nothing for single paths; `Storage` when the disk
         is full (nothing is deleted then).

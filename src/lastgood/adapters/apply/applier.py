@@ -125,13 +125,15 @@ class DescriptorApplier:
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        closed: Mapping[bytes, int] = {},
     ) -> Sequence[Outcome]:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 
-        Raises `Unsafe` before the first write if a path must not be touched.
+        ``closed`` are directories that an interrupted apply may have left open, with the permissions
+        that they had. Raises `Unsafe` before the first write if a path must not be touched.
         """
         _refuse(steps, objects)
-        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush)
+        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush, closed=closed)
 
     def write_tree(
         self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
@@ -200,8 +202,9 @@ class DescriptorApplier:
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
         flush: Flush,
+        closed: Mapping[bytes, int] = {},
     ) -> Sequence[Outcome]:
-        with Directories(self._root) as directories:
+        with Directories(self._root, closed=closed) as directories:
             return Run(
                 steps,
                 directories=directories,

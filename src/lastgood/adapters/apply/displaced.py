@@ -121,8 +121,8 @@ class Displaced:
                 return Settled(reason=f"{who}; what it writes goes to {_shown(kept)}", kept=kept)
         if self._put_back(step):
             reason = f"{who}, and the store is on another disk" if who else CHANGED
-            return Settled(result="failed", reason=reason)
-        return self.take_out(self._beside(step), called=_last(step.path))
+            return self._with_newer(step, Settled(result="failed", reason=reason))
+        return self._with_newer(step, self.take_out(self._beside(step), called=_last(step.path)))
 
     def stuck(self, step: Step) -> Settled | None:
         """Return what to say of what could not be settled, because the disk fails."""
@@ -135,7 +135,7 @@ class Displaced:
             raise
         if not is_there(self._site.old(step.path), directory):
             return None
-        return Settled(reason=f"what was there is left in {_shown(left)}", left=left)
+        return self._with_newer(step, Settled(reason=f"what was there is left in {_shown(left)}", left=left))
 
     def settle_aside(self, path: bytes, where: bytes) -> Settled | None:
         """Decide what becomes of a path that was set aside; None if it went, and all is well."""
@@ -236,10 +236,28 @@ class Displaced:
         where, gone = self._kept.move(directories, path, called=called), True
         if where is None:
             where, gone = self._kept.copy(directories, path, called=called)
-        reason = CHANGED
-        reason += "" if where is None else f"; what was there is kept in {_shown(where)}"
-        reason += "" if gone else f"; what was there is left in {_shown(path)}"
-        return Settled(result="failed", reason=reason, kept=where, left=None if gone else path)
+        left = None if gone else path
+        reason = CHANGED + _places("what was there", kept=where, left=left)
+        return Settled(result="failed", reason=reason, kept=where, left=left)
+
+    def _with_newer(self, step: Step, settled: Settled) -> Settled:
+        """Bring out too what came to a path after we wrote to it, where it could not go back either."""
+        directory, _ = self._site.place(step.path)
+        name = self._site.newer(step.path)
+        if not is_there(name, directory):
+            return settled
+        path = join(parent(self._site.located(step.path)), name)
+        try:
+            newer = self.take_out(path, called=_last(step.path))
+        except OSError:  # what is known already has to be told all the same
+            newer = Settled(left=path)
+        said = _places("what came after it", kept=newer.kept, left=newer.left)
+        return Settled(
+            result="failed",
+            reason=f"{settled.reason}{said}",
+            kept=settled.kept or newer.kept,
+            left=settled.left or newer.left,
+        )
 
     def _put_back(self, step: Step) -> bool:
         """Give a path back what came out of it; False if something newer has come there meanwhile."""
@@ -259,16 +277,17 @@ class Displaced:
         return _taken(old, directory, name)
 
     def _put_back_without(self, step: Step, directory: int, name: bytes) -> bool:
-        """Do so where nothing can be exchanged."""
+        """Do so where nothing can be exchanged; what is newer may keep the name that it gets for that."""
         newer = self._site.newer(step.path)
         try:
             take(name, directory, to=newer, target=directory)
         except FileNotFoundError:
             return _taken(self._site.old(step.path), directory, name)
+        except FileExistsError:  # it was taken when this was tried before
+            return False
         if discard(newer, directory, expected=lambda entry: self._knows(step.path, entry)) == "gone":
             return _taken(self._site.old(step.path), directory, name)
-        if not _taken(newer, directory, name):
-            self.take_out(join(parent(self._site.located(step.path)), newer), called=_last(step.path))
+        _taken(newer, directory, name)
         return False
 
     def _beside(self, step: Step) -> bytes:
@@ -302,6 +321,12 @@ def _who(name: bytes, directory: int) -> str:
 
 def _shown(path: bytes) -> str:
     return printable(to_text(path))
+
+
+def _places(what: str, *, kept: bytes | None, left: bytes | None) -> str:
+    """Return where something is now, to follow what became of it."""
+    said = "" if kept is None else f"; {what} is kept in {_shown(kept)}"
+    return said if left is None else f"{said}; {what} is left in {_shown(left)}"
 
 
 def _last(path: bytes) -> bytes:
