@@ -119,7 +119,8 @@ class Applier(Protocol):
 
         ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
         where the steps are not known. What had been set aside is put back if its path is free. What a
-        person wrote meanwhile goes back, or is kept outside and named (rule T12b).
+        person wrote meanwhile goes back, or is kept outside and named (rule T12b). What cannot be changed
+        (another user's by now, or made immutable) is left and named, and the rest goes on.
         """
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
@@ -143,6 +144,9 @@ class JournalFile(Protocol):
 
     def left(self) -> Sequence[Journal]:
         """Return the journals that were put aside so."""
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
 
     def forget(self, operation: str) -> None:
         """Remove one of them: what was left is gone."""

@@ -161,17 +161,14 @@ class DescriptorApplier:
         ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
         where the steps are not known. What was set aside goes back if its path is free. What the guard
         or the target holds is deleted; anything else a person has written: it goes back, or is kept.
+        What cannot be changed is left, and told with the reason.
         """
         found: list[tuple[bytes, Settled]] = []
         with Directories(self._root) as opened:
             site = Site(opened, token=token, stamp=_no_stamp)
             displaced = Displaced(site, kept=Kept(self._kept, token=token), steps=steps, stored=stored)
             for path in directories:
-                try:
-                    found.extend(displaced.clear(path))
-                except OSError as error:
-                    if not is_nowhere(error):
-                        raise _trouble(path, error) from error
+                found.extend(displaced.clear(path))
         return tuple(_left(path, settled) for path, settled in found)
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
