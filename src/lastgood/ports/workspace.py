@@ -96,7 +96,7 @@ class Applier(Protocol):
 
         A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary
         names are ``.lastgood-TOKEN-N``. Raises nothing for single paths; `Storage` when the disk
-        is full (nothing is deleted then).
+        is full (nothing is deleted then); `Unsafe` and `Busy` before anything is written.
         """
 
     def write_tree(
