@@ -147,7 +147,8 @@ def _delete(workspace: Workspace, order: dict[str, Any], say: Callable[[str], No
 
 
 def _maintain(workspace: Workspace, _order: dict[str, Any], say: Callable[[str], None]) -> None:
-    workspace.maintain()
+    for one in workspace.maintain():
+        say(f"did {one}")
     say("maintained")
 
 

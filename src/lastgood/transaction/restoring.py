@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Unsafe
+from lastgood.errors import Busy, Unsafe
 from lastgood.model.tree import DIRECTORY
 from lastgood.rules.evidence import alike
 from lastgood.rules.rebase import is_barred
@@ -55,7 +55,7 @@ class Restoring(Saving):
         steps = journal.plan.steps
         try:
             applied = self._apply(journal, steps, scan=scan)
-        except Unsafe:  # by the applier's promise nothing has been written
+        except (Unsafe, Busy):  # by the applier's promise nothing has been written
             self.context.journal.close()
             raise
         outcomes = self._prove(applied, steps)

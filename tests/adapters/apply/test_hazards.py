@@ -592,6 +592,48 @@ def test_temporary_files_of_others_are_left_alone(field: Field) -> None:
     assert field.now() == names
 
 
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_may_not_be_cleared_is_told_and_the_rest_goes() -> None:
+    """T12b: a directory that nobody may look into, and one name among others."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        root = os.fsencode(made)
+        field = Field(root)
+        first, second = (b".lastgood-%b-%d" % (TOKEN.encode(), number) for number in (1, 2))
+        both = {first: A, second: A}
+        field.lay({b"closed": (0o700, dict(both)), b"open": (0o755, {}), b"sticky": (0o755, dict(both))})
+        for path in (b"", b"open", b"sticky/" + first):
+            os.chown(field.at(path), 65534, 65534)
+        os.chmod(field.at(b"sticky"), 0o1777)
+        field.lay({b"open/" + first: A})
+        places = (b"closed", b"sticky", b"open", b"nowhere")
+
+        def act() -> None:
+            outcomes = field.applier.clear_temporaries(TOKEN, places)
+            assert [(one.path, one.left, one.result, one.reason) for one in outcomes] == [
+                (
+                    b"closed",
+                    b"closed",
+                    "skipped",
+                    "operation not permitted: closed cannot be cleared",
+                ),
+                (
+                    b"sticky/" + second,
+                    b"sticky/" + second,
+                    "skipped",
+                    f"operation not permitted: {(b'sticky/' + second).decode()} cannot be cleared",
+                ),
+            ]
+
+        assert _as_nobody(act) == 0
+        assert field.now() == {
+            b"closed": (0o700, both),
+            b"open": (0o755, {}),
+            b"sticky": (0o1777, {second: A}),
+        }
+
+
 # Reading
 
 

@@ -154,17 +154,31 @@ class Displaced:
         return settled
 
     def clear(self, place: bytes) -> Iterator[tuple[bytes, Settled]]:
-        """Settle everything temporary in a directory, and yield what could not just go, by path."""
-        directories = self._site.directories
-        for name in directories.names(place):
-            if not self._site.is_ours(name):
-                continue
-            if name.endswith(aside.SUFFIX):
-                yield from self._clear_aside(join(place, name))
-            elif name.endswith(aside.OLD):
-                yield from self._clear_old(place, name)
-            else:  # it has never borne another name
-                os.unlink(name, dir_fd=directories.open_to_change(place))
+        """Settle everything temporary in a directory, and yield what could not just go, by path.
+
+        What cannot be changed is left, and the rest goes on.
+        """
+        try:
+            names = [name for name in self._site.directories.names(place) if self._site.is_ours(name)]
+        except OSError as error:
+            if not is_nowhere(error):
+                yield place, _unchangeable(place, error)
+            return
+        for name in names:
+            try:
+                yield from self._clear(place, name)
+            except OSError as error:
+                if not is_nowhere(error):
+                    where = join(place, name)
+                    yield self._path_of(name) or where, _unchangeable(where, error)
+
+    def _clear(self, place: bytes, name: bytes) -> Iterator[tuple[bytes, Settled]]:
+        if name.endswith(aside.SUFFIX):
+            yield from self._clear_aside(join(place, name))
+        elif name.endswith(aside.OLD):
+            yield from self._clear_old(place, name)
+        else:  # it has never borne another name
+            os.unlink(name, dir_fd=self._site.directories.open_to_change(place))
 
     def _clear_old(self, place: bytes, name: bytes) -> Iterator[tuple[bytes, Settled]]:
         path = self._path_of(name) or join(place, name)
@@ -311,6 +325,11 @@ def _taken(name: bytes, directory: int, to: bytes) -> bool:
 
 def _rename(name: bytes, to: bytes, directory: int) -> None:
     os.rename(name, to, src_dir_fd=directory, dst_dir_fd=directory)
+
+
+def _unchangeable(left: bytes, error: OSError) -> Settled:
+    reason = f"{(error.strerror or str(error)).lower()}: {_shown(left) or '.'} cannot be cleared"
+    return Settled(result="skipped", reason=reason, left=left)
 
 
 def _who(name: bytes, directory: int) -> str:

@@ -6,7 +6,7 @@ import errno
 import os
 import stat
 
-from lastgood.errors import NotFound, Storage, Unsafe
+from lastgood.errors import NotFound, Storage, Unsafe, crowded
 from lastgood.names import printable, to_text, within
 from lastgood.rules.evidence import PERMISSION_BITS, SPECIAL_BITS
 
@@ -35,7 +35,7 @@ def open_root(root: bytes) -> int:
             raise NotFound(f"the workspace {shown} is gone", hint="name a folder that exists") from error
         if error.errno in _NOWHERE:
             raise Unsafe(f"{shown} is no directory", hint="name the folder by its real path") from error
-        raise Storage(
+        raise crowded(error) or Storage(
             f"{shown} cannot be opened: {error.strerror}", hint="look at its permissions"
         ) from error
 
