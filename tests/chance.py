@@ -48,6 +48,21 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
                 item.add_marker(pytest.mark.flaky(reruns=1))
 
 
+@pytest.hookimpl(tryfirst=True)
+def pytest_runtest_setup(item: pytest.Item) -> None:
+    """Wait until the controller knows of the second run: the test may take its worker down at once.
+
+    The plug-in's worker sends it and waits for no answer. On the same connection, the answer to a question
+    shows that what was sent before it has been heard.
+    """
+    if item.get_closest_marker("chance") and item.config.getoption(OPTION) and _is_worker(item.config):
+        item.config.failures_db.get_test_reruns(item.nodeid)  # type: ignore[attr-defined]
+
+
+def _is_worker(config: pytest.Config) -> bool:
+    return hasattr(config, "workerinput")
+
+
 def source_of(mark: pytest.Mark, test: str) -> str:
     """Return what a mark says; a mark that names no source of chance is refused."""
     if len(mark.args) == 1 and not mark.kwargs and isinstance(mark.args[0], str) and mark.args[0].strip():

@@ -107,12 +107,33 @@ def test_only_a_failed_test_that_is_marked_has_a_second_run(tmp_path: Path, work
     assert "the first run fell" in done.stdout  # what the first run said is what leads to the fault
 
 
+DYING = PROGRAM.split("@pytest", maxsplit=1)[0] + (
+    '@pytest.mark.chance("when the kill comes")\n'
+    'def test_dying():\n    assert turn("dying") == 2 or os._exit(9)\n'
+)
+# The controller hears what a worker grants to a test long after the test has begun, and died.
+SLOW_TO_HEAR = """
+import time
+import pytest_rerunfailures
+
+class Slow(pytest_rerunfailures.ServerStatusDB):
+    def _set(self, *told):
+        time.sleep(0.5)
+        super()._set(*told)
+
+pytest_rerunfailures.ServerStatusDB = Slow
+"""
+
+
 def test_a_worker_that_dies_in_a_marked_test_is_a_failed_first_run(tmp_path: Path) -> None:
-    program = PROGRAM.split("@pytest", maxsplit=1)[0] + (
-        '@pytest.mark.chance("when the kill comes")\n'
-        'def test_dying():\n    assert turn("dying") == 2 or os._exit(9)\n'
-    )
-    done = run(tmp_path, program, *AGAIN, *SPREAD)
+    done = run(tmp_path, DYING, *AGAIN, *SPREAD)
+    assert done.returncode == pytest.ExitCode.OK, done.stdout
+    assert "test_generated.py::test_dying: passed the second time" in done.stdout
+
+
+def test_a_second_run_is_granted_before_the_worker_can_die(tmp_path: Path) -> None:
+    (tmp_path / "slow_to_hear.py").write_text(SLOW_TO_HEAR)
+    done = run(tmp_path, DYING, "-p", "slow_to_hear", *AGAIN, *SPREAD)
     assert done.returncode == pytest.ExitCode.OK, done.stdout
     assert "test_generated.py::test_dying: passed the second time" in done.stdout
 

@@ -17,9 +17,14 @@ LastgoodError                code            exit
 
 from __future__ import annotations
 
+import errno
+
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from typing import ClassVar
+
+# Nothing more can be opened, by this process or on this machine: that says nothing of what was to be opened.
+CROWDED = frozenset({errno.EMFILE, errno.ENFILE})
 
 
 class LastgoodError(Exception):
@@ -129,3 +134,19 @@ class Internal(LastgoodError):
 
     code = "internal"
     exit_code = 1
+
+
+def crowded(fault: BaseException) -> Busy | None:
+    """Return what is said of a failure if too many open files are its cause, None if something else is."""
+    cause: BaseException | None = fault
+    while cause is not None:
+        if isinstance(cause, OSError) and cause.errno in CROWDED:
+            where = "in this process" if cause.errno == errno.EMFILE else "on this machine"
+            return Busy(
+                f"too many files are open {where}: not one more could be opened",
+                hint="let it close some, or allow more (ulimit -n 1024), then try again"
+                "    if a restore was at work: lastgood recover",
+                details={"errno": errno.errorcode[cause.errno]},
+            )
+        cause = cause.__cause__
+    return None

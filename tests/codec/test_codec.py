@@ -127,14 +127,38 @@ def test_an_operation_survives_the_round_trip(some: tuple[Step, ...]) -> None:
     assert records.decode_operation(records.encode_operation(original)) == original
 
 
-@given(st.lists(steps, max_size=3).map(tuple), st.lists(paths, max_size=2).map(tuple))
-def test_a_journal_survives_the_round_trip(some: tuple[Step, ...], scope: tuple[bytes, ...]) -> None:
+@given(
+    st.lists(steps, max_size=3).map(tuple),
+    st.lists(paths, max_size=2).map(tuple),
+    st.dictionaries(paths, st.integers(0, 0o7777), max_size=3),
+)
+def test_a_journal_survives_the_round_trip(
+    some: tuple[Step, ...], scope: tuple[bytes, ...], closed: dict[bytes, int]
+) -> None:
     plan = RestorePlan(id="plan_1", target="t", workspace_key="k", paths=scope, steps=some, discard=True)
     original = Journal(
-        operation="op_1", type="undo", of="op_0", started_at=7, guard="g", target_tree="x", plan=plan
+        operation="op_1",
+        type="undo",
+        of="op_0",
+        started_at=7,
+        guard="g",
+        target_tree="x",
+        plan=plan,
+        closed=closed,
     )
 
     assert records.decode_journal(records.encode_journal(original)) == original
+
+
+def test_a_journal_of_a_release_that_names_no_closed_directories_can_be_read() -> None:
+    plan = RestorePlan(id="plan_1", target="t", workspace_key="k", paths=(), steps=())
+    journal = Journal(
+        operation="op_1", type="restore", of=None, started_at=7, guard="g", target_tree="x", plan=plan
+    )
+    record = json.loads(records.encode_journal(journal))
+    del record["closed"]
+
+    assert records.decode_journal(json.dumps(record).encode()) == journal
 
 
 @given(st.integers(-(10**9), 40 * 10**9))

@@ -85,24 +85,30 @@ class Stage:
 
     def prepare(self, build: Callable[[Stage], None]) -> None:
         """Let a function build workspace and store in their live place, and keep that as template."""
-        shutil.rmtree(self.folder, ignore_errors=True)
+        _remove(self.folder)
         self.workspace.mkdir(parents=True)
         build(self)
         self.keep()
 
     def keep(self, name: str = "template") -> None:
         """Keep the present state under a name."""
-        shutil.rmtree(self.folder / name, ignore_errors=True)
+        _remove(self.folder / name)
         _copy(self.folder / "live", self.folder / name)
 
     def reset(self, name: str = "template") -> None:
         """Put a kept state back."""
-        shutil.rmtree(self.folder / "live", ignore_errors=True)
+        _remove(self.folder / "live")
         _copy(self.folder / name, self.folder / "live")
 
     def tree(self) -> Tree:
         """Read the workspace as it is now."""
         return tree_of(self.workspace)
+
+
+def _remove(folder: Path) -> None:
+    for place, _, _ in os.walk(os.fsencode(folder)):
+        os.chmod(place, 0o700)
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 def _copy(source: Path, target: Path) -> None:

@@ -104,6 +104,22 @@ def test_where_nothing_can_be_written_a_change_says_what_is_full_and_how_to_go_o
     assert trial.status == 0, trial.lines
 
 
+@pytest.mark.parametrize("blow", [FULL, QUOTA], ids=["disk", "quota"])
+def test_maintenance_tells_what_waits_for_room_and_does_not_fail(
+    injector: Injector, stage: Stage, blow: Blow
+) -> None:
+    """K3: neither shrinking nor backing the catalogue up, nor tags; the next one does it."""
+    stage.prepare(_three)
+    trial = _do(injector, stage, "maintain", blow)
+    assert trial.status == 0, trial.lines
+    told = [line for line in trial.lines if line.startswith("did ")]
+    assert any(line.endswith("writing the catalogue failed") for line in told), told
+    assert any(line.endswith("writing the tags failed") for line in told), told
+    assert len(told) == len(set(told))
+    trial = _do(injector, stage, "maintain", Blow())
+    assert trial.lines == ("did catalogue backed up", "maintained")
+
+
 def _do(injector: Injector, stage: Stage, verb: str, blow: Blow, **asked: object) -> Trial:
     places = {"workspace": str(stage.workspace), "store": str(stage.store)}
     return injector.run(verb, {**places, **asked}, roots=[stage.store], blow=blow)

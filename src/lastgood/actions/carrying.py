@@ -8,8 +8,8 @@ from lastgood.actions import parts
 from lastgood.errors import Conflict, Damaged, Unsafe
 from lastgood.model.operation import Journal
 from lastgood.model.tree import DIRECTORY
-from lastgood.names import printable, to_text
-from lastgood.rules.rebase import barred, occupied
+from lastgood.names import printable, to_text, ways
+from lastgood.rules.rebase import UNTOUCHED, barred, occupied
 from lastgood.rules.restore import conflicts
 
 TYPE_CHECKING = False
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from lastgood.transaction.restoring import Changed, Restoring
 
 _SHOWN = 5
+_OWNER = 0o700
 _GOING = frozenset({"write", "delete", "mkdir"})
 
 
@@ -92,10 +93,31 @@ def carry_out(
         target_tree=plan.target,
         plan=plan,
         session=None if session is None else session.id,
+        closed=_closed(context, plan.steps),
     )
     return restoring.change(
         journal, scan=survey.scan, settle_parts=lambda: parts.settled(context, plan.parts)
     )
+
+
+def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
+    """Return the directories that have to be opened to carry out steps, with their permissions.
+
+    Those that get others by a step of their own are left out.
+    """
+    touched = [step for step in steps if step.action not in UNTOUCHED]
+    if not touched:
+        return {}
+    going = {step.path for step in touched if step.have is not None and step.have.kind == DIRECTORY}
+    settled = {step.path for step in touched if step.want is not None and step.want.kind == DIRECTORY}
+    places = ({b"", *ways(step.path for step in touched)} | going) - settled
+    with context.applier.looking() as present:
+        found = {path: present(path) for path in sorted(places)}
+    return {
+        path: entry.mode
+        for path, entry in found.items()
+        if entry is not None and entry.kind == DIRECTORY and entry.mode & _OWNER != _OWNER
+    }
 
 
 def _available(context: Context, plan: RestorePlan) -> None:

@@ -82,13 +82,13 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Cha
     return Changed(outcomes=(*outcomes, *kept), parts=settled, target=journal.plan.target if stands else None)
 
 
-def clear_left(context: Context) -> tuple[Outcome, ...]:
-    """Take away what restores that are done left in the workspace because the disk failed (rule T12b)."""
-    if not context.journal.left():
+def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:
+    """Take away what restores that are done left in the workspace because it could not go (rule T12b)."""
+    if not restores:
         return ()
     outcomes: list[Outcome] = []
     with Recovering(context):
-        for journal in context.journal.left():
+        for journal in restores:
             steps = journal.plan.steps
             found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
             outcomes += found

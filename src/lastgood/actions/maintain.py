@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from contextlib import contextmanager
+
 from lastgood.actions.prune import prune_quietly
 from lastgood.errors import Busy, Damaged, NoRoom
 from lastgood.model.settings import PACKS_DUE
@@ -11,8 +13,9 @@ from lastgood.transaction.collecting import Collecting, roots
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Callable, Collection, Iterator
 
+    from lastgood.errors import LastgoodError
     from lastgood.ports.context import Context
 
 # Operations stay for ninety days (in nanoseconds), and always the newest of each workspace.
@@ -46,38 +49,46 @@ def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) ->
 
 def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> list[str]:
     done: list[str] = []
-    _note(done, "checkpoints pruned: {}", prune_quietly(context, busy=interrupted()))
-    try:
+    with _telling(done):
+        _note(done, "checkpoints pruned: {}", prune_quietly(context, busy=interrupted()))
+    with _telling(done, Damaged):
         _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
-    except (Damaged, NoRoom) as error:  # what else there is to do helps all the same
-        done.append(error.message)
-    _note(done, "old operations forgotten: {}", _forget_operations(context))
-    _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
+    with _telling(done):
+        _note(done, "old operations forgotten: {}", _forget_operations(context))
+    with _telling(done):
+        _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
     _note(
         done,
         "packs that are not what they were, and are left as they are: {} (lastgood verify --repair)",
         context.engine.doubted(),
     )
-    try:
+    with _telling(done, Damaged):
         if context.engine.packs() >= PACKS_DUE and context.engine.consolidate("due"):
             done.append("packs consolidated")
-    except Damaged as error:  # as above: it is then that a backup is wanted most
-        done.append(error.message)
-    try:
+    with _telling(done, Busy):
         _note(done, "bytes of the catalogue given back: {}", context.catalogue.shrink())
         context.catalogue.empty_log()
+    with _telling(done, Busy):
         if context.catalogue.back_up():
             done.append("catalogue backed up")
-    except (Busy, NoRoom) as error:  # it waits for another time
-        done.append(error.message)
-    try:
+    with _telling(done, Busy, Damaged):  # its owner is told when it is read, or verified
         if context.ledgers.back_up():
             done.append("ledger backed up")
-    except (Busy, Damaged) as error:  # its owner is told when it is read, or verified
-        done.append(error.message)
-    context.engine.write_tags(_tags(context))
-    context.catalogue.empty_log()
+    with _telling(done):
+        context.engine.write_tags(_tags(context))
+        context.catalogue.empty_log()
     return done
+
+
+@contextmanager
+def _telling(done: list[str], *others: type[LastgoodError]) -> Iterator[None]:
+    """Tell what a full disk, or some other errors, put off: what else there is to do helps all the same."""
+    kinds: tuple[type[LastgoodError], ...] = (NoRoom, *others)
+    try:
+        yield
+    except kinds as error:
+        if error.message not in done:
+            done.append(error.message)
 
 
 def _note(done: list[str], text: str, amount: int) -> None:

@@ -64,8 +64,10 @@ def recover(
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice)
+    earlier = context.journal.left()
     changed = finishing.finish(context, roll_back=roll_back)
-    left = finishing.clear_left(context)
+    # Only then: what goes back to a path would be in the way of what is finished there.
+    left = finishing.clear_left(context, earlier)
     settled: Settled | None = None
     if changed is not None:
         settled = "rolled-back-restore" if roll_back else "finished-restore"

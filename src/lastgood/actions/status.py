@@ -97,8 +97,8 @@ def _left_over(context: Context) -> tuple[HealthNote, ...]:
     return (
         HealthNote(
             code="left-over",
-            message="the disk failed, and a restore left names of its own in the workspace",
-            hint="lastgood recover",
+            message="a restore could not take away names of its own in the workspace; saves leave them out",
+            hint="when they can be changed: lastgood recover",
         ),
     )
 

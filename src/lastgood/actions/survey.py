@@ -212,6 +212,7 @@ class Survey:
             forced=self._forced,
             fresh=self._fresh,
             budget=budget,
+            left_by=context.journal.left_by(),
         )
 
     def _distrust_cache(self) -> None:

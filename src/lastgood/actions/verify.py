@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.actions.spoken import blobs
 from lastgood.codec.manifest import decode
-from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe
+from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join, printable, to_text
@@ -235,6 +235,9 @@ class _Proof:
             contents = self._engine.contents(bytes.fromhex(checkpoint.commit))
             manifest = decode(contents.manifest)
         except LastgoodError as error:
+            busy = crowded(error)
+            if busy is not None:  # that says nothing of the record
+                raise busy from error
             return DamagedCheckpoint(
                 id=checkpoint.id, files=(), reason=f"its record is lost: {error.message}"
             )

@@ -91,6 +91,12 @@ class FileJournal:
                 continue
         return [journal for journal in found if journal is not None]
 
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations of those journals, and of an unfinished one."""
+        unfinished = self.read()
+        known = self.left() if unfinished is None else (*self.left(), unfinished)
+        return tuple(journal.operation for journal in known)
+
     def forget(self, operation: str) -> None:
         """Remove the journal of a restore that left something behind: it is gone."""
         FileJournal(self._path + _LEFT + operation.encode()).close()

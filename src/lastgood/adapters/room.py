@@ -75,3 +75,17 @@ def shortage(folder: Place, *, size: int = LEAST_BYTES, files: int = LEAST_FILES
     finally:
         os.close(descriptor)
     return None
+
+
+def crowd(needed: int) -> OSError | None:
+    """Try whether so many files more can be opened at once; return the error if they cannot."""
+    opened: list[int] = []
+    try:
+        while len(opened) < needed:
+            opened.append(os.open(b"/", os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC))
+    except OSError as error:
+        return error
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+    return None

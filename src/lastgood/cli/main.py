@@ -8,7 +8,7 @@ import sys
 
 from lastgood.cli.console import Console
 from lastgood.cli.reader import read
-from lastgood.errors import Internal, LastgoodError, Usage
+from lastgood.errors import Internal, LastgoodError, Usage, crowded
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -48,12 +48,15 @@ def _guarded(words: Sequence[str], console: Console) -> int:
     try:
         return _carry_out(words, console)
     except LastgoodError as error:
-        return _told(error, console)
+        return _told(crowded(error) or error, console)
     except KeyboardInterrupt:
         from lastgood.cli.faults import tell_interrupted
 
         return tell_interrupted(console)
     except Exception as fault:  # noqa: BLE001 - the edge: whatever it is, it is told and has an exit code
+        busy = crowded(fault)  # also where a module could not be loaded
+        if busy is not None:
+            return _told(busy, console)
         if os.environ.get("LASTGOOD_TRACE"):
             from traceback import format_exc
 

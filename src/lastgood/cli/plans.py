@@ -95,6 +95,8 @@ def remarks(outcomes: Sequence[Outcome]) -> list[str]:
         lines.append(f"  {one.result:7} {path_text(one.path)}{reason}")
     if len(said) > _SHOWN:
         lines.append(f"  and {len(said) - _SHOWN:,} more (all of them: --json)")
+    if any(one.left is not None for one in outcomes):
+        lines.append("  saves leave out what is left; when it can be changed, clear it: lastgood recover")
     return lines
 
 

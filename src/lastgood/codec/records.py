@@ -76,6 +76,7 @@ def encode_journal(journal: Journal) -> bytes:
             "guard": journal.guard,
             "target_tree": journal.target_tree,
             "session": journal.session,
+            "closed": [{"path": path_value(path), "mode": mode} for path, mode in journal.closed.items()],
             "plan": {
                 "id": plan.id,
                 "target": plan.target,
@@ -118,12 +119,20 @@ def decode_journal(text: bytes) -> Journal:
             favour=_favour(plan),
         ),
         session=fields.text_or_none("session"),
+        closed=_closed(fields),
     )
 
 
 def part_record(part: Part) -> dict[str, object]:
     """Return a part as JSON."""
     return {"scope": part.scope, "before": dict(part.before), "after": dict(part.after)}
+
+
+def _closed(fields: Fields) -> dict[bytes, int]:
+    """Return the closed directories of a journal; those of old name none."""
+    if fields.is_null("closed"):
+        return {}
+    return {item.path("path"): item.number("mode") for item in fields.subs("closed")}
 
 
 def _parts(fields: Fields) -> tuple[Part, ...]:

@@ -6,6 +6,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Literal
 
     from lastgood.model.part import Part
@@ -42,6 +43,8 @@ class Journal(Value):
 
     ``operation`` is the id that the operation will have, and part of the name of every temporary
     file (``.lastgood-OPERATION-N``), ``type`` and ``of`` what will be recorded when it ends.
+    ``closed`` are directories that have to be opened to work in them, with the permissions that they
+    get back.
     """
 
     operation: str
@@ -52,3 +55,4 @@ class Journal(Value):
     target_tree: str
     plan: RestorePlan
     session: str | None = None
+    closed: Mapping[bytes, int] = {}

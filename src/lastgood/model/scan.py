@@ -20,6 +20,7 @@ class ScanRequest(Value):
     the paths in ``fresh``, are read anew whatever the scan cache knows of them.
     ``budget`` is in seconds. ``generation`` is the engine's; a scan cache of another generation
     proves no object (invariant 4). ``store`` is the store's real path: it is never captured.
+    ``left_by`` are restores that left temporary names in the workspace: these are no files of anybody's.
     """
 
     root: bytes
@@ -30,6 +31,7 @@ class ScanRequest(Value):
     forced: tuple[bytes, ...] = ()
     fresh: tuple[bytes, ...] = ()
     budget: float | None = None
+    left_by: tuple[str, ...] = ()
 
 
 class ScanResult(Value):

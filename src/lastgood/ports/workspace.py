@@ -91,12 +91,15 @@ class Applier(Protocol):
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        closed: Mapping[bytes, int] = {},
     ) -> Sequence[Outcome]:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 
+        Directories that are opened to work in them are closed again in the end; ``closed`` are those
+        that an interrupted apply may have left open, with the permissions that they had.
         A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary
         names are ``.lastgood-TOKEN-N``. Raises nothing for single paths; `Storage` when the disk
-        is full (nothing is deleted then).
+        is full (nothing is deleted then); `Unsafe` and `Busy` before anything is written.
         """
 
     def write_tree(
@@ -119,7 +122,8 @@ class Applier(Protocol):
 
         ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
         where the steps are not known. What had been set aside is put back if its path is free. What a
-        person wrote meanwhile goes back, or is kept outside and named (rule T12b).
+        person wrote meanwhile goes back, or is kept outside and named (rule T12b). What cannot be changed
+        (another user's by now, or made immutable) is left and named, and the rest goes on.
         """
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
@@ -143,6 +147,9 @@ class JournalFile(Protocol):
 
     def left(self) -> Sequence[Journal]:
         """Return the journals that were put aside so."""
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
 
     def forget(self, operation: str) -> None:
         """Remove one of them: what was left is gone."""

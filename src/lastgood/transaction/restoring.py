@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Unsafe
+from lastgood.errors import Busy, Unsafe
 from lastgood.model.tree import DIRECTORY
 from lastgood.rules.evidence import alike
 from lastgood.rules.rebase import is_barred
@@ -11,7 +11,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from contextlib import AbstractContextManager
 
     from lastgood.model.operation import Journal, Operation, OperationType
@@ -55,7 +55,7 @@ class Restoring(Saving):
         steps = journal.plan.steps
         try:
             applied = self._apply(journal, steps, scan=scan)
-        except Unsafe:  # by the applier's promise nothing has been written
+        except (Unsafe, Busy):  # by the applier's promise nothing has been written
             self.context.journal.close()
             raise
         outcomes = self._prove(applied, steps)
@@ -70,11 +70,13 @@ class Restoring(Saving):
 
     def carry_on(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> tuple[Outcome, ...]:
         """Carry out steps of a journal that is open, and prove what came of them."""
-        return self._prove(self._apply(journal, steps, scan=scan), steps)
+        return self._prove(self._apply(journal, steps, scan=scan, closed=journal.closed), steps)
 
-    def _apply(self, journal: Journal, steps: Sequence[Step], *, scan: Scan) -> Sequence[Outcome]:
+    def _apply(
+        self, journal: Journal, steps: Sequence[Step], *, scan: Scan, closed: Mapping[bytes, int] = {}
+    ) -> Sequence[Outcome]:
         return self.context.applier.apply(
-            steps, token=journal.operation, objects=self.context.engine, stamp=scan.stamp
+            steps, token=journal.operation, objects=self.context.engine, stamp=scan.stamp, closed=closed
         )
 
     def _prove(self, outcomes: Sequence[Outcome], steps: Sequence[Step]) -> tuple[Outcome, ...]:

@@ -19,7 +19,7 @@ from lastgood.adapters.apply.discarding import discard
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from forest import Node
+    from forest import Names, Node
     from lastgood.adapters.apply.renaming import Rename
     from lastgood.model.plan import Outcome
 
@@ -175,6 +175,65 @@ def test_of_two_edits_around_a_replacement_the_newer_stays_and_the_older_is_kept
     assert os.fsdecode(outcomes[0].kept or b"?") in outcomes[0].reason
 
 
+def thrice(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a path be edited before it is taken, before it is put back, and after that: without exchange."""
+    window = Window(exchanging=False)
+    edits = (replaces(field, b"a", EDIT), replaces(field, b"a", NEWER), writes(field, b"a", B))
+
+    def nothing() -> None:
+        pass
+
+    window.before(b"a", edits[0], nothing, nothing, edits[1], nothing, edits[2])
+    monkeypatch.setattr(renaming, "_renames", [window])
+
+
+def test_of_three_edits_the_newest_stays_and_both_others_are_kept_and_named(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": (0o644, b"wanted")})
+    thrice(field, monkeypatch)
+    (outcome,) = field.apply(steps)
+    assert field.now() == {b"a": B}
+    assert outcome.kept is not None
+    folder_kept = os.path.dirname(outcome.kept)
+    assert outcome.kept == os.path.join(folder_kept, b"a")
+    assert read_in(folder_kept) == {b"a": EDIT, b"a.2": NEWER}
+    said = os.fsdecode(folder_kept)
+    assert results([outcome])[b"a"] == (
+        "failed",
+        f"changed; what was there is kept in {said}/a; what came after it is kept in {said}/a.2",
+    )
+
+
+@pytest.mark.parametrize("failures", [1, 2, 9])
+def test_of_three_edits_both_that_are_no_more_are_named_although_the_disk_fails(
+    field: Field, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """What cannot be brought out is left in the workspace, for `recover` to take away."""
+    field.lay({b"a": A})
+    steps, mkdir, left = field.plan({b"a": (0o644, b"wanted")}), os.mkdir, [failures]
+
+    def failing(path: bytes, mode: int, *, dir_fd: int | None = None) -> None:
+        if left[0] and path.endswith(b"-kept"):
+            left[0] -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        mkdir(path, mode, dir_fd=dir_fd)
+
+    thrice(field, monkeypatch)
+    monkeypatch.setattr(os, "mkdir", failing)
+    (outcome,) = field.apply(steps)
+    now = field.now()
+    assert now[b"a"] == B
+    others = {name: node for name, node in now.items() if name != b"a"}
+    if os.path.isdir(field.kept):
+        kept = os.path.join(field.kept, TOKEN.encode())
+        others |= {os.path.join(kept, name): node for name, node in read_in(kept).items()}
+    assert sorted(others.values(), key=str) == sorted([EDIT, NEWER], key=str)
+    for place in others:
+        assert os.fsdecode(place) in (outcome.reason or "")
+
+
 # Somebody has it open
 
 
@@ -275,6 +334,99 @@ def test_the_older_of_two_edits_is_kept_on_another_disk(apart: Field) -> None:
     assert read_in(outcome.kept) == {b"in it": EDIT}
 
 
+@pytest.fixture
+def edited(apart: Field, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcome]:
+    """Restore a file that becomes a directory, and then a file: the directory is kept on the other disk."""
+
+    def make() -> None:
+        makes_directory(apart, b"a")()
+        os.makedirs(apart.at(b"a/sub/empty"))
+        writes(apart, b"a/sub/x", EDIT)()
+
+    def restore() -> Outcome:
+        apart.lay({b"a": A})
+        steps = apart.plan({b"a": B})
+        window = Window(exchanging=True)
+        window.before(b"a", make, replaces(apart, b"a", NEWER))
+        monkeypatch.setattr(renaming, "_renames", [window])
+        (outcome,) = apart.apply(steps)
+        assert apart.now()[b"a"] == NEWER
+        return outcome
+
+    return restore
+
+
+WHOLE: Names = {b"in it": EDIT, b"sub": folder({b"empty": folder({}, 0o700), b"x": EDIT}, 0o700)}
+
+
+def test_nothing_is_deleted_before_the_names_of_its_copy_are_on_the_other_disk(
+    apart: Field, edited: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T12b: up to the folder that holds the one for what is kept."""
+    synced: dict[int, list[str]] = {}
+    unsynced, looked = set(), []
+    sync, unlink = os.fsync, os.unlink
+
+    def watched_sync(descriptor: int) -> None:
+        sync(descriptor)
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            synced[os.fstat(descriptor).st_ino] = sorted(os.listdir(descriptor))
+
+    def watched_unlink(name: bytes, *, dir_fd: int | None = None) -> None:
+        if name in {b"in it", b"x"}:
+            looked.append(name)
+            for place in (os.path.dirname(apart.kept), *(one for one, _, _ in os.walk(apart.kept))):
+                if synced.get(os.stat(place).st_ino) != sorted(os.fsdecode(one) for one in os.listdir(place)):
+                    unsynced.add(place)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "fsync", watched_sync)
+    monkeypatch.setattr(os, "unlink", watched_unlink)
+    outcome = edited()
+    assert sorted(looked) == [b"in it", b"x"]
+    assert unsynced == set()
+    assert read_in(outcome.kept or b"") == WHOLE
+
+
+def test_nothing_is_deleted_where_the_other_disk_does_not_take_its_copy(
+    apart: Field, edited: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(f"/{TOKEN}/a/sub"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    outcome = edited()
+    assert outcome.kept is None
+    assert read_in(apart.at(outcome.left or b"?")) == {
+        b"in it": EDIT,
+        b"sub": folder({b"empty": folder({}), b"x": EDIT}),
+    }
+    assert read_in(apart.kept) == {TOKEN.encode(): folder({}, 0o700)}
+
+
+def test_what_came_while_the_rest_was_copied_is_left_and_named_beside_the_copy(
+    apart: Field, edited: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        sync(descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(f"/{TOKEN}/a/sub"):
+            (old,) = (name for name in os.listdir(apart.root) if name.endswith(b".old"))
+            writes(apart, old + b"/late", EDIT)()
+
+    monkeypatch.setattr(os, "fsync", watched)
+    outcome = edited()
+    assert read_in(outcome.kept or b"") == WHOLE
+    assert read_in(apart.at(outcome.left or b"?"))[b"late"] == EDIT
+    for place in (outcome.kept, outcome.left):
+        assert os.fsdecode(place or b"?") in (outcome.reason or "")
+
+
 def test_a_file_with_another_name_needs_no_keeping(field: Field, window: Window) -> None:
     field.lay({b"a": A})
     os.link(field.at(b"a"), field.root + b"-link")
@@ -337,6 +489,15 @@ def test_a_file_made_just_before_ours_stays(field: Field, window: Window) -> Non
     outcomes = field.apply(steps)
     assert field.now() == {b"a": EDIT}
     assert results(outcomes) == {b"a": ("failed", "changed")}
+
+
+def test_a_directory_made_just_before_ours_keeps_its_permissions(field: Field) -> None:
+    """What is to be in it gets there all the same."""
+    steps = field.plan({b"d": folder({b"x": B}, 0o755)})
+    os.mkdir(field.at(b"d"), 0o700)
+    outcomes = field.apply(steps)
+    assert field.now() == {b"d": folder({b"x": B}, 0o700)}
+    assert results(outcomes) == {b"d": ("failed", "changed"), b"d/x": ("restored", None)}
 
 
 @EDITORS

@@ -452,6 +452,36 @@ def test_read_only_directories_of_our_own_are_changed_and_stay_read_only() -> No
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_a_closed_directory_is_closed_again_when_left_overs_in_it_are_cleared() -> None:
+    """T7."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        field = Field(os.fsencode(made))
+        field.lay({b"d": folder({b".lastgood-%b-5" % TOKEN.encode(): B, b"x": A}, 0o555)})
+        for path in (b"", b"d"):
+            os.chown(field.at(path), 65534, 65534)
+        assert _as_nobody(lambda: _cleared(field, b"d")) == 0
+        assert field.now() == {b"d": folder({b"x": A}, 0o555)}
+
+
+def _cleared(field: Field, place: bytes) -> None:
+    assert field.applier.clear_temporaries(TOKEN, [place]) == ()
+
+
+def test_a_directory_left_open_is_closed_unless_somebody_gave_it_other_permissions(field: Field) -> None:
+    """T7: an interrupted apply adds what its owner needs, and nothing else."""
+    field.lay({b"ours": folder({}, 0o755), b"shut": folder({}, 0o555), b"theirs": folder({}, 0o750)})
+    closed = {b"ours": 0o555, b"shut": 0o555, b"theirs": 0o555, b"gone": 0o555}
+    field.applier.apply((), token=TOKEN, objects=field.forest, stamp=lambda _path: None, closed=closed)
+    assert field.now() == {
+        b"ours": folder({}, 0o555),
+        b"shut": folder({}, 0o555),
+        b"theirs": folder({}, 0o750),
+    }
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
 def test_what_may_not_be_changed_fails_and_the_rest_goes_on() -> None:
     import tempfile
 
@@ -560,6 +590,48 @@ def test_temporary_files_of_others_are_left_alone(field: Field) -> None:
     field.lay(names)
     field.applier.clear_temporaries(TOKEN, [b""])
     assert field.now() == names
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+def test_what_may_not_be_cleared_is_told_and_the_rest_goes() -> None:
+    """T12b: a directory that nobody may look into, and one name among others."""
+    import tempfile
+
+    with tempfile.TemporaryDirectory(dir="/tmp") as made:
+        root = os.fsencode(made)
+        field = Field(root)
+        first, second = (b".lastgood-%b-%d" % (TOKEN.encode(), number) for number in (1, 2))
+        both = {first: A, second: A}
+        field.lay({b"closed": (0o700, dict(both)), b"open": (0o755, {}), b"sticky": (0o755, dict(both))})
+        for path in (b"", b"open", b"sticky/" + first):
+            os.chown(field.at(path), 65534, 65534)
+        os.chmod(field.at(b"sticky"), 0o1777)
+        field.lay({b"open/" + first: A})
+        places = (b"closed", b"sticky", b"open", b"nowhere")
+
+        def act() -> None:
+            outcomes = field.applier.clear_temporaries(TOKEN, places)
+            assert [(one.path, one.left, one.result, one.reason) for one in outcomes] == [
+                (
+                    b"closed",
+                    b"closed",
+                    "skipped",
+                    "operation not permitted: closed cannot be cleared",
+                ),
+                (
+                    b"sticky/" + second,
+                    b"sticky/" + second,
+                    "skipped",
+                    f"operation not permitted: {(b'sticky/' + second).decode()} cannot be cleared",
+                ),
+            ]
+
+        assert _as_nobody(act) == 0
+        assert field.now() == {
+            b"closed": (0o700, both),
+            b"open": (0o755, {}),
+            b"sticky": (0o1777, {second: A}),
+        }
 
 
 # Reading

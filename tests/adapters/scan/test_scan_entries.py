@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import socket
 import subprocess
@@ -11,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.errors import NotFound, Unsafe
+from lastgood.errors import NotFound, Storage, Unsafe
 from lastgood.rules.hostile import is_git_alias
 
 if TYPE_CHECKING:
@@ -304,3 +305,14 @@ def test_links_to_directories_are_not_followed(desk: Desk, tmp_path: Path) -> No
     (tmp_path / "elsewhere" / "secret").write_text("x")
     os.symlink(tmp_path / "elsewhere", desk.root / "way")
     assert desk.names(desk.save()) == {"way"}
+
+
+def test_a_workspace_that_cannot_be_listed_is_told(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S14."""
+
+    def failing(_place: object) -> list[str]:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    monkeypatch.setattr(os, "listdir", failing)
+    with pytest.raises(Storage, match="cannot be listed: Input/output error"):
+        desk.scan()

@@ -241,3 +241,11 @@ def readers(pipe: str) -> list[str]:
         except OSError:
             continue
     return found
+
+
+def test_names_that_a_restore_left_are_left_out_elsewhere_too(far: Desk) -> None:
+    """T12b."""
+    far.write(".lastgood-op_0123456789abcdef-1.old")
+    far.write("file")
+    assert far.names(far.scan(left_by=("op_0123456789abcdef",))) == {"file"}
+    assert far.names(far.scan()) == {"file", ".lastgood-op_0123456789abcdef-1.old"}

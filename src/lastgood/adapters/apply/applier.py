@@ -12,8 +12,9 @@ from lastgood.adapters.apply.places import Directories, Nearby, is_nowhere, open
 from lastgood.adapters.apply.reading import content_at, entry_at
 from lastgood.adapters.apply.run import Run
 from lastgood.adapters.apply.site import Site
-from lastgood.adapters.room import no_room
-from lastgood.errors import Storage, Unsafe
+from lastgood.adapters.apply.writing import CHUNK
+from lastgood.adapters.room import crowd, no_room
+from lastgood.errors import Storage, Unsafe, crowded
 from lastgood.model.plan import Outcome, Step
 from lastgood.model.tree import DIRECTORY, FILE, Entry
 from lastgood.names import join, parent, printable, to_text
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
 
 _UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 _NEW_ROOT_MODE = 0o700
+# So many files are opened besides those that are written and their directories: packs, most of all.
+_BESIDE = 8
 # Stands for an operation's id in temporary names where nothing can be interrupted and recovered.
 _NEW = "new"
 _RECOVER_HINT = (
@@ -68,11 +71,13 @@ class Looking:
         """Return what a path holds, as `DescriptorApplier.present` does."""
         name = path.rpartition(b"/")[2]
         try:
-            directory = self.directory(path)
+            # The root is looked at through itself.
+            found = entry_at(name or b".", self.directory(path))
         except OSError as error:
+            busy = crowded(error)
+            if busy is not None:
+                raise busy from error
             return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
-        # The root is looked at through itself.
-        found = entry_at(name or b".", directory)
         return found.replace(name=b"") if found is not None and not name else found
 
     def directory(self, path: bytes) -> int:
@@ -115,7 +120,10 @@ class DescriptorApplier:
         with looking:
             try:
                 return content_at(path.rpartition(b"/")[2], looking.directory(path), entry)
-            except OSError:
+            except OSError as error:
+                busy = crowded(error)
+                if busy is not None:
+                    raise busy from error
                 return None
 
     def apply(
@@ -125,13 +133,16 @@ class DescriptorApplier:
         token: str,
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
+        closed: Mapping[bytes, int] = {},
     ) -> Sequence[Outcome]:
         """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
 
-        Raises `Unsafe` before the first write if a path must not be touched.
+        ``closed`` are directories that an interrupted apply may have left open, with the permissions
+        that they had. Raises `Unsafe` before the first write if a path must not be touched, `Busy` if
+        too many files are open for that.
         """
         _refuse(steps, objects)
-        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush)
+        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush, closed=closed)
 
     def write_tree(
         self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
@@ -161,17 +172,14 @@ class DescriptorApplier:
         ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
         where the steps are not known. What was set aside goes back if its path is free. What the guard
         or the target holds is deleted; anything else a person has written: it goes back, or is kept.
+        What cannot be changed is left, and told with the reason.
         """
         found: list[tuple[bytes, Settled]] = []
         with Directories(self._root) as opened:
             site = Site(opened, token=token, stamp=_no_stamp)
             displaced = Displaced(site, kept=Kept(self._kept, token=token), steps=steps, stored=stored)
             for path in directories:
-                try:
-                    found.extend(displaced.clear(path))
-                except OSError as error:
-                    if not is_nowhere(error):
-                        raise _trouble(path, error) from error
+                found.extend(displaced.clear(path))
         return tuple(_left(path, settled) for path, settled in found)
 
     def left_over(self) -> Mapping[str, Sequence[bytes]]:
@@ -200,8 +208,10 @@ class DescriptorApplier:
         objects: ObjectReader,
         stamp: Callable[[bytes], Stamp | None],
         flush: Flush,
+        closed: Mapping[bytes, int] = {},
     ) -> Sequence[Outcome]:
-        with Directories(self._root) as directories:
+        with Directories(self._root, closed=closed) as directories:
+            _refuse_crowd(steps)
             return Run(
                 steps,
                 directories=directories,
@@ -229,6 +239,17 @@ class DescriptorApplier:
                 ) from None
         except OSError as error:
             raise _trouble(self._root, error) from error
+
+
+def _refuse_crowd(steps: Sequence[Step]) -> None:
+    """Raise `Busy` unless as many files can be opened at once as steps take: half of them would fail."""
+    changing = [step for step in steps if step.action not in _UNTOUCHED]
+    places = len({parent(step.path) for step in changing})
+    needed = _BESIDE + min(CHUNK, len(changing)) + min(CHUNK, 2 * places)
+    error = crowd(needed) if changing else None
+    busy = None if error is None else crowded(error)
+    if busy is not None:
+        raise busy from error
 
 
 def _listed(nearby: Nearby, place: bytes) -> tuple[list[bytes], list[bytes]]:

@@ -42,6 +42,12 @@ def is_temporary(name: bytes) -> bool:
     return len(parts) == 3 and parts[0] == ".lastgood" and is_operation_id(parts[1]) and parts[2].isdigit()
 
 
+def is_of(name: bytes, token: str) -> bool:
+    """Tell whether a name is one that an operation gives: a person's copy beside it has another."""
+    number = name.removesuffix(SUFFIX).removesuffix(OLD).removeprefix(prefix(token))
+    return name.startswith(prefix(token)) and number.isdigit()
+
+
 def number_in(name: bytes) -> int:
     """Return the number in a temporary name, -1 if it is none of ours."""
     number = name.removesuffix(SUFFIX).removesuffix(OLD).rpartition(b"-")[2]

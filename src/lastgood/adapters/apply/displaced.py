@@ -121,8 +121,8 @@ class Displaced:
                 return Settled(reason=f"{who}; what it writes goes to {_shown(kept)}", kept=kept)
         if self._put_back(step):
             reason = f"{who}, and the store is on another disk" if who else CHANGED
-            return Settled(result="failed", reason=reason)
-        return self.take_out(self._beside(step), called=_last(step.path))
+            return self._with_newer(step, Settled(result="failed", reason=reason))
+        return self._with_newer(step, self.take_out(self._beside(step), called=_last(step.path)))
 
     def stuck(self, step: Step) -> Settled | None:
         """Return what to say of what could not be settled, because the disk fails."""
@@ -135,7 +135,7 @@ class Displaced:
             raise
         if not is_there(self._site.old(step.path), directory):
             return None
-        return Settled(reason=f"what was there is left in {_shown(left)}", left=left)
+        return self._with_newer(step, Settled(reason=f"what was there is left in {_shown(left)}", left=left))
 
     def settle_aside(self, path: bytes, where: bytes) -> Settled | None:
         """Decide what becomes of a path that was set aside; None if it went, and all is well."""
@@ -154,17 +154,31 @@ class Displaced:
         return settled
 
     def clear(self, place: bytes) -> Iterator[tuple[bytes, Settled]]:
-        """Settle everything temporary in a directory, and yield what could not just go, by path."""
-        directories = self._site.directories
-        for name in directories.names(place):
-            if not self._site.is_ours(name):
-                continue
-            if name.endswith(aside.SUFFIX):
-                yield from self._clear_aside(join(place, name))
-            elif name.endswith(aside.OLD):
-                yield from self._clear_old(place, name)
-            else:  # it has never borne another name
-                os.unlink(name, dir_fd=directories.open_to_change(place))
+        """Settle everything temporary in a directory, and yield what could not just go, by path.
+
+        What cannot be changed is left, and the rest goes on.
+        """
+        try:
+            names = [name for name in self._site.directories.names(place) if self._site.is_ours(name)]
+        except OSError as error:
+            if not is_nowhere(error):
+                yield place, _unchangeable(place, error)
+            return
+        for name in names:
+            try:
+                yield from self._clear(place, name)
+            except OSError as error:
+                if not is_nowhere(error):
+                    where = join(place, name)
+                    yield self._path_of(name) or where, _unchangeable(where, error)
+
+    def _clear(self, place: bytes, name: bytes) -> Iterator[tuple[bytes, Settled]]:
+        if name.endswith(aside.SUFFIX):
+            yield from self._clear_aside(join(place, name))
+        elif name.endswith(aside.OLD):
+            yield from self._clear_old(place, name)
+        else:  # it has never borne another name
+            os.unlink(name, dir_fd=self._site.directories.open_to_change(place))
 
     def _clear_old(self, place: bytes, name: bytes) -> Iterator[tuple[bytes, Settled]]:
         path = self._path_of(name) or join(place, name)
@@ -236,10 +250,28 @@ class Displaced:
         where, gone = self._kept.move(directories, path, called=called), True
         if where is None:
             where, gone = self._kept.copy(directories, path, called=called)
-        reason = CHANGED
-        reason += "" if where is None else f"; what was there is kept in {_shown(where)}"
-        reason += "" if gone else f"; what was there is left in {_shown(path)}"
-        return Settled(result="failed", reason=reason, kept=where, left=None if gone else path)
+        left = None if gone else path
+        reason = CHANGED + _places("what was there", kept=where, left=left)
+        return Settled(result="failed", reason=reason, kept=where, left=left)
+
+    def _with_newer(self, step: Step, settled: Settled) -> Settled:
+        """Bring out too what came to a path after we wrote to it, where it could not go back either."""
+        directory, _ = self._site.place(step.path)
+        name = self._site.newer(step.path)
+        if not is_there(name, directory):
+            return settled
+        path = join(parent(self._site.located(step.path)), name)
+        try:
+            newer = self.take_out(path, called=_last(step.path))
+        except OSError:  # what is known already has to be told all the same
+            newer = Settled(left=path)
+        said = _places("what came after it", kept=newer.kept, left=newer.left)
+        return Settled(
+            result="failed",
+            reason=f"{settled.reason}{said}",
+            kept=settled.kept or newer.kept,
+            left=settled.left or newer.left,
+        )
 
     def _put_back(self, step: Step) -> bool:
         """Give a path back what came out of it; False if something newer has come there meanwhile."""
@@ -259,16 +291,17 @@ class Displaced:
         return _taken(old, directory, name)
 
     def _put_back_without(self, step: Step, directory: int, name: bytes) -> bool:
-        """Do so where nothing can be exchanged."""
+        """Do so where nothing can be exchanged; what is newer may keep the name that it gets for that."""
         newer = self._site.newer(step.path)
         try:
             take(name, directory, to=newer, target=directory)
         except FileNotFoundError:
             return _taken(self._site.old(step.path), directory, name)
+        except FileExistsError:  # it was taken when this was tried before
+            return False
         if discard(newer, directory, expected=lambda entry: self._knows(step.path, entry)) == "gone":
             return _taken(self._site.old(step.path), directory, name)
-        if not _taken(newer, directory, name):
-            self.take_out(join(parent(self._site.located(step.path)), newer), called=_last(step.path))
+        _taken(newer, directory, name)
         return False
 
     def _beside(self, step: Step) -> bytes:
@@ -294,6 +327,11 @@ def _rename(name: bytes, to: bytes, directory: int) -> None:
     os.rename(name, to, src_dir_fd=directory, dst_dir_fd=directory)
 
 
+def _unchangeable(left: bytes, error: OSError) -> Settled:
+    reason = f"{(error.strerror or str(error)).lower()}: {_shown(left) or '.'} cannot be cleared"
+    return Settled(result="skipped", reason=reason, left=left)
+
+
 def _who(name: bytes, directory: int) -> str:
     found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     names = writers_of(found.st_dev, found.st_ino)
@@ -302,6 +340,12 @@ def _who(name: bytes, directory: int) -> str:
 
 def _shown(path: bytes) -> str:
     return printable(to_text(path))
+
+
+def _places(what: str, *, kept: bytes | None, left: bytes | None) -> str:
+    """Return where something is now, to follow what became of it."""
+    said = "" if kept is None else f"; {what} is kept in {_shown(kept)}"
+    return said if left is None else f"{said}; {what} is left in {_shown(left)}"
 
 
 def _last(path: bytes) -> bytes:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import os
 import stat
-from contextlib import suppress
+from contextlib import contextmanager, suppress
+from functools import partial
 from itertools import count
 
 from lastgood.adapters.apply.discarding import discard
@@ -18,12 +19,10 @@ from lastgood.rules.evidence import alike
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+    from collections.abc import Iterator
 
     from lastgood.adapters.apply.places import Directories
-
-    # Brings a path to a name in an open directory, and tells whether all of it is gone from where it was.
-    Way = Callable[[Directories, bytes, bytes, int], bool]
+    from lastgood.model.tree import Entry
 
 _PRIVATE = 0o700
 _CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -43,35 +42,151 @@ class Kept:
 
         Whoever has it open goes on writing to the very same file.
         """
-        where, gone = self._place(directories, path, called=called, by=_move)
-        return where if gone else None
+        if self._folder is None:
+            return None
+        with _made(self._folder) as target:
+            to = _free(called, target)
+            if not _move(directories, path, to, target):
+                return None
+            with suppress(OSError):  # it is there: to say so counts more than a disk that fails
+                _sync_names(self._folder, target)
+            return join(self._folder, to)
 
     def copy(self, directories: Directories, path: bytes, *, called: bytes) -> tuple[bytes | None, bool]:
         """Copy a path into the folder and delete it; return where it is, and whether all of it could go.
 
-        What somebody has open for writing stays: what they write would go to the file that is deleted.
+        Nothing is deleted before the whole copy is on the disk. What somebody has open for writing stays:
+        what they write would go to the file that is deleted.
         """
-        return self._place(directories, path, called=called, by=_copy)
-
-    def _place(
-        self, directories: Directories, path: bytes, *, called: bytes, by: Way
-    ) -> tuple[bytes | None, bool]:
         if self._folder is None:
             return None, False
-        for folder in (parent(self._folder), self._folder):
-            with suppress(FileExistsError):
-                os.mkdir(folder, _PRIVATE)
-        target = os.open(self._folder, OPEN_DIRECTORY)
-        try:
-            for to in _names(called):
-                if not is_there(to, target):
-                    gone = by(directories, path, to, target)
-                    with suppress(OSError):  # it is there: to say so counts more than a disk that fails
-                        os.fsync(target)
-                    return (join(self._folder, to) if is_there(to, target) else None), gone
-        finally:
-            os.close(target)
-        return None, False
+        with _made(self._folder) as target:
+            to = _free(called, target)
+            copy = _Copy(directories, target)
+            try:
+                copy.take_in(path, to)
+                copy.sync()
+                _sync_names(self._folder, target)
+            except OSError:
+                from lastgood.adapters.apply.removal import remove_below
+
+                with suppress(OSError):
+                    remove_below(to, target)
+                raise
+            gone = copy.discard_original()
+            return (join(self._folder, to) if is_there(to, target) else None), gone
+
+
+class _Copy:
+    """A copy of a file or a directory on another disk, whose original goes when that is safe."""
+
+    def __init__(self, directories: Directories, target: int) -> None:
+        self._directories = directories
+        self._target = target
+        # Directories, outer ones first, with their copies.
+        self._folders: list[tuple[bytes, bytes]] = []
+        # Files and links, with their copies and what those hold.
+        self._files: list[tuple[bytes, bytes, Entry | None]] = []
+        self._whole = True
+
+    def take_in(self, path: bytes, to: bytes) -> None:
+        """Copy a path, but for what cannot be read."""
+        if not self._is_directory(path):
+            self._copy_file(path, to)
+            return
+        self._folders.append((path, to))
+        for place, copy in self._folders:  # grows
+            os.mkdir(copy, _PRIVATE, dir_fd=self._target)
+            for name in self._directories.names(place):
+                inside, inside_copy = join(place, name), join(copy, name)
+                if self._is_directory(inside):
+                    self._folders.append((inside, inside_copy))
+                else:
+                    self._copy_file(inside, inside_copy)
+
+    def sync(self) -> None:
+        """Carry the names in the copies of directories through to the disk."""
+        for _, copy in self._folders:
+            _sync(copy, self._target)
+
+    def discard_original(self) -> bool:
+        """Delete what was copied, and tell whether all of the original is gone.
+
+        A copy that is not what the original holds by now, or that somebody may still be writing to, goes.
+        """
+        for path, copy, entry in self._files:
+            try:
+                if discard(_last(path), self._above(path), expected=partial(alike, entry)) == "gone":
+                    continue
+                os.unlink(copy, dir_fd=self._target)
+            except OSError:  # rather twice than never
+                pass
+            self._whole = False
+        if self._whole:
+            self._remove_folders()
+        return self._whole
+
+    def _remove_folders(self) -> None:
+        for place, _ in reversed(self._folders):
+            self._directories.forget(place)
+            try:
+                os.rmdir(_last(place), dir_fd=self._above(place))
+            except OSError:  # something came into it meanwhile
+                self._whole = False
+                return
+
+    def _copy_file(self, path: bytes, to: bytes) -> None:
+        name, directory = _last(path), self._above(path)
+        entry = entry_at(name, directory)
+        if entry is None:
+            return
+        if entry.kind == LINK:
+            os.symlink(os.readlink(name, dir_fd=directory), to, dir_fd=self._target)
+        elif entry.kind == DIRECTORY or not entry.oid:
+            self._whole = False
+            return
+        else:
+            _copy_bytes(name, directory, to=to, mode=entry.mode, target=self._target)
+        self._files.append((path, to, entry_at(to, self._target)))
+
+    def _is_directory(self, path: bytes) -> bool:
+        found = os.stat(_last(path), dir_fd=self._above(path), follow_symlinks=False)
+        return stat.S_ISDIR(found.st_mode)
+
+    def _above(self, path: bytes) -> int:
+        return self._directories.open_to_change(parent(path))
+
+
+@contextmanager
+def _made(folder: bytes) -> Iterator[int]:
+    """Make a folder, and the one that holds it, where they are missing, and open it."""
+    for one in (parent(folder), folder):
+        with suppress(FileExistsError):
+            os.mkdir(one, _PRIVATE)
+    descriptor = os.open(folder, OPEN_DIRECTORY)
+    try:
+        yield descriptor
+    finally:
+        os.close(descriptor)
+
+
+def _sync_names(folder: bytes, descriptor: int) -> None:
+    """Carry through to the disk the names in an open folder, its own, and that of the one that holds it."""
+    os.fsync(descriptor)
+    for above in (parent(folder), parent(parent(folder))):
+        _sync(above, descriptor)
+
+
+def _sync(path: bytes, directory: int) -> None:
+    descriptor = os.open(path, OPEN_DIRECTORY, dir_fd=directory)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _free(called: bytes, target: int) -> bytes:
+    return next(name for name in _names(called) if not is_there(name, target))
 
 
 def _names(called: bytes) -> Iterator[bytes]:
@@ -90,42 +205,6 @@ def _move(directories: Directories, path: bytes, to: bytes, target: int) -> bool
             raise
         return False
     return True
-
-
-def _copy(directories: Directories, path: bytes, to: bytes, target: int) -> bool:
-    name, directory = _last(path), directories.open_to_change(parent(path))
-    if not stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode):
-        return _copy_file(name, directory, to=to, target=target)
-    order, whole = [(path, to)], True
-    for place, copy in order:  # grows
-        os.mkdir(copy, _PRIVATE, dir_fd=target)
-        for inside in directories.names(place):
-            directory = directories.open_to_change(place)
-            if stat.S_ISDIR(os.stat(inside, dir_fd=directory, follow_symlinks=False).st_mode):
-                order.append((join(place, inside), join(copy, inside)))
-            elif not _copy_file(inside, directory, to=join(copy, inside), target=target):
-                whole = False
-    for place, _ in reversed(order if whole else ()):
-        directories.forget(place)
-        os.rmdir(_last(place), dir_fd=directories.open_to_change(parent(place)))
-    return whole
-
-
-def _copy_file(name: bytes, directory: int, *, to: bytes, target: int) -> bool:
-    entry = entry_at(name, directory)
-    if entry is None:
-        return True
-    if entry.kind == LINK:
-        os.symlink(os.readlink(name, dir_fd=directory), to, dir_fd=target)
-    elif entry.kind == DIRECTORY or not entry.oid:
-        return False
-    else:
-        _copy_bytes(name, directory, to=to, mode=entry.mode, target=target)
-    copied = entry_at(to, target)
-    if discard(name, directory, expected=lambda found: alike(found, copied)) == "gone":
-        return True
-    os.unlink(to, dir_fd=target)
-    return False
 
 
 def _copy_bytes(name: bytes, directory: int, *, to: bytes, mode: int, target: int) -> None:

@@ -6,12 +6,13 @@ import errno
 import os
 import stat
 
-from lastgood.errors import NotFound, Storage, Unsafe
+from lastgood.errors import NotFound, Storage, Unsafe, crowded
 from lastgood.names import printable, to_text, within
+from lastgood.rules.evidence import PERMISSION_BITS, SPECIAL_BITS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Mapping
     from types import TracebackType
     from typing import Self
 
@@ -34,7 +35,7 @@ def open_root(root: bytes) -> int:
             raise NotFound(f"the workspace {shown} is gone", hint="name a folder that exists") from error
         if error.errno in _NOWHERE:
             raise Unsafe(f"{shown} is no directory", hint="name the folder by its real path") from error
-        raise Storage(
+        raise crowded(error) or Storage(
             f"{shown} cannot be opened: {error.strerror}", hint="look at its permissions"
         ) from error
 
@@ -79,17 +80,18 @@ class Directories:
     """A bounded set of open directories.
 
     Directories of our own that their owner may not read or write are made accessible when need be;
-    `unlocked` tells their permissions before, for the caller to put back.
+    `unlocked` tells their permissions before, which they get back in the end. ``closed`` are some that
+    may be accessible from earlier.
     """
 
-    def __init__(self, root: bytes) -> None:
+    def __init__(self, root: bytes, *, closed: Mapping[bytes, int] = {}) -> None:
         self._root = open_root(root)
         self._device = os.fstat(self._root).st_dev
         self._user = os.geteuid()
         # The least recently used comes first.
         self._open: dict[bytes, int] = {}
         self._nearby = Nearby(self._root)
-        self.unlocked: dict[bytes, int] = {}
+        self.unlocked = dict(closed)
 
     def __enter__(self) -> Self:
         return self
@@ -97,6 +99,11 @@ class Directories:
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
+        for path in sorted(self.unlocked, reverse=True):
+            try:
+                self.lock_again(path)
+            except OSError:  # it went, or its disk fails
+                continue
         self.forget(b"")
         os.close(self._root)
 
@@ -134,6 +141,17 @@ class Directories:
             return
         above, _, name = path.rpartition(b"/")
         change_mode(name, self.open(above), change, only=os.O_DIRECTORY)
+
+    def lock_again(self, path: bytes) -> None:
+        """Give a directory its permissions back, unless somebody has set others meanwhile."""
+        before = self.unlocked[path] & PERMISSION_BITS
+
+        def closed(mode: int) -> int:
+            is_ours = mode & PERMISSION_BITS == before | mode & _OWNER_WRITES
+            return before | mode & SPECIAL_BITS if is_ours else mode
+
+        self.set_mode(path, closed)
+        del self.unlocked[path]
 
     def open_again(self, path: bytes) -> int:
         """Open a directory as it is, its permissions unchanged; the caller closes the descriptor."""

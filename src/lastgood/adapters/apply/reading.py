@@ -8,6 +8,7 @@ import stat
 from _sha1 import sha1
 
 from lastgood.adapters.apply.places import is_nowhere
+from lastgood.errors import CROWDED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 
 TYPE_CHECKING = False
@@ -31,7 +32,7 @@ def entry_at(name: bytes, directory: int) -> Entry | None:
     """Return what a name in a directory holds, None if nothing.
 
     A directory's ``oid`` is empty, and so is that of anything whose content cannot be read as a
-    whole: a socket, an unreadable file, one that will not hold still.
+    whole: a socket, an unreadable file, one that will not hold still. OSError where nothing can be opened.
     """
     try:
         found = os.stat(name, dir_fd=directory, follow_symlinks=False)
@@ -65,7 +66,9 @@ def content_at(name: bytes, directory: int, entry: Entry) -> bytes | None:
             with open(descriptor, "rb") as file:
                 # One that grows has not the entry's bytes, however many it gets.
                 content = file.read(os.fstat(descriptor).st_size + 1)
-    except OSError:
+    except OSError as error:
+        if error.errno in CROWDED:
+            raise
         return None
     return content if blob_id(content) == entry.oid else None
 
@@ -96,7 +99,9 @@ def _file_id(name: bytes, directory: int) -> bytes:
     for _ in range(_TRIES):
         try:
             descriptor = open_regular(name, directory)
-        except OSError:
+        except OSError as error:
+            if error.errno in CROWDED:
+                raise
             return b""
         try:
             oid = _whole_id(descriptor)

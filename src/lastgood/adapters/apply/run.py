@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import os
-import stat
 
 from lastgood.adapters.apply.displaced import Displaced, Settled
 from lastgood.adapters.apply.kept import Kept
@@ -135,13 +134,11 @@ class Run:
     def _make(self, number: int, step: Step) -> None:
         assert step.want is not None
         directory, name = self._site.place(step.path)
-        # One that is there already was made by the restore that is being finished.
-        if step.have is not None or not _is_directory(name, directory):
-            self._site.expect(step, directory, name)
-            if step.have is not None:
-                self._site.set_aside(step)
-                directory, name = self._site.place(step.path)
-            self._make_new(step, name, directory)
+        self._site.expect(step, directory, name)
+        if step.have is not None:
+            self._site.set_aside(step)
+            directory, name = self._site.place(step.path)
+        self._make_new(step, name, directory)
         self._changed.add(parent(step.path))
         self._modes[step.path] = (number, step.want.mode)
 
@@ -303,13 +300,17 @@ class Run:
     def _settle_modes(self) -> None:
         """Give directories their permissions, deep first; those widened to work in them get them back."""
         for path in sorted({*self._modes, *self._directories.unlocked}, reverse=True):
-            number, mode = self._modes.get(path, (None, self._directories.unlocked.get(path, 0)))
+            self._changed.add(path)
+            number, mode = self._modes.get(path, (None, 0))
             try:
+                if number is None:
+                    self._directories.lock_again(path)
+                    continue
                 self._directories.set_mode(path, _keeping_special(mode))
+                self._directories.unlocked.pop(path, None)
             except OSError as error:
                 if number is not None:
                     self._remarks.setdefault(number, ("failed", _reason(error)))
-            self._changed.add(path)
 
     def _sync(self, paths: Iterable[bytes]) -> None:
         """Carry the names and permissions in directories through to the disk."""
@@ -370,13 +371,6 @@ def _is_content(entry: Entry | None) -> bool:
 
 def _is_folder(entry: Entry | None) -> bool:
     return entry is not None and entry.kind == DIRECTORY
-
-
-def _is_directory(name: bytes, directory: int) -> bool:
-    try:
-        return stat.S_ISDIR(os.stat(name, dir_fd=directory, follow_symlinks=False).st_mode)
-    except FileNotFoundError:
-        return False
 
 
 def _reason(error: OSError) -> str:

@@ -58,7 +58,7 @@ class Site:
 
     def is_ours(self, name: bytes) -> bool:
         """Tell whether a name is a temporary one of this apply."""
-        return name.startswith(aside.prefix(self._token))
+        return aside.is_of(name, self._token)
 
     def place(self, path: bytes) -> tuple[int, bytes]:
         """Return the directory in which a path can be changed, and its name there."""

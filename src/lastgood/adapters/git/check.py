@@ -17,7 +17,7 @@ from lastgood.adapters.git.rewrite import DERIVED_SUFFIXES
 from lastgood.adapters.git.scan import pack_checksum, walk_pack
 from lastgood.adapters.git.tags import read_tags
 from lastgood.adapters.git.trees import SUBTREE
-from lastgood.errors import Damaged
+from lastgood.errors import CROWDED, Damaged
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -94,7 +94,7 @@ def top_faults(layout: Layout, reader: GitReader) -> list[tuple[str, str]]:
                 if stream.read() != content:
                     faults.append((name, "it is not as it was written"))
         except OSError as error:
-            faults.append((name, error.strerror or "it cannot be read"))
+            faults.append((name, _reason(error)))
     tags = tags_fault(layout, reader)
     return [*faults, ("packed-refs", tags)] if tags else faults
 
@@ -103,7 +103,9 @@ def tags_fault(layout: Layout, reader: GitReader) -> str:
     """Return what is wrong with the tags, empty if nothing is."""
     try:
         wrong = right_tags(layout, reader) != read_tags(layout)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        return _reason(error)
+    except ValueError as error:
         return str(error)
     return "a tag is not that of its checkpoint" if wrong else ""
 
@@ -150,7 +152,7 @@ def examine(layout: Layout, name: bytes, hasher: Hasher) -> PackState:
     try:
         checksum = pack_checksum(pack)
     except OSError as error:
-        state.pack_fault = error.strerror or "it cannot be read"
+        state.pack_fault = _reason(error)
         checksum = None
     else:
         state.pack_fault = "" if checksum else "its checksum is wrong"
@@ -176,7 +178,7 @@ def _claimed(pack: PackFile, state: PackState, checksum: bytes | None) -> list[I
         return index.entries()
     except OSError as error:
         state.lone = isinstance(error, FileNotFoundError)
-        state.idx_fault = error.strerror or "it cannot be read"
+        state.idx_fault = _reason(error)
     except ValueError as error:
         state.idx_fault = str(error)
     return []
@@ -187,7 +189,8 @@ def _prove(pack: PackFile, state: PackState, hasher: Hasher) -> None:
     try:
         last = pack.end
     except OSError as error:
-        state.bad = {oid: error.strerror or "it cannot be read" for _, _, oid in order}
+        reason = _reason(error)
+        state.bad = {oid: reason for _, _, oid in order}
         return
     for place, (offset, crc, oid) in enumerate(order):
         fault = prove_object(pack, offset, oid=oid, hasher=hasher)
@@ -258,6 +261,13 @@ def _walk(reader: GitReader, commit: bytes, seen: set[bytes]) -> Iterator[tuple[
                 yield oid, tree
             if mode != SUBTREE:
                 seen.add(oid)
+
+
+def _reason(error: OSError) -> str:
+    """Return why a file cannot be read; where nothing can be opened, that is no fault of the file."""
+    if error.errno in CROWDED:
+        raise error
+    return error.strerror or "it cannot be read"
 
 
 def _shown(name: bytes) -> str:

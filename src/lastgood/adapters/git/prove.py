@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.adapters.git.objects import KIND_NAMES
+from lastgood.errors import CROWDED
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -11,10 +12,17 @@ if TYPE_CHECKING:
 
 
 def prove_object(pack: PackFile, offset: int, *, oid: bytes, hasher: Hasher) -> str:
-    """Return what is wrong with an object, empty when nothing is; in bounded memory but for deltas."""
+    """Return what is wrong with an object, empty when nothing is; in bounded memory but for deltas.
+
+    OSError where nothing can be opened: that is no fault of the object.
+    """
     try:
         found = object_at(pack, offset, hasher=hasher)
-    except (OSError, ValueError) as error:
+    except OSError as error:
+        if error.errno in CROWDED:
+            raise
+        return str(error)
+    except ValueError as error:
         return str(error)
     return "" if found == oid else "its bytes are not what they were"
 

@@ -26,7 +26,7 @@ from lastgood.adapters.scan.form import (
     TREE,
 )
 from lastgood.adapters.scan.judge import IGNORE_FILES
-from lastgood.adapters.scan.opening import names_in
+from lastgood.adapters.scan.opening import names_in, state_of
 from lastgood.errors import Damaged
 from lastgood.model.tree import TreeId
 from lastgood.names import join
@@ -160,7 +160,8 @@ class WorkspaceScan:
         captured = {entry.name for entry in self.directory(path) or ()}
         try:
             return sorted(set(names_in(self._root, path)) - captured)
-        except OSError:
+        except OSError as error:
+            state_of(error)
             return ()
 
     def ignored(self, path: bytes, *, directory: bool) -> bool | None:

@@ -22,7 +22,7 @@ from lastgood.rules.ignore import GITIGNORE, LASTGOODIGNORE
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Collection, Mapping
+    from collections.abc import Callable, Collection, Mapping
 
     from lastgood.adapters.scan.form import Row
     from lastgood.adapters.scan.project import IndexPaths
@@ -62,7 +62,10 @@ _IGNORED = Verdict(IGNORED, ignored=True)
 
 
 class Judge:
-    """Knows everything that has a say in what is captured."""
+    """Knows everything that has a say in what is captured.
+
+    ``is_ours`` tells of a name whether a restore left it; None where none did.
+    """
 
     def __init__(
         self,
@@ -73,7 +76,9 @@ class Judge:
         index: IndexPaths,
         previous: Previous,
         store: bytes | None,
+        is_ours: Callable[[bytes], bool] | None = None,
     ) -> None:
+        self.is_ours = is_ours
         self.rules = rules
         self.forced = forced
         self.previous = previous
@@ -134,6 +139,7 @@ class DirectoryJudge:
         held: Collection[bytes] | None,
     ) -> None:
         self._judge = judge
+        self._is_ours = judge.is_ours
         self._path = path
         self._buried = token == BURIED
         self._deepest = path.count(b"/") + 1 >= DEEPEST
@@ -145,6 +151,8 @@ class DirectoryJudge:
         form = mode & FORMAT_MASK
         path = join(self._path, name)
         if name == DOT_GIT or self._judge.is_store(path):
+            return _HIDDEN
+        if self._is_ours is not None and self._is_ours(name):
             return _HIDDEN
         directory = form == FORMAT_DIRECTORY
         verdict = self._ignoring(name, path, directory=directory)

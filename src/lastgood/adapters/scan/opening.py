@@ -6,7 +6,7 @@ import errno
 import os
 
 from lastgood.adapters.scan.form import UNREADABLE, UNSTABLE
-from lastgood.errors import NotFound, Unsafe
+from lastgood.errors import NotFound, Unsafe, crowded
 from lastgood.names import printable, to_text
 
 DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -30,7 +30,7 @@ def open_root(root: bytes) -> int:
             hint="if it was moved: lastgood workspace attach",
         ) from error
     except OSError as error:
-        raise Unsafe(
+        raise crowded(error) or Unsafe(
             f"the workspace {shown} cannot be read as a directory: {error.strerror}",
             hint="look at what lies there, and at its permissions",
         ) from error
@@ -70,7 +70,13 @@ def open_file(name: bytes, *, directory: int) -> int:
 
 
 def state_of(error: OSError) -> int | None:
-    """Return the state of an entry that could not be opened or read; None if it is gone."""
+    """Return the state of an entry that could not be opened or read; None if it is gone.
+
+    Raises `Busy` where nothing can be opened: that is no gap, it says nothing of the entry.
+    """
+    busy = crowded(error)
+    if busy is not None:
+        raise busy from error
     if error.errno in GONE:
         return None
     return UNSTABLE if error.errno in _REPLACED else UNREADABLE

@@ -91,7 +91,8 @@ class FileReader:
         assert reading.stat is not None
         try:
             descriptor = open_file(name, directory=directory)
-        except OSError:
+        except OSError as error:
+            state_of(error)
             return None
         try:
             oid = self._writer.blob_from(descriptor, reading.stat[1])

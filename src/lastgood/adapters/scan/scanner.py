@@ -189,6 +189,7 @@ class Survey:
             index=project.index,
             previous=previous,
             store=relative(request.store, request.root),
+            is_ours=_names_of(request.left_by),
         )
         self._reader = FileReader(writer, clock=bounds.clock, cap=request.settings.max_file_size)
         self.examiner = Examiner(
@@ -236,7 +237,7 @@ def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Co
     settings = request.settings
     where = relative(request.store, request.root)
     texts = (rules.excludes, rules.includes, rules.info_exclude, rules.global_exclude, rules.readable)
-    policy = dumps((settings.max_file_size, texts, where, LONGEST_PATH, DEEPEST), 2)
+    policy = dumps((settings.max_file_size, texts, where, LONGEST_PATH, DEEPEST, request.left_by), 2)
     return Conditions(
         root=request.root,
         generation=request.generation,
@@ -244,6 +245,15 @@ def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Co
         index=index,
         tree=(b"", b""),
     )
+
+
+def _names_of(restores: tuple[str, ...]) -> Callable[[bytes], bool] | None:
+    """Return what tells the temporary names of some restores, None where there are none."""
+    if not restores:
+        return None
+    from lastgood.adapters.apply.aside import is_of  # lazily: hardly any save meets such names
+
+    return lambda name: any(is_of(name, token) for token in restores)
 
 
 def _trust(known: Conditions | None, now: Conditions, *, previous: TreeId | None) -> Trust:

@@ -9,7 +9,7 @@ from __future__ import annotations
 import os
 
 from lastgood.adapters.scan.form import BUDGET, CAPTURED, RACY, UNSTABLE, VANISHED
-from lastgood.adapters.scan.opening import descend
+from lastgood.adapters.scan.opening import descend, state_of
 from lastgood.adapters.scan.read import TRIES, mark_of
 
 TYPE_CHECKING = False
@@ -85,7 +85,8 @@ class Settlement:
     def _open(self, path: bytes) -> int:
         try:
             return descend(self._root, path)
-        except OSError:
+        except OSError as error:
+            state_of(error)
             return -1
 
     def _settled(self, entry: Unsettled, descriptor: int) -> bool:

@@ -25,6 +25,7 @@ from lastgood.adapters.scan.form import (
 )
 from lastgood.adapters.scan.opening import DIRECTORY_FLAGS, descend, state_of
 from lastgood.adapters.scan.twin import Twin, is_worthwhile, share
+from lastgood.errors import Storage
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -199,6 +200,9 @@ class Walk:
             listing = self._lister.list(descriptor, known=record)
         except OSError as error:
             self.barred[path] = state_of(error) or VANISHED
+            if not path:  # of nothing there is no tree
+                reason = f"the workspace's folder cannot be listed: {error.strerror}"
+                raise Storage(reason, hint="look at its disk and its permissions") from error
             return Frame(descriptor, path=path, token=above, below=[])
         if record is not None and listing.fits(record) and self._still_holds(record, path, above):
             if listing.proves_more(record):

@@ -6,7 +6,7 @@ import errno
 import os
 
 from lastgood.adapters.sqlite.library import sqlite3
-from lastgood.errors import Busy, Conflict, Damaged, Internal, LastgoodError, Storage
+from lastgood.errors import Busy, Conflict, Damaged, Internal, LastgoodError, Storage, crowded
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -27,6 +27,9 @@ _STORAGE = {
 }
 
 _MAYBE_FULL = {sqlite3.SQLITE_FULL, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_READONLY}
+
+# The database, its log, the index of that, and the folder they are in.
+_FILES = 4
 
 # The tables are not those of the version that the file says, or its header names a form that there is not.
 _SHAPELESS = ("no such ", "duplicate column name", "unsupported file format")
@@ -76,12 +79,24 @@ def _named(error: sqlite3.Error | UnicodeDecodeError, code: int, *, path: str, w
     if code in _BUSY:
         return busy(path, what=what)
     shown = f"{what} {printable(path)}"
+    if code == sqlite3.SQLITE_CANTOPEN:
+        many = _crowd()
+        if many is not None:
+            return many
     if code in _STORAGE:
         why, hint = _STORAGE[code]
         return Storage(f"{shown} failed: {why} ({error})", hint=hint)
     if code == sqlite3.SQLITE_CONSTRAINT:
         return Conflict(f"{shown} refuses a contradiction ({error})")
     return Internal(f"{shown} failed ({type(error).__name__}: {error})")
+
+
+def _crowd() -> Busy | None:
+    """Return what is said if the files of a database could not be opened because too many are open."""
+    from lastgood.adapters.room import crowd
+
+    error = crowd(_FILES)
+    return None if error is None else crowded(error)
 
 
 def busy(path: str, *, what: str = "the catalogue") -> Busy:

@@ -6,7 +6,7 @@ import gc
 import os
 from _thread import _count
 
-from lastgood.errors import LastgoodError, Usage
+from lastgood.errors import LastgoodError, Usage, crowded
 from lastgood.model.event import Event
 from lastgood.view import View
 from lastgood.workspace.paths import scope
@@ -145,9 +145,13 @@ class Door:
         began = self._context.clock.now() if self._commons.observers else None
         try:
             report = _undelayed(work)
-        except LastgoodError as error:
-            self._tell("failed", error, began=began, attempted=type)
-            raise
+        except (LastgoodError, OSError) as fault:
+            error = crowded(fault) or fault
+            if isinstance(error, LastgoodError):
+                self._tell("failed", error, began=began, attempted=type)
+            if error is fault:
+                raise
+            raise error from fault
         self._tell(type, report, began=began)
         return report
 
