@@ -17,7 +17,7 @@ The map (module names without the leading ``lastgood.``):
     [files]     "old/path" = "new/path"             any other file: moved
     [[before]]  file, old, new                      exact replacements before anything else
     [[patches]] file, old, new (, count)            exact replacements afterwards; file as it is then
-                file, from, new                     what begins with from, up to the end of the file
+                file, from, new (, to)              what begins with from, up to to or the end of the file
     [run]       commands = [[...]]                  last of all, with src on the path
 """
 
@@ -1446,7 +1446,9 @@ def patch(root: Path, patches: list[dict]) -> list[str]:
             if text.count(one["from"]) != 1:
                 missed.append(f"[[patches]] {one['file']}: not found: {one['from'][:60]!r}")
             else:
-                path.write_text(text.partition(one["from"])[0] + one["new"])
+                before, marker, after = text.partition(one["from"])
+                rest = "".join((marker + after).partition(one["to"])[1:]) if "to" in one else ""
+                path.write_text(before + one["new"] + rest)
             continue
         if text.count(one["old"]) != one.get("count", 1):
             missed.append(f"[[patches]] {one['file']}: found {text.count(one['old'])} times: {one['old'][:60]!r}")
