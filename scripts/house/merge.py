@@ -1391,6 +1391,10 @@ def write(root: Path, house: House, rewriters: dict[str, Rewriter], others: list
         path.write_text(text)
     for file in others:
         text = texts.python(file.edited())
+        for old, new in moves.items():
+            if old.startswith("tests/"):  # tools of tests are imported by where they lie
+                was, now = (name.removeprefix("tests/").removesuffix(".py").replace("/", ".") for name in (old, new))
+                text = re.sub(rf"(?m)^(\s*(?:from|import) ){re.escape(was)}\b", rf"\g<1>{now}", text)
         if text != file.path.read_text():
             file.path.write_text(text)
     for path in documents(root):
@@ -1404,7 +1408,8 @@ def write(root: Path, house: House, rewriters: dict[str, Rewriter], others: list
     for old, new in moves.items():
         (root / new).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(root / old, root / new)
-    for path in sorted((root / "src" / PACKAGE).rglob("*"), reverse=True):
+    left = [*(root / "src" / PACKAGE).rglob("*"), *(path.parent for path in (root / old for old in moves))]
+    for path in sorted(set(left), reverse=True):
         if path.is_dir() and path.name != "__pycache__" and not any(p.name != "__pycache__" for p in path.iterdir()):
             shutil.rmtree(path)
     tidy(root)
