@@ -177,7 +177,9 @@ class _Repair:
             writer.abandon()
         if writer.published:
             self._trust(_demand_sound(self._layout, writer.published, self._reader.hasher))
-        self.done.append(f"taken out of what was set aside before, for checkpoints missed it: {saved} objects")
+        self.done.append(
+            f"taken out of what was set aside before, for checkpoints missed it: {saved} objects"
+        )
 
     def _writer(self) -> GitWriter:
         """Begin a pack that takes everything of which no proven pack has a copy."""
