@@ -86,17 +86,22 @@ class GitEngine(GitReader):
         """Mend what can be mended, set damaged files aside, and say what was done; `Storage`."""
         from lastgood.adapters.git.repair import repair
 
-        self.close()
-        done = repair(
-            self._layout,
-            reader=self,
-            new_writer=self.writer,
-            holds=holds,
-            changing=changing,
-            wanted=wanted,
-            besides=besides,
-        )
-        self.close()
+        # By an engine of its own: other threads may be reading and saving by this one.
+        own = GitEngine(self._layout.root, temporary=self._layout.temporary, search_path=self._search_path)
+        try:
+            done = repair(
+                self._layout,
+                reader=own,
+                new_writer=own.writer,
+                holds=holds,
+                changing=changing,
+                wanted=wanted,
+                besides=besides,
+            )
+        finally:
+            own.close()
+        if done:
+            self.close()
         return done
 
     def packs(self) -> int:
