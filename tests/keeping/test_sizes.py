@@ -75,6 +75,31 @@ def workspace(folder: Path, clock: FakeClock) -> Iterator[Workspace]:
         yield workspace
 
 
+def test_what_restores_keep_is_told_with_its_place_and_never_goes(
+    folder: Path, workspace: Workspace, clock: FakeClock
+) -> None:
+    """T12b, K5: they are people's edits, and not caches."""
+    assert [note.code for note in workspace.status().health if note.code == "kept-edits"] == []
+    assert [one.code for one in workspace.examine() if one.code == "kept-edits"] == []
+    (key,) = (one.name for one in (folder / "store" / "workspaces").iterdir())
+    kept = folder / "store" / "workspaces" / key / "kept" / "op_1"
+    kept.mkdir(parents=True)
+    for name in ("one", "two"):
+        (kept / name).write_bytes(b"x" * 9000)
+    size = sum(os.lstat(one).st_blocks * 512 for one in kept.iterdir())
+
+    for told in (workspace.status().health, workspace.examine()):
+        (note,) = (one for one in told if one.code == "kept-edits")
+        assert f"2 files ({size:,} bytes)" in note.message
+        assert str(kept.parent) in note.message
+    parts = workspace.status().store_parts
+    assert parts.kept == on_disk(kept.parent)
+    clock.advance(A_DAY * 400)
+    workspace.prune(keep=1, now=True)
+    workspace.maintain()
+    assert sorted(one.name for one in kept.iterdir()) == ["one", "two"]
+
+
 def test_every_verb_tells_what_the_disk_gives_the_store(workspace: Workspace, folder: Path) -> None:
     """K5: the catalogue, its log, backups, the ledger and caches count, each file once."""
     (folder / "store" / "damaged").mkdir()

@@ -157,6 +157,23 @@ def test_a_damaged_file_is_listed_as_lost_and_hides_no_other(
     assert "lost" in kept("show", "three", "--files").out
 
 
+def test_checkpoints_whose_sound_packs_an_earlier_release_set_aside_come_back(
+    kept: Command, store: Path
+) -> None:
+    before = kept("list", "--json").json["checkpoints"]
+    packs, aside = store / "objects.git" / "objects" / "pack", store / "objects.git" / "damaged"
+    aside.mkdir()
+    for path in [*packs.iterdir()]:
+        path.rename(aside / path.name)
+    assert kept("verify", expect=16).code == 16
+
+    assert "taken out of what was set aside before" in kept("verify", "--repair").out
+
+    assert kept("list", "--json").json["checkpoints"] == before
+    assert kept("verify", "--deep").code == 0
+    assert "set aside before" not in kept("verify", "--repair").out
+
+
 def test_a_damaged_backup_is_told_set_aside_and_made_again(kept: Command, store: Path) -> None:
     kept("maintain")
     backup = store / "catalogue.backup.sqlite3.gz"

@@ -10,7 +10,7 @@ from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.names import join, printable, to_text
 from lastgood.ports.catalogue import WorkspaceRow
 from lastgood.rules.evidence import alike
-from lastgood.transaction.collecting import roots
+from lastgood.transaction.collecting import ids_of, roots
 from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
@@ -149,10 +149,14 @@ def _standing_faults(context: Context) -> list[Fault]:
 def repair(context: Context) -> tuple[str, ...]:
     """Mend the engine's files, set damage aside, and bring back rows that the catalogue lost."""
     locks, wait = context.locks, context.wait
-    with locks.maintenance(wait=wait), locks.hold_store(wait=wait):
-        # First, as in a sweep: killed in between, no scan cache proves what was set aside.
+    freed = frozenset(context.catalogue.freed())
+    with locks.maintenance(wait=wait):
         done = context.engine.repair(
-            changing=lambda: context.catalogue.set_generation(context.clock.random().hex())
+            holds=(lambda: locks.share_store(wait=wait), lambda: locks.hold_store(wait=wait)),
+            # First, as in a sweep: killed in between, no scan cache proves what was set aside.
+            changing=lambda: context.catalogue.set_generation(context.clock.random().hex()),
+            wanted=ids_of(frozenset(context.catalogue.accounted()) - freed),
+            besides=ids_of(freed),
         )
     context.engine.refresh()
     return tuple(done)

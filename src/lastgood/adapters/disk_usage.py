@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
 _BLOCK = 512  # what st_blocks counts in, whatever the file system's own blocks are
 _DAMAGED = b"damaged"
-_OUTPUTS = b"runs"
+# What lies in the folder of a workspace beside its caches.
+_OF_WORKSPACE = {b"runs": "outputs", b"kept": "kept"}
 _RESERVE = b"reserve"
 # What those who have a database open share: it is there only while somebody looks.
 _SHARED = b".sqlite3-shm"
@@ -37,6 +38,20 @@ def disk_usage(store: bytes) -> StoreSize:
         place = waiting.pop()
         waiting += [(*place, name) for name in usage.add(place)]
     return StoreSize(**usage.amounts)
+
+
+def count_files(folder: bytes) -> tuple[int, int]:
+    """Return how many files a folder has, at any depth, and what the disk gives them, in bytes."""
+    number = total = 0
+    waiting = [folder]
+    while waiting:
+        place = waiting.pop()
+        for entry, found in _listed(place):
+            if entry.is_dir(follow_symlinks=False):
+                waiting.append(entry.path)
+            else:
+                number, total = number + 1, total + found.st_blocks * _BLOCK
+    return number, total
 
 
 class _Usage:
@@ -97,5 +112,5 @@ def _part(names: tuple[bytes, ...]) -> str:
     if top == _RESERVE:
         return "reserve"
     if top == b"workspaces":
-        return "outputs" if names[2:3] == (_OUTPUTS,) else "caches"
+        return _OF_WORKSPACE.get(b"".join(names[2:3]), "caches")
     return next((part for beginning, part in _BEGINNINGS if top.startswith(beginning)), "other")

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 
-    from lastgood.ports.engine import Extent
+    from lastgood.ports.engine import Extent, Holds
 
 _COPY_BYTES = 1 << 20
 _BAD_NAMES = frozenset({b"", b".", b".."})
@@ -277,7 +277,14 @@ class MemoryEngine:
             if not self._stored.has(oid):
                 yield MemoryFault(file="memory", oid=oid, reason="it is missing", mendable=False)
 
-    def repair(self, *, changing: Callable[[], None] | None = None) -> Sequence[str]:  # noqa: ARG002 - the port's words
+    def repair(
+        self,
+        *,
+        holds: Holds | None = None,  # noqa: ARG002 - the port's words
+        changing: Callable[[], None] | None = None,  # noqa: ARG002 - as above
+        wanted: Collection[bytes] = (),  # noqa: ARG002 - as above
+        besides: Collection[bytes] = (),  # noqa: ARG002 - as above
+    ) -> Sequence[str]:
         """Mend nothing: there is nothing to mend it from."""
         return ()
 

@@ -10,8 +10,8 @@ class StoreSize(Value):
 
     ``objects`` are what checkpoints hold, ``catalogue`` is the database with its log, ``backups`` are the
     copies of the databases, ``ledger`` is what frameworks keep, ``caches`` are what the next scan starts
-    from, ``outputs`` what runs printed, ``damaged`` what a repair set aside, ``reserve``
-    the room that is given up when the disk is full.
+    from, ``outputs`` what runs printed, ``kept`` what restores found in use and moved out of the way,
+    ``damaged`` what a repair set aside, ``reserve`` the room that is given up when the disk is full.
     """
 
     objects: int = 0
@@ -20,6 +20,7 @@ class StoreSize(Value):
     ledger: int = 0
     caches: int = 0
     outputs: int = 0
+    kept: int = 0
     damaged: int = 0
     reserve: int = 0
     other: int = 0

@@ -5,12 +5,16 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
     from typing import Literal, Protocol
 
     from lastgood.model.tree import Entry, TreeId
 
     # Which packs are joined: all, or those that it is time for.
     Extent = Literal["all", "due"]
+    # Takes the store's lock; two of them: beside others, and alone.
+    Hold = Callable[[], AbstractContextManager[object]]
+    Holds = tuple[Hold, Hold]
 else:
     Protocol = object
 
@@ -177,12 +181,21 @@ class Engine(CheckpointReader, Protocol):
         Of the commits ``besides`` something may be missing: they are being freed.
         """
 
-    def repair(self, *, changing: Callable[[], None] | None = None) -> Sequence[str]:
+    def repair(
+        self,
+        *,
+        holds: Holds | None = None,
+        changing: Callable[[], None] | None = None,
+        wanted: Collection[bytes] = (),
+        besides: Collection[bytes] = (),
+    ) -> Sequence[str]:
         """Mend what can be mended, set damaged files aside (none is deleted), and say what was done.
 
         A missing or bad index is rebuilt from its pack; good objects of a damaged pack are saved
         into a new one before the damaged pack is set aside. ``changing`` is called before the first
-        change; where nothing is wrong, nothing is changed.
+        change; where nothing is wrong, nothing is changed. By ``holds`` the store is held beside others
+        while it is read and written to, and alone while files are moved; without, the caller holds it.
+        What the commits ``wanted``, or stored and not ``besides``, miss is taken from what was set aside.
         """
 
     def packs(self) -> int:

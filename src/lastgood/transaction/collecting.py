@@ -81,7 +81,7 @@ def _strangers(context: Context) -> Iterator[bytes]:
     """
     known = {*context.catalogue.commits(), *context.catalogue.freed()}
     horizon = context.clock.now() - STRANGER_LIFE
-    for commit in context.engine.commits(besides=_ids(known)):
+    for commit in context.engine.commits(besides=ids_of(known)):
         try:
             manifest = decode(context.engine.contents(commit).manifest)
         except LastgoodError:
@@ -90,7 +90,7 @@ def _strangers(context: Context) -> Iterator[bytes]:
             yield commit
 
 
-def _ids(commits: Collection[str]) -> set[bytes]:
+def ids_of(commits: Collection[str]) -> set[bytes]:
     """Return commits as the engine names them; what is no commit's id stands for none."""
     return {bytes.fromhex(one) for one in commits if len(one) == _DIGITS and _HEX.issuperset(one)}
 

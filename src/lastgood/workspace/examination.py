@@ -15,6 +15,7 @@ from lastgood.model.finding import Finding
 from lastgood.names import printable
 from lastgood.ports.catalogue import Query
 from lastgood.workspace.exposure import exposures
+from lastgood.workspace.kept import kept_edits
 from lastgood.workspace.places import programs
 
 TYPE_CHECKING = False
@@ -80,6 +81,7 @@ def examine_store(context: Context) -> list[Finding]:
             _locks(context.store),
             *_privacy(context.store),
             _packs(context.store),
+            *_kept(context),
             *_clocks(context),
         ]
     except OSError as error:
@@ -132,6 +134,11 @@ def _packs(store: bytes) -> Finding:
         message=message,
         hint="lastgood maintain proves what was copied, lastgood verify --repair mends what is damaged",
     )
+
+
+def _kept(context: Context) -> list[Finding]:
+    found = kept_edits(context.store, [row.key for row in context.catalogue.workspaces()])
+    return [Finding(code=one.code, state="note", message=one.message, hint=one.hint) for one in found]
 
 
 def _clocks(context: Context) -> list[Finding]:

@@ -34,8 +34,13 @@ def rescue(directory: bytes, *, clock: Clock) -> tuple[str, ...]:
     wrong = _is_mark_wrong(directory)
     for folder in (b"/locks", b"/workspaces", b"/tmp"):
         make_private(directory + folder)
-    with FlockLocks(directory).hold_store(wait=_WAIT):
-        done = _catalogue(to_text(directory) + "/catalogue.sqlite3", clock=clock)
+    locks, catalogue = FlockLocks(directory), to_text(directory) + "/catalogue.sqlite3"
+    if not wrong:
+        with locks.share_store(wait=_WAIT):  # nothing has to be kept out where nothing is wrong
+            if _is_whole(catalogue, clock=clock):
+                return ()
+    with locks.hold_store(wait=_WAIT):
+        done = _catalogue(catalogue, clock=clock)
         if not wrong:
             return done
         # Only now: a newer catalogue is refused, and nothing of its store is written to.
@@ -53,10 +58,8 @@ def _is_mark_wrong(directory: bytes) -> bool:
 def _catalogue(path: str, *, clock: Clock) -> tuple[str, ...]:
     done = mend_number(path) if os.path.lexists(path) else ()
     try:
-        if os.path.lexists(path) and _is_whole(path, clock=clock):
+        if _stands(path, clock=clock):
             return done
-    except Damaged:
-        pass
     except Unsupported as error:
         raise Unsupported(
             f"{error.message}; what it holds does not prove that its version is damaged",
@@ -67,8 +70,24 @@ def _catalogue(path: str, *, clock: Clock) -> tuple[str, ...]:
 
 
 def _is_whole(path: str, *, clock: Clock) -> bool:
-    catalogue = SqliteCatalogue.open(path, clock=clock, create=False)
+    """Tell whether a catalogue needs no mending; False too where that cannot be told."""
+    try:
+        return _stands(path, clock=clock)
+    except Unsupported:
+        return False
+
+
+def _stands(path: str, *, clock: Clock) -> bool:
+    """Tell whether a catalogue is sound and no older one; `Unsupported`."""
+    if not os.path.lexists(path):
+        return False
+    try:
+        catalogue = SqliteCatalogue.open(path, clock=clock, create=False)
+    except Damaged:
+        return False
     try:
         return catalogue.fault() is None and not catalogue.is_older()
+    except Damaged:
+        return False
     finally:
         catalogue.close()

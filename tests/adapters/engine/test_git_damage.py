@@ -204,6 +204,102 @@ def test_packs_of_odd_names_are_emptied_before_they_are_set_aside(store: Store) 
     assert all(path.name.startswith("pack-") for path in store.packs.iterdir())
 
 
+def set_aside_by_hand(store: Store, *, number: bytes = b"") -> dict[str, bytes]:
+    """Move every pack to where an earlier release's repair put sound ones, and return what lies there."""
+    (store.root / "damaged").mkdir(exist_ok=True)
+    for path in [*store.packs.iterdir()]:
+        path.rename(store.root / "damaged" / (path.name + os.fsdecode(number)))
+    return {path.name: path.read_bytes() for path in (store.root / "damaged").iterdir()}
+
+
+@pytest.mark.parametrize("number", [b"", b".1"], ids=["its own name", "a name with a number"])
+@pytest.mark.parametrize("shape", ["apart", "joined"])
+def test_what_checkpoints_miss_is_taken_out_of_what_was_set_aside(
+    store: Store, shape: str, number: bytes
+) -> None:
+    """K4: an earlier release set aside sound packs, and every checkpoint in them was gone."""
+    contents = fill(store)
+    if shape == "joined":
+        assert store.engine.consolidate()
+    commits = set(store.engine.commits())
+    store.engine.close()
+    aside = set_aside_by_hand(store, number=number)
+    assert reads_true(store, contents) == set(contents)
+
+    (told,) = store.open().repair(wanted=commits)
+
+    assert "taken out of what was set aside before" in told
+    assert reads_true(store, contents) == set()
+    assert set(store.open().commits()) == commits
+    assert {path.name: path.read_bytes() for path in (store.root / "damaged").iterdir()} == aside
+    assert list(store.open().repair(wanted=commits)) == []
+    assert list(store.open().check()) == []
+    store.judge()
+
+
+def test_nothing_is_taken_out_of_what_was_set_aside_that_no_checkpoint_misses(store: Store) -> None:
+    wanted = save(store.engine, 1, {b"shared": b"shared"})
+    gone = save(store.engine, 2, {b"shared": b"shared", b"own": b"own"})
+    store.engine.close()
+    set_aside_by_hand(store)
+    assert list(store.open().repair()) == []
+    store.open().repair(wanted=[wanted])
+    assert set(store.open().commits()) == {wanted}
+    assert store.open().missing([gone, sha1(b"blob 3\0own").digest()]) == {
+        gone,
+        sha1(b"blob 3\0own").digest(),
+    }
+
+
+@pytest.mark.parametrize("damage", [damage_truncate, damage_flip, damage_zero, damage_empty])
+def test_only_what_proves_sound_is_taken_out_of_what_was_set_aside(
+    store: Store, damage: Callable[[Path], None]
+) -> None:
+    contents = fill(store)
+    store.engine.consolidate()
+    commits = set(store.engine.commits())
+    store.engine.close()
+    damage(store.pack_files()[0])
+    refused = reads_true(store, contents)
+    readable = {commit for commit in commits if can_be_walked(store, commit)}
+    set_aside_by_hand(store)
+
+    store.open().repair(wanted=commits)
+
+    assert reads_true(store, contents) >= refused
+    assert {commit for commit in commits if can_be_walked(store, commit)} >= readable
+    assert all(not fault.mendable for fault in store.open().check())
+    assert list(store.open().repair(wanted=commits)) == []
+
+
+def can_be_walked(store: Store, commit: bytes) -> bool:
+    engine = store.open()
+    try:
+        for entry in engine.directory(engine.contents(commit).workspace):
+            engine.read_blob(entry.oid)
+    except Damaged:
+        return False
+    return True
+
+
+def test_what_a_damaged_pack_lost_is_taken_out_of_a_sound_copy_that_was_set_aside(store: Store) -> None:
+    contents = fill(store)
+    commits = set(store.engine.commits())
+    store.engine.close()
+    kept = {path.name: path.read_bytes() for path in store.packs.iterdir()}
+    victim = max(store.pack_files(), key=lambda path: path.stat().st_size)
+    (store.root / "damaged").mkdir()
+    for suffix in (".pack", ".idx"):
+        name = victim.with_suffix(suffix).name
+        (store.root / "damaged" / name).write_bytes(kept[name])
+    damage_zero(victim)
+
+    assert len(store.open().repair(wanted=commits)) == 2
+
+    assert reads_true(store, contents) == set()
+    assert list(store.open().check()) == []
+
+
 def test_a_pack_never_takes_the_place_of_another(store: Store) -> None:
     contents = fill(store)
     first, second = store.pack_files()[:2]

@@ -16,6 +16,7 @@ from lastgood.adapters.clock import SystemClock
 from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
 from lastgood.adapters.sqlite.schema import CURRENT
 from lastgood.adapters.store_format import (
+    FORMAT,
     ensure_store,
     format_fault,
     mend_format,
@@ -217,3 +218,63 @@ def test_a_store_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(Storage):
         ensure(tmp_path / "file" / "store")
+
+
+# The versions of the catalogue that stores of each format were written with. A mark of format that is damaged
+# is told by the catalogue alone, so no version may belong to two formats (decision 023).
+WRITTEN = {1: range(1, 6)}
+
+
+def test_who_raises_the_format_raises_the_catalogues_version_too() -> None:
+    """K4: and who raises that one says here of which format it is."""
+    assert max(WRITTEN) == FORMAT
+    assert WRITTEN[FORMAT][-1] == CURRENT.version
+    every = [version for format in sorted(WRITTEN) for version in WRITTEN[format]]
+    assert every == list(range(1, CURRENT.version + 1))
+
+
+NEXT = CURRENT.version + 1
+NEWER = {
+    "its number": f"PRAGMA user_version = {NEXT}",
+    "its second number": f"UPDATE meta SET value = {NEXT} WHERE name = 'version'",
+}
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_in_the_number_of_the_format_is_told_by_the_catalogue(place: Path, bit: int) -> None:
+    """K4: 3, 5 and 9 are a bit away from 1, and formats that may come."""
+    ensure(place)
+    mark = place / "format"
+    content = bytearray(mark.read_bytes())
+    content[content.index(b"1")] ^= 1 << bit
+    mark.write_bytes(content)
+    with pytest.raises((Unsupported, Damaged)):
+        read_format(os.fsencode(place))
+    SqliteCatalogue.open(os.fsdecode(place / "catalogue.sqlite3"), clock=SystemClock()).close()
+    assert read_format(os.fsencode(place))
+    assert format_fault(os.fsencode(place)) is not None
+
+
+@pytest.mark.parametrize("format", [3, 5, 9])
+@pytest.mark.parametrize("statement", NEWER.values(), ids=NEWER.keys())
+def test_a_newer_format_is_refused_whose_catalogue_is_newer(place: Path, format: int, statement: str) -> None:
+    """One of its two numbers may be damaged: the other still tells."""
+    ensure(place)
+    path = os.fsdecode(place / "catalogue.sqlite3")
+    SqliteCatalogue.open(path, clock=SystemClock()).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement)
+    (place / "format").write_bytes(b'{"engine":"git","format":%d}\n' % format)
+    with pytest.raises(Unsupported, match=f"format {format}"):
+        read_format(os.fsencode(place))
+
+
+@pytest.mark.parametrize("format", [2, 4, 11])
+def test_a_newer_format_that_no_flipped_bit_makes_is_refused_whatever_the_catalogue(
+    place: Path, format: int
+) -> None:
+    ensure(place)
+    SqliteCatalogue.open(os.fsdecode(place / "catalogue.sqlite3"), clock=SystemClock()).close()
+    (place / "format").write_bytes(b'{"engine":"git","format":%d}\n' % format)
+    with pytest.raises(Unsupported, match=f"format {format}"):
+        read_format(os.fsencode(place))

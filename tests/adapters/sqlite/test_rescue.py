@@ -20,7 +20,11 @@ from lastgood.adapters.sqlite.packed import pack, unpack
 from lastgood.adapters.sqlite.rescue import restore_from_backup
 from lastgood.codec.manifest import encode
 from lastgood.errors import Damaged
+from lastgood.model.effect import Effect
 from lastgood.model.operation import Operation
+from lastgood.model.running import PlannedRun
+from lastgood.model.session import Owner, Session
+from lastgood.model.workplan import WorkPlan
 from lastgood.ports.catalogue import Query
 from lastgood.testing.clock import FakeClock
 
@@ -390,6 +394,140 @@ def test_a_deleted_log_loses_only_what_the_engine_can_give_back(
     without.adopt(manifest(2), commit="2" * 40)
     assert numbers(without) == [(2, True), (1, False)]
     again.close()
+
+
+def put_back(catalogue: SqliteCatalogue, older: str) -> SqliteCatalogue:
+    """Close a catalogue, put an older copy into its place, and open that."""
+    catalogue.close()
+    for suffix in ("-wal", "-shm"):
+        Path(catalogue.path + suffix).unlink(missing_ok=True)
+    shutil.copy(older, catalogue.path)
+    return reopened(catalogue.path)
+
+
+def kept_older(catalogue: SqliteCatalogue) -> str:
+    catalogue.empty_log()
+    return shutil.copy(catalogue.path, catalogue.path + ".older")
+
+
+def session(name: str) -> Session:
+    return Session(
+        id=f"ses_{name}",
+        workspace_key=KEY,
+        owner=Owner(host="h"),
+        started_at=1,
+        heartbeat_at=1,
+        exclusive=False,
+    )
+
+
+def do_work(catalogue: SqliteCatalogue, name: str, *, after: int = 0) -> None:
+    """Record an operation, a session with its plan and progress, and a step that refers to them."""
+    work, id = catalogue.work, f"ses_{name}"
+    catalogue.add_operation(Operation(id=f"op_{name}", workspace_key=KEY, type="delete", at=1, session=id))
+    plan = PlannedRun(session=id, workspace_key=KEY, fingerprint=name, plan=WorkPlan(tasks=()))
+    work.open_session(session(name), run=plan)
+    work.change_progress(id, lambda was: was.replace(goal=name), workspace_key=KEY)
+    work.put_effect(
+        Effect(id=f"step_{name}", workspace_key=KEY, name=name, session=id, started_at=1, after=after)
+    )
+
+
+def test_rows_of_an_older_catalogue_that_was_put_back_come_under_new_numbers(
+    catalogue: SqliteCatalogue,
+) -> None:
+    """K4: the backup gave their numbers to others; what refers to them does so by their ids."""
+    do_work(catalogue, "both")
+    older = kept_older(catalogue)
+    for number in range(3):
+        do_work(catalogue, f"lost-{number}")
+    catalogue.back_up()
+    again = put_back(catalogue, older)
+    do_work(again, "since")
+    again.close()
+
+    repair(catalogue.path)
+
+    mended = reopened(catalogue.path)
+    names = ["since", "lost-2", "lost-1", "lost-0", "both"]
+    assert [one.id for one in mended.operations(KEY)] == [f"op_{name}" for name in names]
+    assert [one.session for one in mended.operations(KEY)] == [f"ses_{name}" for name in names]
+    work = mended.work
+    assert [one.id for one in work.sessions(KEY)] == [f"ses_{name}" for name in names]
+    assert [one.session for one in work.runs(KEY, limit=9)] == [f"ses_{name}" for name in names]
+    assert [one.session for one in work.effects(KEY)] == [f"ses_{name}" for name in names[::-1]]
+    assert [work.progress(f"ses_{name}").goal for name in names] == names
+
+
+def test_a_step_of_an_older_catalogue_stays_after_the_checkpoint_that_it_was_after(
+    catalogue: SqliteCatalogue, save: Save, manifest: Callable[..., Manifest]
+) -> None:
+    """That one has another number now, by which alone its steps know it."""
+    save(1)
+    do_work(catalogue, "both", after=1)
+    older = kept_older(catalogue)
+    for number in range(2, 12):
+        save(number)
+    do_work(catalogue, "lost", after=3)
+    catalogue.back_up()
+    again = put_back(catalogue, older)
+    do_work(again, "before", after=1)
+    since = again.add(manifest(20, sequence=2), commit=f"{20:040x}", name=None, pinned=False)
+    assert since.sequence == 2
+    do_work(again, "since", after=2)
+    again.close()
+
+    repair(catalogue.path)
+
+    mended = reopened(catalogue.path)
+    found = mended.get(since.id)
+    assert found is not None
+    placed = {one.name: one.after for one in mended.work.effects(KEY)}
+    assert placed == {"both": 1, "lost": 3, "before": 1, "since": found.sequence}
+    assert found.sequence == 12
+
+
+def test_no_row_of_a_backup_goes_for_another_that_has_its_number(catalogue: SqliteCatalogue) -> None:
+    """K4: an older catalogue that was put back, and changed more often since than the backup."""
+    do_work(catalogue, "both")
+    older = kept_older(catalogue)
+    do_work(catalogue, "lost")
+    catalogue.back_up()
+    again = put_back(catalogue, older)
+    for number in range(3):
+        do_work(again, f"since-{number}")
+    again.close()
+    alter(catalogue.path, "DROP INDEX run_of_workspace")
+
+    repair(catalogue.path)
+
+    mended = reopened(catalogue.path)
+    names = {"both", "lost", "since-0", "since-1", "since-2"}
+    assert {one.id for one in mended.operations(KEY)} == {f"op_{name}" for name in names}
+    assert {one.id for one in mended.work.sessions(KEY)} == {f"ses_{name}" for name in names}
+    assert {one.id for one in mended.work.effects(KEY)} == {f"step_{name}" for name in names}
+
+
+def test_an_altered_row_of_an_older_catalogue_is_no_sound_one_under_a_new_number(
+    catalogue: SqliteCatalogue,
+) -> None:
+    older = kept_older(catalogue)
+    for name in ("lost", "more"):
+        do_work(catalogue, name)
+    catalogue.back_up()
+    again = put_back(catalogue, older)
+    do_work(again, "since")
+    again.close()
+    alter(catalogue.path, "UPDATE operation SET undone = 1")
+    alter(catalogue.path, "UPDATE session SET heartbeat_at = 7")
+
+    repair(catalogue.path)
+
+    mended = reopened(catalogue.path)
+    assert [one.id for one in mended.operations(KEY)] == ["op_more", "op_lost"]
+    assert [one.id for one in mended.work.sessions(KEY)] == ["ses_more", "ses_lost"]
+    assert [one.id for one in mended.work.effects(KEY)] == ["step_lost", "step_more", "step_since"]
+    assert mended.work.run("ses_since") is not None
 
 
 ALTERED = [

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import zlib
 
@@ -143,6 +144,20 @@ def pack_names(layout: Layout) -> tuple[list[bytes], list[bytes]]:
         elif suffix not in _GITS_OWN and not file.startswith(b"multi-pack-index"):
             extra.append(file)
     return sorted(names), extra
+
+
+def is_lone(stem: bytes) -> bool:
+    """Tell whether a pack has no index, and nobody who publishes it just now; OSError."""
+    if os.path.lexists(stem + b".idx") or not os.path.lexists(stem + b".pack"):
+        return False
+    descriptor = os.open(stem + b".pack", os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    finally:
+        os.close(descriptor)
+    return not os.path.lexists(stem + b".idx")
 
 
 def examine(layout: Layout, name: bytes, hasher: Hasher) -> PackState:

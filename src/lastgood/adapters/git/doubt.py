@@ -12,7 +12,7 @@ from lastgood.adapters.git.files import DIRECTORY_MODE, FILE_MODE, sync_director
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Collection, Iterable
 
     from lastgood.adapters.git.repository import Layout
 
@@ -36,6 +36,17 @@ def doubt(layout: Layout, packs: Iterable[bytes]) -> None:
             os.makedirs(layout.doubted, DIRECTORY_MODE, exist_ok=True)
         for name in wanted - marked:
             _mark(layout, name)
+    except OSError:
+        return
+
+
+def doubt_besides(layout: Layout, packs: Iterable[bytes], *, proven: Collection[bytes]) -> None:
+    """Mark more packs, and trust those proven; as `doubt`, but what was not looked at stays as it is."""
+    for name in doubted(layout).intersection(proven):
+        trust(layout, name)
+    try:
+        for name in packs:
+            suspect(layout, name, durable=False)
     except OSError:
         return
 

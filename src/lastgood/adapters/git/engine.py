@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lastgood.adapters.git.check import GitFault
     from lastgood.adapters.git.tool import Git
-    from lastgood.ports.engine import Extent
+    from lastgood.ports.engine import Extent, Holds
 
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 
@@ -75,13 +75,33 @@ class GitEngine(GitReader):
 
         return check(self._layout, reader=self, besides=besides)
 
-    def repair(self, *, changing: Callable[[], None] | None = None) -> Sequence[str]:
+    def repair(
+        self,
+        *,
+        holds: Holds | None = None,
+        changing: Callable[[], None] | None = None,
+        wanted: Collection[bytes] = (),
+        besides: Collection[bytes] = (),
+    ) -> Sequence[str]:
         """Mend what can be mended, set damaged files aside, and say what was done; `Storage`."""
         from lastgood.adapters.git.repair import repair
 
-        self.close()
-        done = repair(self._layout, reader=self, new_writer=self.writer, changing=changing)
-        self.close()
+        # By an engine of its own: other threads may be reading and saving by this one.
+        own = GitEngine(self._layout.root, temporary=self._layout.temporary, search_path=self._search_path)
+        try:
+            done = repair(
+                self._layout,
+                reader=own,
+                new_writer=own.writer,
+                holds=holds,
+                changing=changing,
+                wanted=wanted,
+                besides=besides,
+            )
+        finally:
+            own.close()
+        if done:
+            self.close()
         return done
 
     def packs(self) -> int:

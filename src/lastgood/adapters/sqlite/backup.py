@@ -8,6 +8,7 @@ from lastgood.adapters.files import make_directories, sync_directory
 from lastgood.adapters.sqlite.copies import ask, clear, drop, make
 from lastgood.adapters.sqlite.database import BACKUP, BACKUPS, gate, prepare
 from lastgood.adapters.sqlite.faults import REPAIR_HINT
+from lastgood.adapters.sqlite.image import form_fault
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.packed import SUFFIX
 from lastgood.adapters.sqlite.schema import CURRENT
@@ -115,7 +116,9 @@ def integrity_fault(connection: sqlite3.Connection) -> str | None:
 def structure_fault(connection: sqlite3.Connection) -> str | None:
     """Return what SQLite finds wrong with its own pages and indexes, or which table is not as it was made."""
     findings = [str(row[0]) for row in connection.execute("PRAGMA integrity_check(20)")]
-    return shape_fault(connection) if findings == ["ok"] else "; ".join(findings)
+    if findings != ["ok"]:
+        return "; ".join(findings)
+    return form_fault(connection) or shape_fault(connection)
 
 
 def unsound_backups(path: str) -> list[str]:

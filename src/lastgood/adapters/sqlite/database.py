@@ -128,7 +128,27 @@ class Database:
 
     def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
         """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
+        fault = self._header_fault(error)
+        if fault is not None:
+            return Damaged(f"the catalogue {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
         return translate(error, self.path)
+
+    def _header_fault(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> str | None:
+        """Return what is wrong with the file's header where that is what SQLite takes for read-only."""
+        if isinstance(error, OSError) or primary_code(error) != sqlite3.SQLITE_READONLY:
+            return None
+        from lastgood.adapters.sqlite.image import form_fault  # lazily: hardly any header is damaged
+
+        try:
+            connection = open_uri(self.path, "mode=ro", wait=0)
+        except sqlite3.Error:
+            return None
+        try:
+            return form_fault(connection)
+        except sqlite3.Error:
+            return None
+        finally:
+            connection.close()
 
     def _ready(self) -> sqlite3.Connection:
         if self._pid != os.getpid():

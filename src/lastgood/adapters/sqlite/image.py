@@ -87,6 +87,15 @@ def opened(image: bytearray) -> sqlite3.Connection:
     return connection
 
 
+def form_fault(connection: sqlite3.Connection) -> str | None:
+    """Return what is wrong with the byte that says in which form a database is written.
+
+    SQLite reads one whose form for writing is not known, writes to it never, and calls that read-only.
+    """
+    form = connection.serialize()[_LOGGED_AT : _LOGGED_AT + 1]
+    return f"its header bears the form {form[0]} for writing, which there is not" if form > b"\x02" else None
+
+
 def _state(path: str) -> State:
     try:
         status = os.stat(path)

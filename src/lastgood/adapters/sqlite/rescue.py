@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import os
+from bisect import bisect_right
 
 from lastgood.adapters.files import make_directories, sync_directory, sync_file
-from lastgood.adapters.sqlite import manifests
+from lastgood.adapters.sqlite import manifests, payloads
 from lastgood.adapters.sqlite.backup import (
     DAMAGED,
     integrity_fault,
@@ -21,11 +22,13 @@ from lastgood.adapters.sqlite.mending import AWAIT_ADOPTION
 from lastgood.adapters.sqlite.packed import unpack
 from lastgood.adapters.sqlite.salvage import WORK_FORMS, Salvage, columns, salvage
 from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
-from lastgood.adapters.sqlite.seal import reseal
+from lastgood.adapters.sqlite.seal import SEALED, reseal
 from lastgood.codec.manifest import decode
 from lastgood.codec.moment import iso
+from lastgood.codec.progress import decode_effect, encode_effect
 from lastgood.errors import Damaged, Internal
 from lastgood.names import printable, to_bytes
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -121,36 +124,63 @@ def _merge(connection: sqlite3.Connection, found: Salvage) -> None:
     for id in older:
         connection.execute("UPDATE checkpoint SET recovered = 1 WHERE id = ?", (id,))
         reseal(connection, "checkpoint", id)
-    tables = {"workspace": found.workspaces, "checkpoint": found.checkpoints, "operation": found.operations}
-    for table, rows in {**tables, **found.work}.items():
-        _put(connection, table, rows, over=found.changes >= changes)
+    over = found.changes >= changes
+    _put(connection, "workspace", found.workspaces, over=over)
+    _put(connection, "checkpoint", found.checkpoints, over=over)
+    steps = _placed(connection, found)
+    for table, rows in {"operation": found.operations, **found.work, "step": steps}.items():
+        _put(connection, table, rows, over=over)
     _name_workspaces(connection)
 
 
 def _put(connection: sqlite3.Connection, table: str, found: tuple[Row, ...], *, over: bool) -> None:
-    """Add rows, those of an older catalogue beside what the backup says, others ``over`` it."""
-    if found:
-        marks = ", ".join("?" * len(found[0]))
-        statement = (
-            f"INSERT OR {'REPLACE' if over else 'IGNORE'} INTO {table} ({columns(table)}) VALUES ({marks})"  # noqa: S608 - names of ours
-        )
-        if table == "checkpoint":
-            _put_numbered(connection, statement, found)
-        else:
-            connection.executemany(statement, found)
+    """Add rows, those of an older catalogue beside what the backup says, others ``over`` it.
 
-
-def _put_numbered(connection: sqlite3.Connection, statement: str, found: tuple[Row, ...]) -> None:
-    """Add checkpoints; one whose number another bears gets the next, for only its id says which it is."""
+    One whose number another bears gets the next, for only its id says which it is. The seals of the rows
+    found are whole; a new one is made for what is changed here alone.
+    """
+    key, names = SEALED[table]
+    marks = ", ".join("?" * (len(names) + 1))
+    statement = (
+        f"INSERT OR {'REPLACE' if over else 'IGNORE'} INTO {table} ({columns(table)}) VALUES ({marks})"  # noqa: S608 - names of ours
+    )
     for row in found:
-        number, id = row[:2]
-        taken = connection.execute("SELECT id FROM checkpoint WHERE sequence = ?", (number,)).fetchone()
-        if taken is None or taken[0] == id:
-            connection.execute(statement, row)
-            continue
-        mine = connection.execute("SELECT sequence FROM checkpoint WHERE id = ?", (id,)).fetchone()
-        connection.execute(statement, (None if mine is None else mine[0], *row[1:]))
-        reseal(connection, "checkpoint", str(id))
+        placed = row if table == "workspace" else _numbered(connection, table, row)
+        if connection.execute(statement, placed).rowcount and (placed != row or not row[-1]):
+            reseal(connection, table, str(row[names.index(key)]))
+
+
+def _numbered(connection: sqlite3.Connection, table: str, row: Row) -> Row:
+    """Return a row with the number that it has in a table already, or any if its own is another's."""
+    number = SEALED[table][1][0]
+    taken = connection.execute(f"SELECT id FROM {table} WHERE {number} = ?", row[:1]).fetchone()  # noqa: S608 - as above
+    if taken is None or taken[0] == row[1]:
+        return row
+    mine = connection.execute(f"SELECT {number} FROM {table} WHERE id = ?", row[1:2]).fetchone()  # noqa: S608 - as above
+    return (None if mine is None else mine[0], *row[1:])
+
+
+def _placed(connection: sqlite3.Connection, found: Salvage) -> tuple[Row, ...]:
+    """Return the steps found, each after the checkpoint that it was after, whatever number that has now.
+
+    The seal of those that had to be changed is 0: to be made.
+    """
+    moved = []
+    for row in found.checkpoints:
+        (number,) = connection.execute("SELECT sequence FROM checkpoint WHERE id = ?", row[1:2]).fetchone()
+        moved.append((cast("int", row[0]), cast("int", number)))
+    moved.sort()
+    return tuple(_after(row, moved) for row in found.work.get("step", ()))
+
+
+def _after(row: Row, moved: list[tuple[int, int]]) -> Row:
+    *others, payload, _ = row
+    effect = decode_effect(payloads.unpack(payload))
+    at = bisect_right(moved, effect.after, key=lambda pair: pair[0])
+    was, now = moved[at - 1] if at else (0, 0)
+    if was == now:
+        return row
+    return (*others, encode_effect(effect.replace(after=now)), 0)
 
 
 def _name_workspaces(connection: sqlite3.Connection) -> None:

@@ -129,7 +129,10 @@ class Looks(Door):
         """Return where the workspace stands."""
         from lastgood.actions.status import status
         from lastgood.workspace.exposure import exposures
+        from lastgood.workspace.kept import kept_edits
 
-        report = status(self._context, self._view)
-        exposed = (one for one in exposures(self._context.store) if one not in report.health)
-        return report.replace(health=(*report.health, *exposed))
+        context = self._context
+        report = status(context, self._view)
+        exposed = (one for one in exposures(context.store) if one not in report.health)
+        kept = kept_edits(context.store, [context.key])
+        return report.replace(health=(*report.health, *kept, *exposed))
