@@ -1347,6 +1347,10 @@ def main() -> None:
             continue
         Rewriter(house, None, [file]).run()
         others.append(file)
+    gone = {old.partition(".")[0] for old in house.new if house.new[old] != old} - {n.partition(".")[0] for n in house.modules}
+    for old in house.files:
+        if old and house.new[old] == old and old.partition(".")[0] in gone:
+            house.fault(f"{old} is not in the map, and the rest of its package goes")
     circled = circles(house)
     for fault in sorted(house.faults):
         print(fault)
