@@ -200,7 +200,7 @@ def _rebuilt(
     backup: str | None,
     known: Sighting | None,
 ) -> tuple[str, ...] | None:
-    """Write what can be read of a damaged ledger, completed by a copy; None unless it is known to be genuine."""
+    """Write what can be read of a damaged ledger, completed by a copy; None unless that is genuine."""
     done: tuple[str, ...] = ("the ledger was made anew of what can be read of the damaged one",)
 
     def fill(connection: sqlite3.Connection) -> None:
