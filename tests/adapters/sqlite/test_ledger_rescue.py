@@ -351,6 +351,16 @@ def test_a_file_that_was_set_aside_while_a_writer_waited_is_not_written_to(
         space.change(lambda ledger: ledger.put("small", "3", head="lost"))
 
 
+def test_a_ledger_whose_form_for_writing_is_damaged_is_not_called_read_only(
+    path: str, opened: Callable[[], SqliteLedgers], change: Change
+) -> None:
+    prepared(opened, change, "without a copy")
+    deny_writing(path)
+    with pytest.raises(Damaged, match="bears the form 6 for writing") as caught:
+        change(lambda ledger: ledger.put("small", "3"))
+    assert "verify --repair" in caught.value.hint
+
+
 def test_a_ledger_is_not_begun_anew_beside_an_interrupted_repair(
     path: str,
     opened: Callable[[], SqliteLedgers],

@@ -26,7 +26,7 @@ from lastgood.names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lastgood.adapters.sqlite.ledger_seal import Root
     from lastgood.adapters.witness import Sighting, Witness
@@ -133,17 +133,24 @@ def repair(path: str, *, witness: Witness, at: int) -> tuple[str, ...]:
 def _mended(path: str, draft: str, *, witness: Witness, at: int) -> tuple[str, ...]:
     file = LedgerFile(path, witness=witness)
     try:
-        if _sound_backup(path, file.sealing) is None:
+        backup = backup_of(path)
+        if not os.path.exists(backup) or faults_of(backup, file.sealing):
             return ()
-        unpack(backup_of(path), draft)
+        unpack(backup, draft)
         return mend(file, draft, aside=lambda connection: copy_into(connection, _aside(path, at=at)))
     finally:
         file.close()
 
 
 def _sound_backup(path: str, sealing: Sealing) -> str | None:
+    """Return the copy of a ledger if it is whole; errors that say nothing about it are raised."""
     backup = backup_of(path)
-    return backup if os.path.exists(backup) and not faults_of(backup, sealing) else None
+
+    def proven(connection: sqlite3.Connection) -> bool:
+        _prove(connection, sealing, path=backup)
+        return not any(faults_in(sealing, connection))
+
+    return backup if os.path.exists(backup) and _asked(backup, proven) else None
 
 
 @contextmanager
@@ -252,28 +259,35 @@ def _is_sound(path: str, sealing: Sealing) -> bool:
         _prove(connection, sealing, path=path)
         return structure_fault(connection) is None
 
+    return _asked(path, proven)
+
+
+def _asked(path: str, question: Callable[[sqlite3.Connection], bool]) -> bool:
+    """Ask a ledger that nobody has open; False if it is damaged."""
     try:
-        return ask(path, proven)
-    except (sqlite3.DatabaseError, LastgoodError, ValueError):
+        return ask(path, question)
+    except BROKEN as error:
+        if not is_damage(error):
+            raise
+        return False
+    except (LastgoodError, ValueError):
         return False
 
 
 def _is_finished(path: str, sealing: Sealing, *, known: Sighting | None) -> bool:
     """Tell whether an interrupted repair left a replacement that is the newest state known."""
     rescue = path + RESCUE
-    if not os.path.exists(rescue) or not _is_sound(rescue, sealing):
-        return False
-    try:
-        ask(rescue, lambda connection: prove_genuine(connection, sealing, known, path=rescue))
-    except Damaged:
-        return False
-    return True
+
+    def genuine(connection: sqlite3.Connection) -> bool:
+        return prove_genuine(connection, sealing, known, path=rescue) is not None
+
+    return os.path.exists(rescue) and _is_sound(rescue, sealing) and _asked(rescue, genuine)
 
 
 def _put(path: str, sealing: Sealing, *, at: int) -> Root:
     """Put a finished replacement into its place, and return its root."""
-    _set_aside(path, at=at)
     root = ask(path + RESCUE, lambda connection: _prove(connection, sealing, path=path))
+    _set_aside(path, at=at)
     os.rename(path + RESCUE, path)
     sync_directory(os.path.dirname(path))
     return root

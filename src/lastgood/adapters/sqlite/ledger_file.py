@@ -164,6 +164,9 @@ class LedgerFile(Database):
 
     def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
         """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
+        fault = self._header_fault(error)
+        if fault is not None:
+            return Damaged(f"the ledger {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
         return translate(error, self.path, what="the ledger", hint="run: lastgood verify")
 
     def _ready(self) -> sqlite3.Connection:

@@ -127,13 +127,10 @@ class _Mending:
     def carry_out(self) -> tuple[str, ...]:
         """Mend the books, and say which; the root stands for what is there then."""
         for one, patch in self.wanted:
-            if patch is not None:
+            if patch is None:
+                self._replace(one)
+            else:
                 patch.apply()
-            elif self._source is not None:
-                for old in self._broken:
-                    if not set(one.names).isdisjoint(old.names):
-                        _drop(self._connection, old.book.number)
-                _take(self._connection, self._source, one)
         done = [
             f"the book {one.shown} of the ledger was brought back from its backup" for one, _ in self.wanted
         ]
@@ -146,6 +143,15 @@ class _Mending:
             )
         self._root.total = total
         return tuple(done)
+
+    def _replace(self, one: Found) -> None:
+        """Take a book of the copy, in the place of those that it is known by."""
+        if self._source is None:
+            return
+        for old in self._broken:
+            if not set(one.names).isdisjoint(old.names):
+                _drop(self._connection, old.book.number)
+        _take(self._connection, self._source, one)
 
 
 class _Patch:
