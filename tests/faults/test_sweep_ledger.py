@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import os
+import shutil
 import sqlite3
 from contextlib import closing
 from typing import TYPE_CHECKING
@@ -79,6 +80,33 @@ def _wounded(stage: Stage) -> None:
         connection.commit()
 
 
+def _unwritable(stage: Stage) -> None:
+    """Build a ledger that can be read, though not written, with entries that its copy does not have."""
+    _copied(stage)
+    with closing(sqlite3.connect(stage.store / "ledger.sqlite3")) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
+    _deny_writing(stage)
+
+
+def _unwritable_with_a_log(stage: Stage) -> None:
+    _copied(stage)
+    held = stage.folder / "held"
+    with opened(stage) as workspace:
+        _write(workspace, "in the log", range(2))
+        held.mkdir(exist_ok=True)
+        for name in LEDGER:
+            shutil.copy(stage.store / name, held / name)
+    for name in LEDGER:
+        shutil.move(held / name, stage.store / name)
+    _deny_writing(stage)
+
+
+def _deny_writing(stage: Stage) -> None:
+    content = bytearray((stage.store / "ledger.sqlite3").read_bytes())
+    content[18] ^= 4
+    (stage.store / "ledger.sqlite3").write_bytes(content)
+
+
 @pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
 def test_a_copy_stopped_at_any_call_leaves_a_sound_one(
     injector: Injector, stage: Stage, environment: dict[str, str], blow: Blow
@@ -132,3 +160,40 @@ def test_a_repair_of_the_ledger_stopped_at_any_call_is_done_by_the_next(
 def _assert_typed(trial: Trial, word: str, where: str) -> None:
     spoke = trial.killed or trial.said(word) is not None or trial.said("failed") is not None
     assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
+
+
+@pytest.mark.parametrize("build", [_unwritable, _unwritable_with_a_log])
+@pytest.mark.parametrize("copy", ["with a copy", "without a copy"])
+@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+def test_a_repair_stopped_at_any_call_takes_no_entry_away(
+    injector: Injector,
+    stage: Stage,
+    environment: dict[str, str],
+    blow: Blow,
+    build: Callable[[Stage], None],
+    copy: str,
+) -> None:
+    def built(stage: Stage) -> None:
+        build(stage)
+        if copy == "without a copy":
+            (stage.store / COPY).unlink()
+
+    stage.prepare(built)
+    with opened(stage) as workspace:
+        whole = _read(workspace)
+    assert len(whole) > 1
+
+    def check(trial: Trial, where: str) -> None:
+        _assert_typed(trial, "verified", where)
+        with opened(stage) as workspace:
+            report = workspace.verify(repair=True)
+            assert report.ok, f"{where}: {report}"
+            assert _read(workspace) == whole, where
+            _write(workspace, "old", range(7, 8))
+            assert workspace.verify(repair=True).repaired == (), where
+            workspace.maintain()
+        left = {name for name in os.listdir(stage.store) if "ledger" in name}
+        assert left - set(LEDGER) == {COPY}, f"{where}: {left}"
+
+    order = {"repair": True, "environment": environment}
+    sweep(injector, stage, "verify", order, blow=blow, check=check, points=20)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import resource
 import subprocess
 import sys
 import time
@@ -37,6 +38,18 @@ def test_a_killed_owner_is_dead_at_once(sleeper: Sleeper) -> None:
     until(lambda: PROCESSES.alive(owner) is False)
     one.wait()
     assert PROCESSES.alive(owner) is False
+
+
+def test_a_living_owner_is_not_dead_to_whoever_can_open_no_file(sleeper: Sleeper) -> None:
+    owner = PROCESSES.owner(sleeper().pid)
+    _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
+    before = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, most))
+    try:
+        found = PROCESSES.alive(owner)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, before)
+    assert found is not False
 
 
 def test_a_later_process_of_the_same_number_is_another_owner(sleeper: Sleeper) -> None:

@@ -56,7 +56,8 @@ class ProcFiles:
         """
         if owner.pid is None or owner.host != os.uname().nodename:
             return None
-        if owner.boot is not None and owner.boot != _boot():
+        boot = _boot()
+        if None not in {owner.boot, boot} and owner.boot != boot:
             return False
         if owner.namespace != _namespace():
             return True if seen_from_above(owner) else None
@@ -163,7 +164,8 @@ def _lives(pid: int, started: str | None) -> bool | None:
         return False
     except PermissionError:
         return True
-    return None if started is None else False  # where there is no /proc the number is all there is
+    # A process has the number; /proc, which tells which one, is missing or cannot be read just now.
+    return None
 
 
 def _stat(pid: int) -> list[bytes] | None:

@@ -243,7 +243,10 @@ class Catalogue(CatalogueReader, Protocol):
         """Declare that objects may have been freed."""
 
     def mend(self) -> Sequence[str]:
-        """Drop operations that were altered from outside, restore workspaces that were; say which."""
+        """Mend what was altered from outside (operations, the work, workspaces), and say what was done.
+
+        Operations and facts about the work that no backup has are dropped.
+        """
 
     def back_up(self) -> bool:
         """Write a sound copy beside the catalogue; False when nothing changed since the last one.

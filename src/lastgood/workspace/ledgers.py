@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 _FILE = b"/ledger.sqlite3"
 _BACKUP = b"/ledger.backup.sqlite3.gz"
+_RESCUE = _FILE + b".rescue"
 _DAY = 24 * 3600 * 1_000_000_000
 
 
@@ -54,8 +55,10 @@ class LedgersOfStore:
         return written > copied and self._shelf.clock.now() - copied > _DAY
 
     def repair(self) -> tuple[str, ...]:
-        """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
-        return self._composed().repair() if os.path.exists(self._shelf.directory + _BACKUP) else ()
+        """Bring back what is not whole, and say what was done; what is whole stays."""
+        store = self._shelf.directory
+        present = any(os.path.exists(store + name) for name in (_FILE, _RESCUE, _BACKUP))
+        return self._composed().repair() if present else ()
 
     def count(self, workspaces: Sequence[str]) -> int:
         """Return how many books some workspaces have; nothing is made if there is none."""

@@ -593,6 +593,52 @@ def test_altered_operations_are_left_out_and_dropped(catalogue: SqliteCatalogue)
     assert catalogue.operations(KEY) == [kept]
 
 
+def test_an_altered_operation_is_mended_as_the_backup_has_it(catalogue: SqliteCatalogue) -> None:
+    first = Operation(id="op_1", workspace_key=KEY, type="delete", at=1)
+    catalogue.add_operation(first)
+    assert catalogue.back_up()
+    catalogue.add_operation(first.replace(id="op_2"))
+    alter(catalogue.path, "UPDATE operation SET payload = replace(payload, 'delete', 'prune')")
+    assert catalogue.operations(KEY) == []
+    assert sorted(catalogue.mend()) == [
+        "operation op_1 is as the backup has it: its record was altered",
+        "operation op_2 dropped: its record was altered",
+    ]
+    assert catalogue.fault() is None
+    assert catalogue.operations(KEY) == [first]
+    assert catalogue.mend() == []
+
+
+def test_a_row_whose_id_was_altered_comes_back_under_its_own(catalogue: SqliteCatalogue) -> None:
+    catalogue.add_operation(Operation(id="op_1", workspace_key=KEY, type="delete", at=1))
+    assert catalogue.back_up()
+    alter(catalogue.path, "UPDATE operation SET id = 'op_x'")
+    catalogue.mend()
+    assert [one.id for one in catalogue.operations(KEY)] == ["op_1"]
+
+
+def test_a_header_that_forbids_writing_is_damage_that_a_repair_mends(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """SQLite takes a file whose form for writing it does not know for read-only, and says no more."""
+    save(1, name="one")
+    catalogue.close()
+    with open(catalogue.path, "r+b") as stream:
+        stream.seek(18)
+        stream.write(b"\x03")
+    again = SqliteCatalogue.open(catalogue.path, clock=FakeClock(), create=False)
+    assert "form 3 for writing" in (again.fault() or "")
+    with pytest.raises(Damaged, match="form 3 for writing") as raised:
+        again.set_pinned(f"ckpt_{1:016x}", pinned=True)
+    assert "verify --repair" in raised.value.hint
+    again.close()
+    assert restore_from_backup(catalogue.path, generation="mended", at=1)
+    mended = SqliteCatalogue.open(catalogue.path, clock=FakeClock(), create=False)
+    mended.set_pinned(f"ckpt_{1:016x}", pinned=True)
+    assert mended.fault() is None
+    mended.close()
+
+
 def test_an_altered_workspace_gets_its_path_back(catalogue: SqliteCatalogue, save: Save) -> None:
     save(1)
     alter(catalogue.path, f"UPDATE workspace SET path = x'2f61' WHERE key = '{KEY}'")

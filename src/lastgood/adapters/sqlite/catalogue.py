@@ -380,10 +380,13 @@ class SqliteCatalogue:
         )
 
     def mend(self) -> Sequence[str]:
-        """Drop operations that were altered from outside, restore workspaces that were; say which."""
-        from lastgood.adapters.sqlite.mending import is_whole, mend
+        """Mend what was altered from outside (operations, the work, workspaces), and say what was done."""
+        from lastgood.adapters.sqlite.mending import altered_work, backed_up_work, is_whole, mend
 
-        return [] if self._database.read(is_whole) else self._database.write(mend)
+        if self._database.read(is_whole):
+            return []
+        backed_up = backed_up_work(self.path, self._database.read(altered_work))
+        return self._database.write(lambda connection: mend(connection, backed_up=backed_up))
 
     def back_up(self) -> bool:
         """Write a sound copy beside the catalogue; False when nothing changed since the last one.

@@ -333,7 +333,11 @@ def read_piece(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
     ).fetchone()
     if row is None:
         raise Damaged(f"the piece {id.hex()} of a stored value is missing", hint="run: lastgood verify")
-    size, content = row
+    return opened_piece(id, *row)
+
+
+def opened_piece(id: bytes, size: int, content: bytes) -> bytes:
+    """Return what a stored piece holds, proven by its name."""
     try:
         cell = bytes(content[1:])
         if content[:1] == b"z":

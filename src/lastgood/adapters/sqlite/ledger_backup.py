@@ -6,15 +6,17 @@ There is one: what was removed from the ledger is gone from its copy with the ne
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from lastgood.adapters.files import make_directories, sync_directory, sync_file
 from lastgood.adapters.sqlite.backup import structure_fault
 from lastgood.adapters.sqlite.copies import ask, clear, drop, make
-from lastgood.adapters.sqlite.database import DEFAULT_WAIT, copy_into, open_uri, prepare
-from lastgood.adapters.sqlite.faults import is_damage
-from lastgood.adapters.sqlite.ledger_file import LedgerFile, gate
-from lastgood.adapters.sqlite.ledger_mending import mend
+from lastgood.adapters.sqlite.database import DEFAULT_WAIT, RESCUE, copy_into, open_uri, prepare
+from lastgood.adapters.sqlite.faults import BROKEN, is_damage, primary_code
+from lastgood.adapters.sqlite.ledger_file import LedgerFile, gate, lay_out, prove_genuine, sighting
+from lastgood.adapters.sqlite.ledger_mending import complete, mend
 from lastgood.adapters.sqlite.ledger_proof import faults_in
+from lastgood.adapters.sqlite.ledger_salvage import take_over
 from lastgood.adapters.sqlite.ledger_seal import Sealing, read_root
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.packed import unpack
@@ -24,13 +26,13 @@ from lastgood.names import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Iterator, Sequence
 
     from lastgood.adapters.sqlite.ledger_seal import Root
-    from lastgood.adapters.witness import Witness
+    from lastgood.adapters.witness import Sighting, Witness
 
 BACKUP = "ledger.backup.sqlite3.gz"
-_DRAFT = ".rescue"
+_NEW = ".new"
 _SIDECARS = ("-wal", "-shm", "-journal")
 
 
@@ -103,58 +105,192 @@ def _prove(connection: sqlite3.Connection, sealing: Sealing, *, path: str) -> Ro
 
 
 def repair(path: str, *, witness: Witness, at: int) -> tuple[str, ...]:
-    """Bring back what is damaged from the copy, and say what; nothing without a sound one.
+    """Bring back what is damaged, and say what; nothing where nothing genuine can be read.
 
-    A file that can be opened is mended book by book: those that are sound stay as they are. What the
-    owner has to decide (another copy of the whole was put here) is left alone. What is replaced is
-    set aside first. May be killed at any moment and repeated. ``at`` is in nanoseconds.
+    A file that SQLite can read and write is mended by a sound copy, book by book; any other is replaced by a
+    new one, of all that can be read of it and what the copy has beside that. What the owner has to decide
+    (another ledger was put here) is left alone. What is replaced is set aside first. May be killed at any
+    moment and repeated. ``at`` is in nanoseconds.
     """
-    backup = backup_of(path)
-    if not os.path.exists(backup):
+    if not any(os.path.exists(place) for place in (path, path + RESCUE, backup_of(path))):
         return ()
     sealing = Sealing(witness.key())
-    draft = path + _DRAFT
-    if faults_of(backup, sealing):
-        return ()
-    if _stands(path):
-        file = LedgerFile(path, witness=witness)
-        try:
-            unpack(backup, draft)
-            return mend(file, draft, aside=lambda connection: copy_into(connection, _aside(path, at=at)))
-        finally:
-            file.close()
-            drop(draft)
-    for leftover in _SIDECARS:
-        drop(draft + leftover)
-    unpack(backup, draft)
-    done = _sealed_anew(draft, witness=witness)
-    sync_file(draft)
-    _set_aside(path, at=at)
-    os.rename(draft, path)
-    sync_directory(os.path.dirname(path))
-    return (done,)
+    draft = path + RESCUE + _NEW
+    try:
+        if _stands(path):
+            return _mended(path, draft, witness=witness, at=at)
+        with witness.watch() as watch, _held(path) as damaged:
+            done = _replacement(path, sealing, damaged, known=watch.known)
+            if done:
+                root = _put(path, sealing, at=at)
+                watch.advance(sighting(root))
+            return done
+    finally:
+        for leftover in ("", *_SIDECARS):
+            drop(draft + leftover)
 
 
-def _sealed_anew(path: str, *, witness: Witness) -> str:
-    """Make a copy the newest state that is known, before it is put into its place."""
-    known = witness.last()
+def _mended(path: str, draft: str, *, witness: Witness, at: int) -> tuple[str, ...]:
     file = LedgerFile(path, witness=witness)
     try:
-        copied = file.read(lambda connection: read_root(connection).serial)
-        # Sealed without a log or a journal beside it: these would not be where the file goes.
-        file.read(lambda connection: connection.execute("PRAGMA journal_mode = MEMORY"))
-        file.overwrite(lambda _connection, _root: None)
-        file.read(lambda connection: connection.execute("PRAGMA journal_mode = WAL"))
+        backup = backup_of(path)
+        if not os.path.exists(backup) or faults_of(backup, file.sealing):
+            return ()
+        unpack(backup, draft)
+        return mend(file, draft, aside=lambda connection: copy_into(connection, _aside(path, at=at)))
     finally:
         file.close()
-    sealed = _root_of(path, file.sealing)
-    if sealed is None or sealed.serial <= copied:
+
+
+def _sound_backup(path: str, sealing: Sealing) -> str | None:
+    """Return the copy of a ledger if it is whole; errors that say nothing about it are raised."""
+    backup = backup_of(path)
+
+    def proven(connection: sqlite3.Connection) -> bool:
+        _prove(connection, sealing, path=backup)
+        return not any(faults_in(sealing, connection))
+
+    return backup if os.path.exists(backup) and _asked(backup, proven) else None
+
+
+@contextmanager
+def _held(path: str) -> Iterator[sqlite3.Connection | None]:
+    """Keep everybody from writing to a damaged ledger that can be written to; None if it is gone."""
+    if not os.path.exists(path):
+        yield None
+        return
+    connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
+    try:
+        prepare(connection)
+        for begin in ("BEGIN IMMEDIATE", "BEGIN"):
+            try:
+                connection.execute(begin)
+                break
+            except sqlite3.DatabaseError as error:
+                if not is_damage(error) and primary_code(error) != sqlite3.SQLITE_READONLY:
+                    raise
+        yield connection
+    finally:
+        connection.close()
+
+
+def _replacement(
+    path: str, sealing: Sealing, damaged: sqlite3.Connection | None, *, known: Sighting | None
+) -> tuple[str, ...]:
+    """Write what is to lie in the place of a ledger beside it, whole, and say what that is."""
+    if damaged is None and _is_finished(path, sealing, known=known):
+        return ("an interrupted repair of the ledger was finished",)
+    draft = path + RESCUE + _NEW
+    backup = _sound_backup(path, sealing)
+    done = None if damaged is None else _rebuilt(draft, sealing, damaged, backup=backup, known=known)
+    if done is None:
+        if backup is None:
+            return ()
+        unpack(backup, draft)
+        done = _sealed_anew(draft, sealing, known=known)
+    if not _is_sound(draft, sealing):
         raise Storage(
             "the ledger was not brought back: its copy is not read as it was written",
             hint="check the disk, then run: lastgood verify --repair",
         )
+    sync_file(draft)
+    os.rename(draft, path + RESCUE)
+    sync_directory(os.path.dirname(path))
+    return done
+
+
+def _rebuilt(
+    draft: str,
+    sealing: Sealing,
+    damaged: sqlite3.Connection,
+    *,
+    backup: str | None,
+    known: Sighting | None,
+) -> tuple[str, ...] | None:
+    """Write what can be read of a damaged ledger, completed by a copy; None unless that is genuine."""
+    done: tuple[str, ...] = ("the ledger was made anew of what can be read of the damaged one",)
+
+    def fill(connection: sqlite3.Connection) -> None:
+        nonlocal done
+        take_over(damaged, connection, tags=sealing)
+        root = prove_genuine(connection, sealing, known, path=draft)
+        before = root.total
+        if backup is None:
+            done += complete(sealing, connection, root, source=None)
+        else:
+            done += ask(backup, lambda source: complete(sealing, connection, root, source=source))
+        if root.total != before:
+            sealing.seal(connection, root)
+
+    try:
+        lay_out(draft, fill)
+    except BROKEN as error:
+        if not is_damage(error):
+            raise
+        return None
+    except Damaged:
+        return None
+    return done
+
+
+def _sealed_anew(draft: str, sealing: Sealing, *, known: Sighting | None) -> tuple[str, ...]:
+    """Make a copy the newest state that is known, before it is put into its place."""
+    connection = open_uri(draft, "mode=rw", wait=0)
+    try:
+        # Sealed without a log or a journal beside it: these would not be where the file goes.
+        connection.execute("PRAGMA journal_mode = MEMORY")
+        connection.execute("BEGIN IMMEDIATE")
+        root = read_root(connection)
+        copied = root.serial
+        root.serial = max(copied, 0 if known is None else known.serial)
+        sealing.seal(connection, root)
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
     last = "" if known is None else f" of {known.serial}"
-    return f"the ledger was brought back from its backup, as it was after change {copied}{last}"
+    return (f"the ledger was brought back from its backup, as it was after change {copied}{last}",)
+
+
+def _is_sound(path: str, sealing: Sealing) -> bool:
+    """Tell whether a ledger that nobody has open stands, and its root for its books."""
+
+    def proven(connection: sqlite3.Connection) -> bool:
+        _prove(connection, sealing, path=path)
+        return structure_fault(connection) is None
+
+    return _asked(path, proven)
+
+
+def _asked(path: str, question: Callable[[sqlite3.Connection], bool]) -> bool:
+    """Ask a ledger that nobody has open; False if it is damaged."""
+    try:
+        return ask(path, question)
+    except BROKEN as error:
+        if not is_damage(error):
+            raise
+        return False
+    except (LastgoodError, ValueError):
+        return False
+
+
+def _is_finished(path: str, sealing: Sealing, *, known: Sighting | None) -> bool:
+    """Tell whether an interrupted repair left a replacement that is the newest state known."""
+    rescue = path + RESCUE
+
+    def genuine(connection: sqlite3.Connection) -> bool:
+        return prove_genuine(connection, sealing, known, path=rescue) is not None
+
+    return os.path.exists(rescue) and _is_sound(rescue, sealing) and _asked(rescue, genuine)
+
+
+def _put(path: str, sealing: Sealing, *, at: int) -> Root:
+    """Put a finished replacement into its place, and return its root."""
+    root = ask(path + RESCUE, lambda connection: _prove(connection, sealing, path=path))
+    _set_aside(path, at=at)
+    os.rename(path + RESCUE, path)
+    sync_directory(os.path.dirname(path))
+    return root
 
 
 def _stands(path: str) -> bool:
@@ -180,11 +316,12 @@ def _stands(path: str) -> bool:
 
 
 def _set_aside(path: str, *, at: int) -> None:
-    """Move a ledger and its log out of the way."""
+    """Move a ledger and its log out of the way, first the file itself: while it is there it has its log."""
     present = [suffix for suffix in ("", *_SIDECARS) if os.path.exists(path + suffix)]
     target = _aside(path, at=at) if present else ""
-    for suffix in reversed(present):
+    for suffix in present:
         os.rename(path + suffix, target + suffix)
+        sync_directory(os.path.dirname(path))
     if present:
         sync_directory(os.path.dirname(target))
 

@@ -11,14 +11,21 @@ import os
 
 from lastgood.adapters.files import sync_directory, sync_file
 from lastgood.adapters.locks import FolderTurn
-from lastgood.adapters.sqlite.database import DEFAULT_WAIT, Database, make_private_file, prepare, within
-from lastgood.adapters.sqlite.faults import translate
+from lastgood.adapters.sqlite.database import (
+    DEFAULT_WAIT,
+    RESCUE,
+    Database,
+    make_private_file,
+    prepare,
+    within,
+)
+from lastgood.adapters.sqlite.faults import REPAIR_HINT, translate
 from lastgood.adapters.sqlite.ledger_seal import NOTHING, TRUST_HINT, Root, Sealing, read_root, tag_of
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.queue import Place
 from lastgood.adapters.sqlite.schema import Schema, application, version
 from lastgood.adapters.witness import Sighting
-from lastgood.errors import Damaged, LastgoodError, Unsupported
+from lastgood.errors import Busy, Damaged, LastgoodError, Unsupported
 from lastgood.names import printable
 
 TYPE_CHECKING = False
@@ -114,11 +121,12 @@ class LedgerFile(Database):
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
                 place.leave()
+                self._demand_same()
                 root = self._trust(connection, watch.known)
                 before = root.total
                 result = work(connection, root)
                 if root.total != before:
-                    self.seal(connection, root)
+                    self.sealing.seal(connection, root)
                 return root, result
 
             try:
@@ -126,7 +134,7 @@ class LedgerFile(Database):
             except BaseException:
                 self.forget()
                 raise
-            watch.advance(_sighting(root))
+            watch.advance(sighting(root))
             return result
 
     def overwrite(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
@@ -134,22 +142,16 @@ class LedgerFile(Database):
         with self._witness.watch() as watch:
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
+                self._demand_same()
                 root = _any_root(connection, watch.known)
                 result = work(connection, root)
-                self.seal(connection, root)
+                self.sealing.seal(connection, root)
                 return root, result
 
             self.forget()
             root, result = self.write(worked)
-            watch.advance(_sighting(root), anew=True)
+            watch.advance(sighting(root), anew=True)
             return result
-
-    def seal(self, connection: sqlite3.Connection, root: Root) -> None:
-        """Record a root under the next number."""
-        root.serial += 1
-        root.seal = self.tag("root", root.ledger, root.serial, root.total)
-        fields = {"id": root.ledger, "serial": root.serial, "root": root.total, "seal": root.seal}
-        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fields.items())
 
     def last_seen(self) -> Sighting | None:
         """Return what was last seen of the ledger."""
@@ -162,6 +164,9 @@ class LedgerFile(Database):
 
     def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
         """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
+        fault = self._header_fault(error)
+        if fault is not None:
+            return Damaged(f"the ledger {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
         return translate(error, self.path, what="the ledger", hint="run: lastgood verify")
 
     def _ready(self) -> sqlite3.Connection:
@@ -172,6 +177,13 @@ class LedgerFile(Database):
             self.forget()
             self._connection = self._connect()
         return super()._ready()
+
+    def _demand_same(self) -> None:
+        """Refuse, in a transaction, to write to a file that a repair set aside before that began."""
+        if _identity(self.path) != self._identity:
+            raise Busy(
+                f"the ledger {printable(self.path)} was replaced by a repair just now", hint="try again"
+            )
 
     def _connect(self) -> sqlite3.Connection:
         self._identity = _identity(self.path)
@@ -193,21 +205,25 @@ class LedgerFile(Database):
         if self._seen == seen:
             return root
         self.forget()
-        self.prove_genuine(connection, known)
+        prove_genuine(connection, self.sealing, known, path=self.path)
         self.sealing.prove_books(connection, root, path=self.path)
         self._seen = seen
         return root
 
-    def prove_genuine(self, connection: sqlite3.Connection, known: Sighting | None) -> None:
-        """Raise `Damaged` unless the root was sealed by this key, and none that is newer was ever seen."""
-        root = self.sealing.root(connection, path=self.path)
-        if known is not None and not _follows(root, known):
-            raise Damaged(
-                f"the ledger {printable(self.path)} is not the one last seen:"
-                f" it is at change {root.serial}, and was at {known.serial}",
-                hint=TRUST_HINT,
-                details={"serial": root.serial, "known": known.serial},
-            )
+
+def prove_genuine(
+    connection: sqlite3.Connection, sealing: Sealing, known: Sighting | None, *, path: str
+) -> Root:
+    """Return the root; `Damaged` unless it was sealed by this key, and none that is newer was ever seen."""
+    root = sealing.root(connection, path=path)
+    if known is not None and not _follows(root, known):
+        raise Damaged(
+            f"the ledger {printable(path)} is not the one last seen:"
+            f" it is at change {root.serial}, and was at {known.serial}",
+            hint=TRUST_HINT,
+            details={"serial": root.serial, "known": known.serial},
+        )
+    return root
 
 
 def _identity(path: str) -> tuple[int, int] | None:
@@ -253,7 +269,8 @@ def _follows(root: Root, known: Sighting) -> bool:
     return root.serial > known.serial or root.seal == known.seal
 
 
-def _sighting(root: Root) -> Sighting:
+def sighting(root: Root) -> Sighting:
+    """Return what the witness keeps of a root."""
     return Sighting(ledger=root.ledger, serial=root.serial, seal=root.seal)
 
 
@@ -270,31 +287,41 @@ def _ensure(path: str, *, witness: Witness, id: str) -> None:
 
 def _create(path: str, *, witness: Witness, id: str) -> None:
     known = witness.last()
+    if os.path.exists(path + RESCUE):
+        raise Damaged(f"a repair of the ledger {printable(path)} was interrupted", hint=REPAIR_HINT)
     if known is not None:
         raise Damaged(
             f"the ledger {printable(path)} is gone; it had been changed {known.serial} times",
             hint=f"put it back from a backup; or, to begin an empty one, remove {printable(witness.file)}",
         )
     seal = tag_of(witness.key(), ("root", id, 0, NOTHING))
+    fields = {"changes": 0, "id": id, "serial": 0, "root": NOTHING, "seal": seal}
     temporary = path + ".new"
-    for leftover in (temporary, temporary + "-journal"):
+    lay_out(
+        temporary, lambda connection: connection.executemany("INSERT INTO meta VALUES (?, ?)", fields.items())
+    )
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def lay_out(path: str, fill: Callable[[sqlite3.Connection], object]) -> None:
+    """Write a ledger into a new file, durably: its tables, and what they are filled with."""
+    for leftover in (path, path + "-journal"):
         if os.path.exists(leftover):
             os.unlink(leftover)
-    make_private_file(temporary)
-    connection = sqlite3.connect(temporary, isolation_level=None)
+    make_private_file(path)
+    connection = sqlite3.connect(path, isolation_level=None)
     try:
+        prepare(connection)
         connection.execute("PRAGMA auto_vacuum = FULL")
         connection.execute("BEGIN IMMEDIATE")
         for statement in _STATEMENTS:
             connection.execute(statement)
-        fields = {"changes": 0, "id": id, "serial": 0, "root": NOTHING, "seal": seal}
-        connection.executemany("INSERT INTO meta VALUES (?, ?)", fields.items())
+        fill(connection)
         connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
         connection.execute(f"PRAGMA user_version = {VERSION}")
         connection.execute("COMMIT")
         connection.execute("PRAGMA journal_mode = WAL")
     finally:
         connection.close()
-    sync_file(temporary)
-    os.rename(temporary, path)
-    sync_directory(os.path.dirname(path))
+    sync_file(path)

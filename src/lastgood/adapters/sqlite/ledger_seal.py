@@ -89,6 +89,13 @@ class Sealing:
             raise Damaged(f"the ledger {printable(path)} was not sealed here", hint=TRUST_HINT)
         return root
 
+    def seal(self, connection: sqlite3.Connection, root: Root) -> None:
+        """Record a root under the next number."""
+        root.serial += 1
+        root.seal = self.tag("root", root.ledger, root.serial, root.total)
+        fields = {"id": root.ledger, "serial": root.serial, "root": root.total, "seal": root.seal}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fields.items())
+
     def prove_books(self, connection: sqlite3.Connection, root: Root, *, path: str) -> None:
         """Raise `Damaged` unless a ledger has the books that its root stands for."""
         total = 0

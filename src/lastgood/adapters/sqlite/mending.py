@@ -3,20 +3,25 @@
 from __future__ import annotations
 
 from lastgood.adapters.sqlite import rows
+from lastgood.adapters.sqlite.backup import soundest_backup
+from lastgood.adapters.sqlite.copies import ask
+from lastgood.adapters.sqlite.database import prepare
+from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.queries import AWAITS_ADOPTION
-from lastgood.adapters.sqlite.seal import broken_rows, broken_seal, reseal
-from lastgood.names import to_bytes
+from lastgood.adapters.sqlite.seal import broken_rows, broken_seal, columns, reseal, tables
+from lastgood.errors import Storage
+from lastgood.names import printable, to_bytes
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
+    from collections.abc import Iterable, Mapping
 
     from lastgood.model.checkpoint import Checkpoint, Manifest
 
 # A rescued catalogue may lack what is newer than its backup, until the engine's commits were adopted.
 AWAIT_ADOPTION = "INSERT OR REPLACE INTO meta (name, value) VALUES ('unadopted', 1)"
 _ADOPTED = "DELETE FROM meta WHERE name = 'unadopted'"
-_DROPPED = ("operation", "session", "progress", "step", "run")
+_WORK = ("operation", "session", "progress", "step", "run")
 _SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
 _INSERT = f"INSERT INTO checkpoint (sequence, {rows.BIRTH}) VALUES (?, {rows.BIRTH_MARKS})"  # noqa: S608 - as above
 _FOUND = (
@@ -71,23 +76,81 @@ def is_whole(connection: sqlite3.Connection) -> bool:
     return connection.execute(AWAITS_ADOPTION).fetchone() is None and not broken_rows(connection)
 
 
-def mend(connection: sqlite3.Connection) -> list[str]:
-    """Drop operations and facts about the work that were altered, restore workspaces; say which.
+def altered_work(connection: sqlite3.Connection) -> dict[str, list[int]]:
+    """Return the numbers of the operations and facts about the work that were altered, by table."""
+    return {table: [number for number, _ in _altered(connection, table)] for table in _WORK}
 
-    Without its record an operation cannot be undone; the checkpoints that it refers to stay. What
-    was known of the work stands in the checkpoints as well. Called when all commits were adopted.
+
+def backed_up_work(path: str, wanted: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], rows.Row]:
+    """Return what the newest sound backup of a catalogue has of some rows, by table and number."""
+    backup = soundest_backup(path) if any(wanted.values()) else None
+    if backup is None:
+        return {}
+
+    def read(connection: sqlite3.Connection) -> dict[tuple[str, int], rows.Row]:
+        prepare(connection)
+        return _sound_rows(connection, wanted)
+
+    try:
+        return ask(backup, read)
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise Storage(
+            f"the backup {printable(backup)} cannot be read: {error}", hint="check the disk, then try again"
+        ) from error
+
+
+def _sound_rows(
+    connection: sqlite3.Connection, wanted: Mapping[str, Iterable[int]]
+) -> dict[tuple[str, int], rows.Row]:
+    found = {}
+    present = tables(connection)
+    for table in present.intersection(wanted):
+        statement = f"SELECT {columns(table)} FROM {table} WHERE number = ? AND NOT {broken_seal(table)}"  # noqa: S608 - as above
+        for number in wanted[table]:
+            row: rows.Row | None = connection.execute(statement, (number,)).fetchone()
+            if row is not None:
+                found[table, number] = row
+    return found
+
+
+def mend(connection: sqlite3.Connection, *, backed_up: Mapping[tuple[str, int], rows.Row]) -> list[str]:
+    """Give operations and facts about the work that were altered back as a copy has them; say which.
+
+    Those that it does not have are dropped: without its record an operation cannot be undone, the
+    checkpoints that it refers to stay, and what was known of the work stands in the checkpoints as
+    well. Workspaces are restored from these. Called when all commits were adopted.
     """
     connection.execute(_ADOPTED)
-    dropped = [line for table in _DROPPED for line in _drop(connection, table)]
-    return [*dropped, *_restore_workspaces(connection)]
+    done = [line for table in _WORK for line in _mend_work(connection, table, backed_up)]
+    return [*done, *_restore_workspaces(connection)]
 
 
-def _drop(connection: sqlite3.Connection, table: str) -> list[str]:
-    altered = broken_seal(table)
-    found = connection.execute(f"SELECT number, id FROM {table} WHERE {altered}").fetchall()  # noqa: S608 - as above
-    for number, _ in found:
+def _mend_work(
+    connection: sqlite3.Connection, table: str, backed_up: Mapping[tuple[str, int], rows.Row]
+) -> list[str]:
+    altered = _altered(connection, table)
+    for number, _ in altered:
         connection.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608 - as above
-    return [f"{table} {id} dropped: its record was altered" for _, id in found]
+    done = []
+    for number, id in altered:
+        row = backed_up.get((table, number))
+        if row is not None and _is_new(connection, table, row[1]):
+            marks = ", ".join("?" * len(row))
+            connection.execute(f"INSERT INTO {table} ({columns(table)}) VALUES ({marks})", row)  # noqa: S608 - as above
+            done.append(f"{table} {row[1]} is as the backup has it: its record was altered")
+        else:
+            done.append(f"{table} {id} dropped: its record was altered")
+    return done
+
+
+def _altered(connection: sqlite3.Connection, table: str) -> list[tuple[int, object]]:
+    statement = f"SELECT number, id FROM {table} NOT INDEXED WHERE {broken_seal(table)}"  # noqa: S608 - as above
+    return connection.execute(statement).fetchall()
+
+
+def _is_new(connection: sqlite3.Connection, table: str, id: object) -> bool:
+    known = connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (id,))  # noqa: S608 - as above
+    return known.fetchone() is None
 
 
 def _restore_workspaces(connection: sqlite3.Connection) -> list[str]:

@@ -20,9 +20,9 @@ from lastgood.adapters.sqlite.faults import BROKEN, translate
 from lastgood.adapters.sqlite.library import sqlite3
 from lastgood.adapters.sqlite.mending import AWAIT_ADOPTION
 from lastgood.adapters.sqlite.packed import unpack
-from lastgood.adapters.sqlite.salvage import WORK_FORMS, Salvage, columns, salvage
+from lastgood.adapters.sqlite.salvage import WORK_FORMS, Salvage, salvage
 from lastgood.adapters.sqlite.schema import CURRENT, create, migrate
-from lastgood.adapters.sqlite.seal import SEALED, reseal
+from lastgood.adapters.sqlite.seal import SEALED, columns, reseal
 from lastgood.codec.manifest import decode
 from lastgood.codec.moment import iso
 from lastgood.codec.progress import decode_effect, encode_effect

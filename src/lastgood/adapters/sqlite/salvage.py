@@ -8,7 +8,7 @@ from lastgood.adapters.sqlite import manifests, payloads
 from lastgood.adapters.sqlite.database import open_uri, prepare
 from lastgood.adapters.sqlite.faults import BROKEN
 from lastgood.adapters.sqlite.schema import APPLICATION_ID, CURRENT, application, version
-from lastgood.adapters.sqlite.seal import SEALED, broken_seal, tables
+from lastgood.adapters.sqlite.seal import broken_seal, columns, tables
 from lastgood.codec.manifest import decode
 from lastgood.codec.progress import decode_effect, decode_progress, decode_session
 from lastgood.codec.records import decode_operation
@@ -101,12 +101,6 @@ def is_readable(connection: sqlite3.Connection) -> bool:
     except LastgoodError:
         return False
     return True
-
-
-def columns(table: str) -> str:
-    """Return the columns of a salvaged row, in order."""
-    _, names = SEALED[table]
-    return ", ".join((*names, "seal"))
 
 
 def _is_known(number: int) -> bool:

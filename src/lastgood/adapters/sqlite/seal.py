@@ -50,6 +50,12 @@ SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
 _NUMBERS = {"checkpoint": "sequence", "workspace": "key"}
 
 
+def columns(table: str) -> str:
+    """Return the columns of a whole row, in order: all of `SEALED`, then the seal."""
+    _, names = SEALED[table]
+    return ", ".join((*names, "seal"))
+
+
 def seal_of(*columns: bytes | None) -> int:
     """Return the checksum of a row's columns, each cast to a blob (so that no text can fail).
 
