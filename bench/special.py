@@ -38,10 +38,10 @@ def bare_python() -> float:
 
 def multiply(store: str, *, count: int) -> None:
     """Fill the catalogue with rows that repeat the one checkpoint of a store under new ids."""
-    from lastgood.adapters.clock import SystemClock
-    from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
+    from lastgood.catalogue import Query
+    from lastgood.catalogue.checkpoints import SqliteCatalogue
+    from lastgood.host import SystemClock
     from lastgood.ids import checkpoint_id
-    from lastgood.ports.catalogue import Query
 
     clock = SystemClock()
     catalogue = SqliteCatalogue.open(os.path.join(store, "catalogue.sqlite3"), clock=clock, durability="fast")
@@ -136,8 +136,8 @@ def _burst(side: Git, root: str, *, saves: int) -> int:
 
 def consolidate(store: str) -> None:
     """Join all packs of a store of ours, as the idle maintenance does."""
-    from lastgood.adapters.git.engine import GitEngine
-    from lastgood.adapters.locks import FlockLocks
+    from lastgood.locks import FlockLocks
+    from lastgood.objects.engine import GitEngine
 
     directory = os.fsencode(store)
     engine = GitEngine(directory + b"/objects.git", temporary=directory + b"/tmp")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.adapters.clock import SystemClock
+from lastgood.host import SystemClock
 
 
 class AlikeClock(SystemClock):

@@ -6,21 +6,19 @@ import os
 import time
 from typing import TYPE_CHECKING
 
-from lastgood.adapters.clock import SystemClock
-from lastgood.adapters.memory import MemoryEngine
-from lastgood.adapters.scan.scanner import WorkspaceScanner
-from lastgood.model.scan import ScanRequest
-from lastgood.model.settings import CaptureSettings
+from lastgood.host import ScanRequest, SystemClock
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.names import join
+from lastgood.objects.memory import MemoryEngine
+from lastgood.paths import join
+from lastgood.scanner.scan import WorkspaceScanner
+from lastgood.settings import CaptureSettings
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.ports.engine import Engine
-    from lastgood.ports.host import Clock
-    from lastgood.ports.workspace import Scan, Scanner
+    from lastgood.engine import Engine
+    from lastgood.host import Clock, Scan, Scanner
 
     Held = dict[bytes, tuple[str, int, bytes]]
 

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
     from lastgood.aio import AsyncWorkspace
-    from lastgood.model.event import Event
+    from lastgood.model.operation import Event
 
 Result = TypeVar("Result")
 

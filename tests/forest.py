@@ -7,19 +7,18 @@ import stat
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
-from lastgood.adapters.apply.applier import DescriptorApplier
+from lastgood.deletion_policy import Evidence
 from lastgood.errors import Damaged
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
-from lastgood.names import join
-from lastgood.ports.workspace import Stamp
-from lastgood.rules.compare import StoredTree
-from lastgood.rules.evidence import Evidence
-from lastgood.rules.restore import plan
+from lastgood.host import Stamp
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
+from lastgood.paths import join
+from lastgood.restore.apply import DescriptorApplier
+from lastgood.restore.plan import plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
-    from lastgood.model.plan import Outcome, Step
+    from lastgood.model.operation import Outcome, Step
 
     # A file is (mode, content), a link its target as text, a directory (mode, names).
     Node = tuple[int, bytes] | str | tuple[int, "Names"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from typing import TYPE_CHECKING
 
-from lastgood.adapters.scan.resident import Resident
+from lastgood.scanner.remote import Resident
 from residents import ends
 
 if TYPE_CHECKING:

@@ -17,9 +17,9 @@ from agmi.adapters.base import MemoryAdapter, Record
 from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
 
 import lastgood
-from lastgood.codec.plain import pack, unpack
 from lastgood.errors import LastgoodError
 from lastgood.integrations.langgraph import LastgoodSaver
+from lastgood.ledger.cells import pack, unpack
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig

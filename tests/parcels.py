@@ -19,7 +19,7 @@ def rebuilt(path: Path, members: dict[str, bytes], *, reseal: bool = True) -> Pa
     """Write members as an export, its checksums and sizes made to fit."""
     import hashlib
 
-    from lastgood.adapters.exchange import archive
+    from lastgood.exchange import archive
 
     members = dict(members)
     if reseal:

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from lastgood.actions.survey import Survey
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Counts, Entry
-from lastgood.transaction.saving import Draft, Holdings, Saving
+from lastgood.snapshot import Survey
+from lastgood.transaction import Draft, Holdings, Saving
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lastgood.engine import ObjectWriter
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import TreeId
-    from lastgood.ports.engine import ObjectWriter
     from lastgood.workspace import Workspace
 
     # A text is a link's target, bytes are a file's, a mapping is a directory.

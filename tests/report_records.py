@@ -6,10 +6,9 @@ from typing import Any
 
 from lastgood.model.activity import Activity, Records, Sizes
 from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
-from lastgood.model.progress import Features, Progress, Task
-from lastgood.model.session import Owner, Session, SessionReport
+from lastgood.model.session import Features, Owner, Progress, Session, SessionReport, Task
 from lastgood.model.tree import Counts, Gap
-from lastgood.rules.reporting import summarised
+from lastgood.reporting.activity import summarised
 
 SECOND = 10**9
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import lastgood
 from desk import Desk
-from lastgood.adapters.git.engine import GitEngine
-from lastgood.adapters.scan.remote import RemoteScanner
+from lastgood.objects.engine import GitEngine
+from lastgood.scanner.remote import RemoteScanner
 from living import eventually, eventually_gone
 
 if TYPE_CHECKING:
@@ -59,10 +59,10 @@ def ends(process: int) -> bool:
 
 _OWNER = """
     import os, sys, time
-    from lastgood.adapters.git.engine import GitEngine
-    from lastgood.adapters.scan import remote
-    from lastgood.model.scan import ScanRequest
-    from lastgood.model.settings import CaptureSettings
+    from lastgood.objects.engine import GitEngine
+    from lastgood.scanner import remote
+    from lastgood.host import ScanRequest
+    from lastgood.settings import CaptureSettings
     store = {store!r}
     engine = GitEngine(store + b"/objects.git", temporary=store + b"/tmp")
     scanner = remote.RemoteScanner(cache={cache!r}, store=store, engine=engine)

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.model.running import RunEvent, RunReport
+    from lastgood.model.run import RunEvent, RunReport
 
 
 class Told:

@@ -193,8 +193,8 @@ def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     command = [os.path.join(ROOT, "lastgood"), "-C", str(tmp_path / "workspace"), "--allow-root", "save"]
     loaded = imported(command, LASTGOOD_STORE=str(tmp_path / "store"), HOME=str(tmp_path))
-    others = {"restore", "undo", "delete", "verify", "recover", "diff"}
-    assert {f"lastgood.actions.{name}" for name in others} & loaded == set()
+    others = {"restore.restore", "undo", "retention.prune", "retention.verify", "recovery", "diff"}
+    assert {f"lastgood.{name}" for name in others} & loaded == set()
 
 
 def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
@@ -204,13 +204,14 @@ def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
     imported([*command, "save"], **surroundings)
     loaded = imported([*command, "list"], **surroundings)
     others = {
-        "lastgood.actions",
-        "lastgood.adapters.git",
-        "lastgood.adapters.project",
-        "lastgood.adapters.scan",
-        "lastgood.adapters.sqlite.work",
-        "lastgood.codec.records",
-        "lastgood.rules.configuration",
+        "lastgood.catalogue.work",
+        "lastgood.model.records",
+        "lastgood.objects",
+        "lastgood.project_git",
+        "lastgood.save",
+        "lastgood.scanner",
+        "lastgood.snapshot",
+        "lastgood.configuration.rules",
         "lastgood.workspace.api",
     }
     assert others & loaded == set()
@@ -252,7 +253,7 @@ def test_nothing_is_left_for_later() -> None:
 
 def test_below_the_composition_root_nothing_reads_the_environment() -> None:
     """Invariant 8."""
-    readers = {"workspace", "helper.py", "__main__.py"}
+    readers = {"workspace", "scanner/helper.py", "__main__.py"}
     reading = re.compile(r"\bos\.environ\b|import environ\b|\bgetenv\b|expanduser|os\.getcwd")
     found = []
     for path in sources():

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 
-from lastgood.model.workplan import ON_FAILURE, PlannedTask, WorkPlan
+from lastgood.model.run import ON_FAILURE, PlannedTask, WorkPlan
 
 if TYPE_CHECKING:
     from collections.abc import Mapping

@@ -35,11 +35,9 @@ if TYPE_CHECKING:
         CheckpointService,
     )
     from lastgood.model.checkpoint import Actor, Checkpoint
-    from lastgood.model.event import Event
-    from lastgood.model.plan import RestorePlan
-    from lastgood.model.running import RunEvent, RunReport
-    from lastgood.model.settings import Settings
-    from lastgood.model.workplan import PlannedTask, WorkPlan
+    from lastgood.model.operation import Event, RestorePlan
+    from lastgood.model.run import PlannedTask, RunEvent, RunReport, WorkPlan
+    from lastgood.settings import Settings
     from lastgood.workspace import Workspace
     from lastgood.workspace import open_workspace as open  # noqa: A004 - the word of the interface
 
@@ -90,13 +88,13 @@ _PLACES = {
     "CheckpointEvent": "lastgood.integrations.praisonai",
     "CheckpointManager": "lastgood.integrations.checkpoint_manager",
     "CheckpointService": "lastgood.integrations.praisonai",
-    "Event": "lastgood.model.event",
-    "PlannedTask": "lastgood.model.workplan",
-    "RestorePlan": "lastgood.model.plan",
-    "RunEvent": "lastgood.model.running",
-    "RunReport": "lastgood.model.running",
-    "Settings": "lastgood.model.settings",
-    "WorkPlan": "lastgood.model.workplan",
+    "Event": "lastgood.model.operation",
+    "PlannedTask": "lastgood.model.run",
+    "RestorePlan": "lastgood.model.operation",
+    "RunEvent": "lastgood.model.run",
+    "RunReport": "lastgood.model.run",
+    "Settings": "lastgood.settings",
+    "WorkPlan": "lastgood.model.run",
     "Workspace": "lastgood.workspace",
     "open": "lastgood.workspace",
     "open_async": "lastgood.aio",

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lastgood.aio import AsyncWorkspace, Opening
-    from lastgood.model.event import Event
+    from lastgood.model.operation import Event
 
     Open = Callable[[], Opening]
 

@@ -12,8 +12,8 @@ import pytest
 import trio
 
 import lastgood
-from lastgood.adapters.stopping import pause
 from lastgood.aio import AsyncSession, AsyncWorkspace, under_asyncio, under_trio
+from lastgood.cancellation import pause
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable

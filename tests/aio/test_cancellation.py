@@ -16,7 +16,7 @@ import lastgood
 from event_loops import OFTEN, Held, Loop, chances
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import Busy, LastgoodError
-from lastgood.model.settings import CaptureSettings, Settings
+from lastgood.settings import CaptureSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

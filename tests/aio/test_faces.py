@@ -11,9 +11,9 @@ import pytest
 
 import lastgood
 from lastgood.aio import AsyncSession, AsyncWorkspace, Opening
-from lastgood.aio.ledger import AsyncLedger
+from lastgood.aio.workspace import AsyncLedger
 from lastgood.errors import Usage
-from lastgood.ports.ledger import Ledger
+from lastgood.ledger import Ledger
 from lastgood.workspace import Workspace, open_workspace
 from lastgood.workspace.session import OpenSession
 

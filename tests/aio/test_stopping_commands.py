@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
     from event_loops import Loop
     from lastgood.aio import Opening
-    from lastgood.model.running import RunEvent
+    from lastgood.model.run import RunEvent
 
     Open = Callable[[], Opening]
 

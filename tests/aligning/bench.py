@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING
 
 import lastgood
 from judge import git_faults
-from lastgood.actions.parts import git as part_of_git
+from lastgood.restore.parts import git as part_of_git
 
 if TYPE_CHECKING:
     from pathlib import Path
     from typing import Self
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.part import Part, PartOutcome
-    from lastgood.model.settings import Settings
+    from lastgood.model.operation import Part, PartOutcome
+    from lastgood.settings import Settings
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],

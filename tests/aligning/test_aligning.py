@@ -257,9 +257,9 @@ def test_it_is_refused_while_a_lock_is_held(bench: Bench, lock: str) -> None:
     before = everything(bench)
     with pytest.raises(Conflict, match="lock"):
         bench.settle(part)
-    from lastgood.actions.parts import git as part_of_git
+    from lastgood.restore.parts import git
 
-    assert part_of_git.settle(bench.workspace._context, part).result == "kept"
+    assert git.settle(bench.workspace._context, part).result == "kept"
     assert everything(bench) == before
 
 

@@ -9,8 +9,8 @@ import pytest
 
 import lastgood
 from aligning.bench import Bench
-from lastgood.adapters.project.alignment import DIRTY_LIMIT
-from lastgood.model.settings import CaptureSettings, Settings
+from lastgood.project_git.status import DIRTY_LIMIT
+from lastgood.settings import CaptureSettings, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

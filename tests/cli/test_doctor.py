@@ -12,7 +12,7 @@ import pytest
 
 import lastgood as package
 from command import COMMAND
-from lastgood.adapters.examining import file_clock_ahead, locks_exclude
+from lastgood.machine_check import file_clock_ahead, locks_exclude
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:

@@ -10,11 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from command import ROOT
-from lastgood.cli.completion import script
-from lastgood.cli.help import EXIT_CODES
-from lastgood.cli.progress import bar
+from lastgood.cli.help import EXIT_CODES, VERSION
+from lastgood.cli.opening import bar
 from lastgood.cli.table import all_verbs
-from lastgood.cli.version import VERSION
+from lastgood.cli.verbs.help import script
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.codec.report import documents, records, recovery, restoring
+from lastgood import documents
+from lastgood.documents import changes
 
 if TYPE_CHECKING:
     from lastgood.workspace import Workspace
@@ -43,7 +44,7 @@ def saved(workspace: Workspace) -> Workspace:
 
 def test_a_checkpoint_answers_every_field_of_its_record(saved: Workspace) -> None:
     checkpoint = saved.get("one")
-    _answers(records.checkpoint_record(checkpoint), checkpoint)
+    _answers(documents.checkpoint_record(checkpoint), checkpoint)
     assert (checkpoint.files, checkpoint.bytes, checkpoint.ignored) == (1, 4, 0)
     assert (checkpoint.workspace, checkpoint.previous, checkpoint.session) == (saved.path, None, None)
     assert (checkpoint.changes.added, checkpoint.metadata) == (1, {"k": "v"})
@@ -55,7 +56,7 @@ def test_the_moment_of_a_checkpoint_is_aware_of_its_zone(saved: Workspace) -> No
     made = saved.get("one").created_at
     assert made.tzinfo is UTC
     assert abs((datetime.now(UTC) - made).total_seconds()) < 600
-    record = records.checkpoint_record(saved.get("one"))
+    record = documents.checkpoint_record(saved.get("one"))
     assert made.isoformat(timespec="milliseconds").replace("+00:00", "Z") == record["created_at"]
 
 
@@ -63,20 +64,20 @@ def test_reports_answer_every_field_of_their_documents(saved: Workspace) -> None
     plan = saved.plan_restore("one")
     diff = saved.diff()
     _answers(documents.diff_document(diff), diff)
-    _answers(records.file_diff_record(diff.files[0]), diff.files[0])
+    _answers(documents.file_diff_record(diff.files[0]), diff.files[0])
     status = saved.status()
     _answers(documents.status_document(status), status)
     restored = saved.apply(plan)
-    _answers(restoring.restore_document("restore", restored), restored)
+    _answers(changes.restore_document("restore", restored), restored)
     assert restored.plan == plan.id
     assert restored.counts["write"] == len(restored.files) == 1
     undone = saved.undo()
-    _answers(restoring.undo_document("undo", undone), undone)
+    _answers(changes.undo_document("undo", undone), undone)
     assert [one.path for one in undone.files] == [b"a.txt"]
     save = saved.save("second")
     _answers(documents.save_document(save), save)
     recovered = saved.recover()
-    _answers(recovery.recover_document(recovered), recovered)
+    _answers(changes.recover_document(recovered), recovered)
     verified = saved.verify()
     _answers(documents.verify_document(verified), verified)
     deleted = saved.delete("one")

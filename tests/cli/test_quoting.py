@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.cli.grammar import quoted
-from lastgood.names import printable
+from lastgood.paths import printable
 
 
 @pytest.mark.parametrize(

@@ -14,8 +14,8 @@ if TYPE_CHECKING:
 # One long call into C: no alarm is heard in it, and of those that were due one is heard after it.
 DEAF = """
 import signal, time
-from lastgood.cli.console import Console
-from lastgood.cli.progress import Progress
+from lastgood.cli.opening import Console
+from lastgood.cli.opening import ProgressLine as Progress
 alarms = {signal.SIGALRM}
 with Progress(Console({}), "looking"):
     signal.pthread_sigmask(signal.SIG_BLOCK, alarms)

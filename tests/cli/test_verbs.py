@@ -484,7 +484,7 @@ def test_an_interrupt_gives_exit_code_130(kept: Command) -> None:
         "import signal, sys, time; sys.argv = ['lastgood', 'status']; "
         "from lastgood.cli.verbs import status; "
         # Asleep when it comes: a signal that one raises oneself may be seen some steps later.
-        "status.carry_out = lambda *_: (signal.raise_signal(signal.SIGINT), time.sleep(60)); "
+        "status.status_verb = lambda *_: (signal.raise_signal(signal.SIGINT), time.sleep(60)); "
         "from lastgood.cli.main import run; run()"
     )
     environment = kept.environment | {"PYTHONPATH": os.path.join(ROOT, "src")}
@@ -496,7 +496,7 @@ def test_an_interrupt_gives_exit_code_130(kept: Command) -> None:
 def test_an_internal_fault_is_short_and_asks_for_a_report(kept: Command) -> None:
     program = (
         "import sys; sys.argv = ['lastgood', 'status']; from lastgood.cli.verbs import status; "
-        "status.carry_out = lambda *_: 1 // 0; from lastgood.cli.main import run; run()"
+        "status.status_verb = lambda *_: 1 // 0; from lastgood.cli.main import run; run()"
     )
     environment = kept.environment | {"PYTHONPATH": os.path.join(ROOT, "src")}
     done = subprocess.run([sys.executable, "-c", program], env=environment, capture_output=True, check=False)

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.codec import canonical, manifest, moment, records
 from lastgood.errors import Damaged, Unsupported
+from lastgood.model import canonical, checkpoint, records
 from lastgood.model.checkpoint import (
     Actor,
     GitState,
@@ -20,8 +20,7 @@ from lastgood.model.checkpoint import (
     NestedRepository,
     TreeRef,
 )
-from lastgood.model.operation import Journal, Operation
-from lastgood.model.plan import RestorePlan, Step
+from lastgood.model.operation import Journal, Operation, RestorePlan, Step
 from lastgood.model.tree import Counts, Entry, Gap
 
 paths = st.binary(min_size=1, max_size=20).filter(lambda path: b"\0" not in path)
@@ -97,19 +96,19 @@ manifests = st.builds(
 
 @given(manifests)
 def test_a_manifest_survives_the_round_trip(original: Manifest) -> None:
-    assert manifest.decode(manifest.encode(original)) == original
+    assert checkpoint.decode(checkpoint.encode(original)) == original
 
 
 @given(manifests)
 def test_a_manifest_is_canonical_json_for_any_reader(original: Manifest) -> None:
-    text = manifest.encode(original)
+    text = checkpoint.encode(original)
 
     assert json.dumps(json.loads(text), sort_keys=True, separators=(",", ":")).encode() == text
 
 
 def test_a_manifest_of_a_newer_format_is_unsupported() -> None:
     with pytest.raises(Unsupported, match="manifest/2"):
-        manifest.decode(b'{"schema":"lastgood.manifest/2"}')
+        checkpoint.decode(b'{"schema":"lastgood.manifest/2"}')
 
 
 @pytest.mark.parametrize(
@@ -117,7 +116,7 @@ def test_a_manifest_of_a_newer_format_is_unsupported() -> None:
 )
 def test_what_is_no_manifest_is_damaged(text: bytes) -> None:
     with pytest.raises(Damaged):
-        manifest.decode(text)
+        checkpoint.decode(text)
 
 
 @given(st.lists(steps, max_size=3).map(tuple))
@@ -165,15 +164,15 @@ def test_a_journal_of_a_release_that_names_no_closed_directories_can_be_read() -
 def test_a_moment_reads_as_the_calendar_says(seconds: int) -> None:
     expected = datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S")
 
-    assert moment.iso(seconds * 10**9)[:19] == expected.rjust(19, "0")
+    assert canonical.iso(seconds * 10**9)[:19] == expected.rjust(19, "0")
 
 
 @given(st.dates())
 def test_days_undoes_civil(date: object) -> None:
     day = datetime.fromisoformat(str(date)).replace(tzinfo=UTC)
-    number = moment.days(day.year, day.month, day.day)
+    number = canonical.days(day.year, day.month, day.day)
 
-    assert moment.civil(number) == (day.year, day.month, day.day)
+    assert canonical.civil(number) == (day.year, day.month, day.day)
 
 
 @given(

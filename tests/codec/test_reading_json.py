@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.codec.canonical import dumps, loads
 from lastgood.errors import Damaged
+from lastgood.model.canonical import dumps, loads
 
 _VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False, allow_infinity=False) | st.text(),
@@ -31,7 +31,7 @@ def test_an_object_is_read_as_json_does(value: dict[str, object], end: str) -> N
 def test_what_is_wrong_is_told_also_before_the_library_was_ever_loaded() -> None:
     program = """
 import sys
-from lastgood.codec.canonical import loads
+from lastgood.model.canonical import loads
 from lastgood.errors import Damaged
 assert loads('{"a":[1,{}]}', what="it") == {"a": [1, {}]}
 assert "json" not in sys.modules

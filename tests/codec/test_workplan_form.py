@@ -12,13 +12,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.codec.canonical import dumps
-from lastgood.codec.workplan import checked_plan, decode_plan, encode_plan, plan_of
-from lastgood.codec.workplan_forms import TASK_KEYS
-from lastgood.codec.workplan_schema import plan_schema
 from lastgood.errors import Damaged, Invalid
-from lastgood.model.workplan import PlannedTask, WorkPlan
-from lastgood.rules.workplan import ordered
+from lastgood.model.canonical import dumps
+from lastgood.model.run import PlannedTask, WorkPlan
+from lastgood.workplan.form import TASK_KEYS, checked_plan, decode_plan, encode_plan, plan_of
+from lastgood.workplan.plan import ordered
+from lastgood.workplan.schema import plan_schema
 from workplans import documents, plans
 
 PUBLISHED = os.path.join(os.path.dirname(__file__), "..", "..", "docs", "workplan.schema.json")

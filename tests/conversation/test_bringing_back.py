@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from conversation.transcripts import SESSION, THREAD, append, captured, rolled, said
-from lastgood.actions.parts import conversation as part_of
 from lastgood.errors import Conflict
+from lastgood.restore.parts import conversation
 
 if TYPE_CHECKING:
     from lastgood.model.report import RestoreReport
@@ -139,10 +139,10 @@ def test_settling_twice_is_settling_once(workspace: Workspace, claude: Path) -> 
     path = Path(str(part.after["transcript"]))
     path.with_name(f".{path.name}.lastgood").write_text("half of it")
     for _ in range(2):
-        assert part_of.settle(workspace._context, part).result == "restored"
+        assert conversation.settle(workspace._context, part).result == "restored"
         assert set(claude.parent.iterdir()) == {claude, path}
     for _ in range(2):
-        assert part_of.settle(workspace._context, part.turned()).result == "restored"
+        assert conversation.settle(workspace._context, part.turned()).result == "restored"
         assert list(claude.parent.iterdir()) == [claude]
 
 

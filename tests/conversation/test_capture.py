@@ -14,8 +14,8 @@ from hypothesis import strategies as st
 
 import lastgood
 from conversation.transcripts import append, captured, noted, overwrite, rolled, said, whole_lines
+from lastgood.conversation import capture
 from lastgood.errors import Invalid, NotFound, Usage
-from lastgood.rules import segments
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -377,7 +377,7 @@ def test_every_segment_has_its_turn(sizes: list[int], budget: int) -> None:
     seen: list[int] = []
     rounds = -(-sum(sizes) // budget) + 1
     for number in range(rounds):
-        whose, since = segments.turn(sizes, since, budget=budget)
+        whose, since = capture.turn(sizes, since, budget=budget)
         read += sum(sizes[one] for one in whose)
         assert read <= budget * (number + 1)
         seen += whose
@@ -390,12 +390,12 @@ def test_segments_stay_few_and_bytes_are_not_stored_often(additions: list[int]) 
     sizes: list[int] = []
     written = 0
     for size in additions:
-        sizes += segments.pieces(size)
-        kept, others = segments.joined(sizes)
-        written += sum(others) if kept < len(sizes) - len(segments.pieces(size)) else size
+        sizes += capture.pieces(size)
+        kept, others = capture.joined(sizes)
+        written += sum(others) if kept < len(sizes) - len(capture.pieces(size)) else size
         sizes = sizes[:kept] + (others or sizes[kept:])
     assert sum(sizes) == sum(additions)
-    assert written <= (1 + len(segments.TIERS)) * sum(additions)
+    assert written <= (1 + len(capture.TIERS)) * sum(additions)
 
 
 def test_ten_thousand_small_additions_leave_few_segments() -> None:
@@ -404,7 +404,7 @@ def test_ten_thousand_small_additions_leave_few_segments() -> None:
         sizes: list[int] = []
         for _ in range(10_000):
             sizes.append(size)
-            kept, others = segments.joined(sizes)
+            kept, others = capture.joined(sizes)
             sizes = sizes[:kept] + others if others else sizes
         assert sum(sizes) == size * 10_000
         assert len(sizes) < 500
@@ -412,7 +412,7 @@ def test_ten_thousand_small_additions_leave_few_segments() -> None:
 
 def test_names_of_segments_are_in_the_order_of_their_places() -> None:
     """P5."""
-    names = [segments.name(place) for place in (0, 1, 63, 64, 65, 6_399, 6_400, segments.MOST - 1)]
+    names = [capture.segment_name(place) for place in (0, 1, 63, 64, 65, 6_399, 6_400, capture.MOST - 1)]
     assert names == sorted(names)
 
 

@@ -11,10 +11,19 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from conversation.secrets_corpus import HARMLESS, SENTENCES, TOKENS
-from lastgood.rules.redact import first_secret, redact, redact_lines, redact_value, secrets_in
-from lastgood.rules.secret_shapes import ASSIGNED, AUTHORIZATION, CONTEXTS
-from lastgood.rules.secret_shapes import TOKENS as TOKENS_BY_VENDOR
-from lastgood.rules.secrets import harmless, spans
+from lastgood.redaction import (
+    ASSIGNED,
+    AUTHORIZATION,
+    CONTEXTS,
+    first_secret,
+    harmless,
+    redact,
+    redact_lines,
+    redact_value,
+    secrets_in,
+    spans,
+)
+from lastgood.redaction import TOKENS as TOKENS_BY_VENDOR
 
 if TYPE_CHECKING:
     from pathlib import Path

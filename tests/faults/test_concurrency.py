@@ -130,7 +130,7 @@ def test_no_save_beside_the_freeing_of_bytes_fails_or_loses_anything(
 
 _HOLDER = """
 import sys
-from lastgood.adapters.locks import FlockLocks
+from lastgood.locks import FlockLocks
 locks = FlockLocks(sys.argv[1].encode())
 with locks.hold_workspace(sys.argv[2], wait=1):
     print("held", flush=True)

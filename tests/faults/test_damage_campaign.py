@@ -17,9 +17,9 @@ import lastgood
 from faults.damage import harm, sample, trials
 from faults.injector import Blow
 from faults.sweep import FULL
-from lastgood.adapters.git.engine import GitEngine
-from lastgood.adapters.git.reach import reachable
 from lastgood.errors import LastgoodError
+from lastgood.objects.check import reachable
+from lastgood.objects.engine import GitEngine
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,8 +27,8 @@ if TYPE_CHECKING:
 
     from faults.damage import Trial
     from faults.injector import Injector
+    from lastgood.ledger import LedgerWriter
     from lastgood.model.report import VerifyReport
-    from lastgood.ports.ledger import LedgerWriter
     from lastgood.workspace import Workspace
 
 SEED = 20_261_122

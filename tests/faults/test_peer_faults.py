@@ -12,7 +12,7 @@ import pytest
 import lastgood
 from faults.cli import git
 from faults.stage import contents_of, tree_of
-from lastgood.model.settings import CaptureSettings, Settings
+from lastgood.settings import CaptureSettings, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -279,7 +279,7 @@ def test_statuses_of_a_diff_tell_what_happened(workspace: Workspace, bench: Benc
 
 def test_checkpoints_over_the_limit_go_and_their_bytes_too(bench: Bench) -> None:
     from faults.clocks import DAY, ShiftedClock
-    from lastgood.model.settings import LimitSettings, Rungs
+    from lastgood.settings import LimitSettings, Rungs
 
     clock = ShiftedClock()
     settings = Settings(limits=LimitSettings(max_checkpoints=12), retention={"auto": Rungs(last=100)})

@@ -14,8 +14,8 @@ import pytest
 import lastgood
 from faults.cli import SOURCES
 from faults.injector import Blow, Mode
-from lastgood.adapters.locks import FolderTurn
 from lastgood.errors import Busy
+from lastgood.locks import FolderTurn
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -128,7 +128,7 @@ def test_a_store_whose_maker_is_stopped_is_not_waited_for(injector: Injector, be
 
 _FIRST = """
 import sys
-from lastgood.adapters.sqlite.queue import Place
+from lastgood.ledger.file import Place
 with Place(sys.argv[1], wait=1):
     print("first", flush=True)
     sys.stdin.read()

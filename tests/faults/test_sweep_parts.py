@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from faults.injector import Injector, Trial
     from faults.stage import Tree
-    from lastgood.model.progress import Progress
+    from lastgood.model.session import Progress
 
 pytestmark = pytest.mark.faults
 

@@ -28,7 +28,7 @@ from lastgood.integrations.langgraph import LastgoodSaver
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from lastgood.ports.ledger import LedgerReader
+    from lastgood.ledger import LedgerReader
     from lastgood.workspace import Workspace
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
@@ -158,7 +158,7 @@ def test_a_pickle_in_the_store_is_not_read(form: str, workspace: Workspace) -> N
 
 
 def test_no_line_of_ours_names_pickle_but_to_refuse_it() -> None:
-    import lastgood.integrations.langgraph as package
+    from lastgood.integrations import langgraph as package
 
     folder = os.path.dirname(package.__file__)
     for name in os.listdir(folder):

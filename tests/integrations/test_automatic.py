@@ -11,7 +11,7 @@ from event_loops import Loop
 from lastgood.errors import Busy, Usage
 from lastgood.integrations.automatic import AsyncAutomatic, Automatic
 from lastgood.model.checkpoint import Actor
-from lastgood.model.settings import AutoSettings, Settings
+from lastgood.settings import AutoSettings, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from lastgood.errors import Unsupported
-from lastgood.integrations.missing import Missing
+from lastgood.integrations import Missing
 
 _PROGRAM = """
 import sys

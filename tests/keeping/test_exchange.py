@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, rule
 
 import lastgood
-from lastgood.actions.survey import Survey
+from lastgood.catalogue import Query
 from lastgood.errors import Conflict, NotFound
-from lastgood.model.settings import CaptureSettings, LimitSettings, Settings
 from lastgood.model.tree import Counts
-from lastgood.ports.catalogue import Query
-from lastgood.transaction.saving import Draft, Holdings, Saving
+from lastgood.settings import CaptureSettings, LimitSettings, Settings
+from lastgood.snapshot import Survey
+from lastgood.transaction import Draft, Holdings, Saving
 from parcels import facts_of, lines, members_of, rebuilt
 
 if TYPE_CHECKING:
@@ -628,8 +628,7 @@ def _change(kind: str, key: str, value: object) -> Callable[[list[dict[str, Any]
 def _session(**changed: object) -> Callable[[list[dict[str, Any]]], None]:
     def change(facts: list[dict[str, Any]]) -> None:
         key = next(one["key"] for one in facts if one["fact"] == "workspace")
-        from lastgood.codec.progress import encode_session
-        from lastgood.model.session import Owner, Session
+        from lastgood.model.session import Owner, Session, encode_session
 
         session = Session(
             id="sess_00", workspace_key=key, owner=Owner(host="h"), started_at=1, heartbeat_at=1
@@ -694,7 +693,7 @@ def packed(*objects: tuple[int, int, bytes]) -> bytes:
     import hashlib
     from struct import pack
 
-    from lastgood.adapters.git.pack_write import entry_header
+    from lastgood.objects.pack import entry_header
 
     body = b"PACK" + pack(">II", 2, len(objects))
     body += b"".join(entry_header(kind, size) + raw for kind, size, raw in objects)
@@ -816,7 +815,7 @@ def test_conversations_leave_without_secrets_exactly_or_not_at_all(
 
 
 def _segments(there: Workspace, checkpoint: Checkpoint) -> list[bytes]:
-    from lastgood.actions.spoken import blobs
+    from lastgood.conversation.reader import blobs
 
     if checkpoint.conversation is None:
         return []
@@ -849,7 +848,7 @@ def test_workspaces_are_listed_with_sizes_and_forgotten_from_anywhere(
 
 def test_a_tree_that_names_more_paths_than_any_disk_holds_is_refused(workspace: Workspace) -> None:
     """A few objects, each naming the one before it ten times."""
-    from lastgood.actions.copying import Copying
+    from lastgood.exchange.export import Copying
     from lastgood.model.tree import DIRECTORY, Entry
     from lastgood.workspace.exchange import Spool
 
@@ -894,8 +893,7 @@ def test_what_is_known_to_be_damaged_does_not_keep_the_rest_from_leaving(
 
 
 def test_facts_nested_beyond_reading_are_refused(sound: dict[str, bytes], parcel: Path, other: Path) -> None:
-    from lastgood.codec.progress import encode_progress
-    from lastgood.model.progress import Progress
+    from lastgood.model.session import Progress, encode_progress
 
     key = next(one["key"] for one in facts_of(sound) if one["fact"] == "workspace")
     shallow = encode_progress(Progress(goal="x", state={"mark": 1}))

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
-from lastgood.codec.plain import _cell, piece_id
 from lastgood.errors import Damaged, LastgoodError, Unsafe
+from lastgood.ledger.cells import _cell, piece_id
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lastgood.ports.ledger import Ledger
+    from lastgood.ledger import Ledger
     from lastgood.workspace import Workspace
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4

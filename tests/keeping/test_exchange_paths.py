@@ -9,7 +9,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Damaged, Invalid, NotFound
-from lastgood.model.progress import Position, Progress
+from lastgood.model.session import Position, Progress
 from parcels import facts_of, lines, members_of, rebuilt
 
 if TYPE_CHECKING:

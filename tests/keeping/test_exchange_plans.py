@@ -11,11 +11,11 @@ import pytest
 from hypothesis import given
 
 import lastgood
-from lastgood.codec.exchange import decode_facts, encode_facts
-from lastgood.codec.workplan import encode_plan
 from lastgood.errors import Conflict, Damaged, Storage
+from lastgood.exchange.form import decode_facts, encode_facts
 from lastgood.model.exchange import Facts, KeptPlan
-from lastgood.model.settings import LimitSettings, Settings
+from lastgood.settings import LimitSettings, Settings
+from lastgood.workplan.form import encode_plan
 from parcels import facts_of, lines, members_of, rebuilt
 from runs import Told, states
 from workplans import plans
@@ -23,7 +23,7 @@ from workplans import plans
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lastgood.model.workplan import WorkPlan
+    from lastgood.model.run import WorkPlan
     from lastgood.workspace import Workspace
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
+from lastgood.catalogue import Query
 from lastgood.errors import Busy
-from lastgood.model.settings import LimitSettings, Rungs, Settings
-from lastgood.ports.catalogue import Query
+from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from living import until_tidied
 

@@ -18,9 +18,9 @@ from lastgood.model.checkpoint import (
     Metrics,
     TreeRef,
 )
-from lastgood.model.settings import Rungs
 from lastgood.model.tree import Counts
-from lastgood.rules.retention import DAY, HOUR, Conditions, age_of, asked, decide
+from lastgood.retention.policy import DAY, HOUR, Conditions, age_of, asked, decide
+from lastgood.settings import Rungs
 
 NOW = 1_767_225_600 * 10**9 + HOUR // 3
 MINUTE = HOUR // 60

@@ -12,7 +12,7 @@ import pytest
 
 import lastgood
 from command import Command
-from lastgood.model.settings import Settings
+from lastgood.settings import Settings
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lastgood.ports.ledger import Ledger
+    from lastgood.ledger import Ledger
 
 
 class Forge(Protocol):

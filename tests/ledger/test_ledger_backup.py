@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.ports.ledger import Ledger
+    from lastgood.ledger import Ledger
     from lastgood.workspace import Workspace
     from ledger.conftest import Forge
 

@@ -13,7 +13,7 @@ from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 import lastgood
 
 if TYPE_CHECKING:
-    from lastgood.ports.ledger import LedgerReader, LedgerWriter
+    from lastgood.ledger import LedgerReader, LedgerWriter
 
 NAMES = st.sampled_from(["a", "b", "ä", ""])
 KEYS = st.sampled_from([f"key {number}" for number in range(6)])

@@ -17,7 +17,7 @@ from lastgood.errors import LastgoodError
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from lastgood.ports.ledger import LedgerReader, LedgerWriter
+    from lastgood.ledger import LedgerReader, LedgerWriter
 
 ROUNDS = 120
 

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.ports.ledger import Ledger, LedgerReader
+    from lastgood.ledger import Ledger, LedgerReader
     from ledger.conftest import Forge
 
 OF_BOOK = "book = (SELECT number FROM book WHERE name = CAST('book' AS BLOB))"

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.codec.plain import pack, piece_id, references, unpack
 from lastgood.errors import Damaged, Invalid
+from lastgood.ledger.cells import pack, piece_id, references, unpack
 
 SCALARS = (
     st.none()

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.model.settings import BUILT_IN_EXCLUDES, CaptureSettings, Settings
+from lastgood.settings import BUILT_IN_EXCLUDES, CaptureSettings, Settings
 from wreckage import copy, picture, wreck
 
 if TYPE_CHECKING:

@@ -13,7 +13,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Ambiguous, Busy, Conflict, LastgoodError, NotFound, Usage
-from lastgood.model.settings import AutoSettings, Settings
+from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.report.page import page
+from lastgood.reporting.page import page
 from report_records import busy, hostile
 
 if TYPE_CHECKING:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-import lastgood.adapters.report
-from lastgood.adapters.report.page import page
+from lastgood.reporting import page as page_module
+from lastgood.reporting.page import page
 from report_records import DAY, MINUTE, NOW, activity, busy, checkpoint, hostile, session, task
 
-STYLE = Path(lastgood.adapters.report.__file__).parent / "page.css"
+STYLE = Path(page_module.__file__).parent / "page.css"
 
 
 class Reader(HTMLParser):

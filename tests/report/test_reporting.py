@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.model.activity import PERIODS, TaskCounts
-from lastgood.model.effect import Effect
 from lastgood.model.operation import Operation
-from lastgood.rules.buckets import steady
+from lastgood.model.session import Effect
+from lastgood.reporting.activity import steady
 from report_records import DAY, HOUR, MINUTE, NOW, SECOND, activity, busy, checkpoint, session, task
 
 

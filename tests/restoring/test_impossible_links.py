@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.actions.finishing import finish
 from lastgood.errors import Unsafe
 from lastgood.model.operation import Journal
+from lastgood.restore.finish import finish
 from planting import link_to, planted
 
 if TYPE_CHECKING:

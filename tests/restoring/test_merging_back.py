@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.plan import Favour
+    from lastgood.model.operation import Favour
     from lastgood.workspace import Workspace
 
 MIDDLE = "".join(f"{number}\n" for number in range(10))

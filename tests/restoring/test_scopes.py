@@ -9,15 +9,15 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.codec.records import decode_journal, decode_operation, encode_operation
 from lastgood.errors import Conflict, Invalid, Unsafe, Usage
-from lastgood.model.progress import Progress
+from lastgood.model.records import decode_journal, decode_operation, encode_operation
+from lastgood.model.session import Progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.model.part import Scope
+    from lastgood.model.operation import Scope
     from lastgood.workspace import Workspace
 
 HOST = "550e8400-e29b-41d4-a716-446655440000"

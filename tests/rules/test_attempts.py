@@ -8,14 +8,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.model.effect import EFFECT_STATES, Effect
-from lastgood.model.progress import TASK_STATES, Progress, Task
-from lastgood.model.workplan import ON_FAILURE, PlannedTask
-from lastgood.rules.attempts import attempts_of, begin, doubt_of, end, outlook, registered
+from lastgood.model.run import ON_FAILURE, PlannedTask
+from lastgood.model.session import EFFECT_STATES, TASK_STATES, Effect, Progress, Task
+from lastgood.tasks import attempts_of, begin, doubt_of, end, outlook, registered
 
 if TYPE_CHECKING:
-    from lastgood.model.effect import EffectState
-    from lastgood.model.progress import TaskState
+    from lastgood.model.session import EffectState, TaskState
 
 START = "ckpt_" + "0" * 16
 

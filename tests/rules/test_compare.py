@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from forest import Forest
-from lastgood.model.tree import Counts
-from lastgood.rules.compare import StoredTree, compare, counts, tally
+from lastgood.model.tree import Counts, StoredTree, compare, counts, tally
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -7,9 +7,9 @@ import re
 import tomllib
 
 from lastgood.cli.wording import size, span
+from lastgood.configuration.rules import KEYS, OPEN_TO_PROJECTS, Key, Layer, configured, flattened
 from lastgood.model.checkpoint import KINDS
-from lastgood.model.settings import BUILT_IN_EXCLUDES, Settings
-from lastgood.rules.configuration import KEYS, OPEN_TO_PROJECTS, Key, Layer, configured, flattened
+from lastgood.settings import BUILT_IN_EXCLUDES, Settings
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 

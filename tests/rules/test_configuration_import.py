@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lastgood.configuration.import_ import translated
 from lastgood.errors import Invalid
-from lastgood.rules.configuration_import import translated
 
 
 def as_pairs(tree: object) -> dict[str, object]:

@@ -2,12 +2,11 @@ from __future__ import annotations
 
 import pytest
 
+from lastgood.configuration.rules import KEYS, OPEN_TO_PROJECTS, Layer, configured, flattened, line_of
 from lastgood.errors import Invalid
-from lastgood.model.settings import BUILT_IN_EXCLUDES, TRIGGERS, Settings
-from lastgood.rules.configuration import KEYS, OPEN_TO_PROJECTS, Layer, configured, flattened
-from lastgood.rules.configuration_lines import line_of
-from lastgood.rules.nearest import nearest
-from lastgood.rules.quantity import parse_duration, parse_size
+from lastgood.quantities import parse_duration, parse_size
+from lastgood.settings import BUILT_IN_EXCLUDES, TRIGGERS, Settings
+from lastgood.suggestions import nearest
 
 
 def user(**values: object) -> Layer:

@@ -8,14 +8,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from lastgood import undo
 from lastgood.errors import Invalid, LastgoodError, Usage
 from lastgood.ids import name_fault
 from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
 from lastgood.model.operation import Operation
 from lastgood.model.tree import Counts
-from lastgood.rules import history
-from lastgood.rules.reference import parse, timestamp
-from lastgood.rules.roots import refusal
+from lastgood.view import parse, timestamp
+from lastgood.workspace.arguments import refusal
 
 HOUR = 3600 * 10**9
 
@@ -196,13 +196,13 @@ def test_undo_then_redo_names_the_same_operation(kinds: list[str]) -> None:
         Operation(id=f"op_{number}", workspace_key="w", type=kind, at=number)  # type: ignore[arg-type]
         for number, kind in enumerate(kinds)
     ][::-1]
-    wanted = history.to_undo(line)
+    wanted = undo.to_undo(line)
     if wanted is None:
         return
     record = Operation(id="op_undo", workspace_key="w", type="undo", at=100, of=wanted.id)
     undone = [record, *(one.replace(undone=True) if one.id == wanted.id else one for one in line)]
 
-    again = history.to_redo(undone)
+    again = undo.to_redo(undone)
 
     assert again is not None
     assert again.id == wanted.id
@@ -213,7 +213,7 @@ def test_a_new_operation_ends_the_line_of_those_undone() -> None:
     old = Operation(id="op_1", workspace_key="w", type="restore", at=1, undone=True)
     new = Operation(id="op_2", workspace_key="w", type="delete", at=2)
 
-    assert history.to_redo([new, old]) is None
+    assert undo.to_redo([new, old]) is None
 
 
 def test_rewind_counts_turns_where_there_are_any() -> None:
@@ -221,5 +221,5 @@ def test_rewind_counts_turns_where_there_are_any() -> None:
     after = [checkpoint(3, kind="turn"), checkpoint(2, kind="turn"), checkpoint(1)]
     before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1)]
 
-    assert history.before_turn(after, turns=2) is after[2]
-    assert history.before_turn(before, turns=1) is before[0]
+    assert undo.before_turn(after, turns=2) is after[2]
+    assert undo.before_turn(before, turns=1) is before[0]

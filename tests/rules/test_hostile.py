@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from forest import Forest, folder
 from lastgood.errors import Unsafe
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
-from lastgood.rules.compare import StoredTree
-from lastgood.rules.hostile import NameRules, faults, is_git_alias, name_fault, path_fault, refuse_faults
+from lastgood.model.path_safety import NameRules, faults, is_git_alias, name_fault, path_fault, refuse_faults
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
 
 ALIASES = [
     b".git",

@@ -7,15 +7,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from lastgood.ignore import UNREADABLE, Includes, Rules, TreeRules, workspace_rules
 from lastgood.model.checkpoint import IgnoreState
-from lastgood.model.settings import BUILT_IN_EXCLUDES
-from lastgood.rules.ignore import UNREADABLE, Includes, Rules, TreeRules, workspace_rules
+from lastgood.settings import BUILT_IN_EXCLUDES
 
 if TYPE_CHECKING:
     from types import FrameType
     from typing import Any
 
-    from lastgood.rules.ignore import Text
+    from lastgood.ignore import Text
 
 
 def rules(gitignore: Text = None, lastgoodignore: Text = None, **state: object) -> Rules:

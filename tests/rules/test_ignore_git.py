@@ -10,16 +10,15 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from lastgood.ignore import TreeRules, relative, workspace_rules
 from lastgood.model.checkpoint import IgnoreState
-from lastgood.rules.ignore import TreeRules, workspace_rules
-from lastgood.rules.ignore_relative import relative
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     import pytest
 
-    from lastgood.rules.ignore import Rules
+    from lastgood.ignore import Rules
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],

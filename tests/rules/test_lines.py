@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.rules.lines import LINE_LIMIT, Lines
+from lastgood.workspace.running.attempt import LINE_LIMIT, Lines
 
 ALL = 10**9
 

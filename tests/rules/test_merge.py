@@ -12,19 +12,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forest import Forest, Ground
-from lastgood.model.plan import CONFLICT
+from lastgood.deletion_policy import Evidence
+from lastgood.model.operation import CONFLICT
 from lastgood.model.report import MARKED
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap
-from lastgood.rules.compare import StoredTree
-from lastgood.rules.evidence import Evidence
-from lastgood.rules.merge import KEPT, Blended, MergedTree, beside, plan_merge
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
+from lastgood.restore.merge import KEPT, Blended, MergedTree, beside, plan_merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from forest import Names, Node
-    from lastgood.model.plan import Favour, Step
-    from lastgood.rules.merge import Sides
+    from lastgood.model.operation import Favour, Step
+    from lastgood.restore.merge import Sides
 
     # Leaves by path: a file's mode and content, or a link's target.
     Flat = dict[bytes, tuple[int, bytes] | str]

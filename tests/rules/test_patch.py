@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.rules.patch import Side, file_patch
+from lastgood.diff import Side, file_patch
 
 if TYPE_CHECKING:
     from pathlib import Path

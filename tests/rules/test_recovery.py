@@ -5,9 +5,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as some
 
-from lastgood.model.effect import EFFECT_STATES, Effect
-from lastgood.model.progress import TASK_STATES, Position, Progress, Task
-from lastgood.rules.recovery import back_to, released, unknown_effects, unseen
+from lastgood.model.session import EFFECT_STATES, TASK_STATES, Effect, Position, Progress, Task
+from lastgood.tasks import back_to, released, unknown_effects, unseen
 
 TASKS = some.lists(
     some.builds(

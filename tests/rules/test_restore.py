@@ -8,10 +8,9 @@ import pytest
 
 from forest import Forest, Ground
 from lastgood.errors import NotFound, Unsafe
-from lastgood.model.plan import Step
-from lastgood.model.tree import DIRECTORY, FILE, Entry, Gap
-from lastgood.rules.compare import StoredTree
-from lastgood.rules.restore import Evidence, conflicts, identify, inverse, plan, too_many_deletions
+from lastgood.model.operation import Step
+from lastgood.model.tree import DIRECTORY, FILE, Entry, Gap, StoredTree
+from lastgood.restore.plan import Evidence, conflicts, identify, inverse, plan, too_many_deletions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lastgood.model.operation import Operation
-from lastgood.rules.history import to_redo, to_undo
+from lastgood.undo import to_redo, to_undo
 
 if TYPE_CHECKING:
     from lastgood.model.operation import OperationType

@@ -9,15 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.errors import Invalid
-from lastgood.model.workplan import PlannedTask, WorkPlan
-from lastgood.rules.workplan import (
-    command_plan,
-    compare,
-    cycle,
-    fingerprint,
-    matches,
-    ordered,
-)
+from lastgood.model.run import PlannedTask, WorkPlan
+from lastgood.workplan.plan import command_plan, compare, cycle, fingerprint, matches, ordered
 from workplans import IDS, plans
 
 

@@ -10,8 +10,8 @@ import pytest
 
 import lastgood as package
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
-from lastgood.model.settings import AutoSettings, Settings
-from lastgood.model.workplan import PlannedTask, WorkPlan
+from lastgood.model.run import PlannedTask, WorkPlan
+from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from runs import Told, states
 
@@ -406,7 +406,7 @@ def test_a_run_that_lost_its_workspace_stops(
     workspace: Workspace, outside: Path, monkeypatch: pytest.MonkeyPatch, told: Told
 ) -> None:
     """P1: whoever took over does not find its task at work."""
-    monkeypatch.setattr("lastgood.workspace.running.stage.BEAT", 0.1)
+    monkeypatch.setattr("lastgood.workspace.running.context.BEAT", 0.1)
     told.on("output", lambda _event: workspace.session_start(goal="mine", force=True))
     task = {"id": "A", "run": f"echo started; sleep 600; touch {outside}/late"}
     with pytest.raises(Conflict, match="another session took over; its run was stopped at task A") as caught:

@@ -9,13 +9,12 @@ import pyte
 import pytest
 from rich.text import Text
 
-from lastgood.cli.running.board import Board
-from lastgood.cli.running.region import Region
-from lastgood.cli.running.told import output_line, told, told_late
-from lastgood.codec.canonical import dumps
-from lastgood.codec.report.running import event_document, report_record
-from lastgood.model.progress import Task
-from lastgood.model.running import RunEvent
+from lastgood.cli.running.display import Board, output_line, told, told_late
+from lastgood.cli.running.live import Region
+from lastgood.documents.work import event_document, report_record
+from lastgood.model.canonical import dumps
+from lastgood.model.run import RunEvent
+from lastgood.model.session import Task
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

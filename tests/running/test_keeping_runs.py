@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING
 
 import lastgood as package
-from lastgood.model.settings import Rungs, Settings
+from lastgood.settings import Rungs, Settings
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -22,8 +22,8 @@ import pytest
 import lastgood
 from command import COMMAND
 from judge import git_faults
-from lastgood.adapters.processes import ProcFiles
-from lastgood.adapters.procfs import content_of
+from lastgood.processes import ProcFiles
+from lastgood.procfs import content_of
 from living import children, lives
 from runs import catches
 

@@ -9,7 +9,7 @@ import pytest
 
 import lastgood as package
 from lastgood.errors import Conflict
-from lastgood.model.settings import AutoSettings, Settings
+from lastgood.settings import AutoSettings, Settings
 from runs import Told, states
 
 if TYPE_CHECKING:

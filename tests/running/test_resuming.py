@@ -12,18 +12,18 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood as package
-from lastgood.adapters.processes import ProcFiles
 from lastgood.errors import Busy, Conflict, NotFound, Usage
 from lastgood.model.session import Owner
-from lastgood.workspace.running.hands import Hands
-from lastgood.workspace.running.plans import plan_from
+from lastgood.processes import ProcFiles
+from lastgood.workspace.running.resume import plan_from
+from lastgood.workspace.running.workspace import Hands
 from runs import Runner, Told, states, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.model.running import RunEvent
+    from lastgood.model.run import RunEvent
     from lastgood.workspace import Workspace
 
     Start = Callable[..., Runner]
@@ -533,7 +533,7 @@ def test_what_a_dead_runner_left_running_is_named(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """P7."""
-    monkeypatch.setattr("lastgood.workspace.running.resuming.PATIENCE", 0.2)
+    monkeypatch.setattr("lastgood.workspace.running.resume.PATIENCE", 0.2)
     plan = plan_file({"id": "A", "run": waiting(outside)})
     killed_in(runner, plan, outside)
     (died,) = workspace.status().incomplete

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from command import COMMAND
-from lastgood.adapters.processes import ProcFiles
 from lastgood.errors import NotFound, Storage
+from lastgood.processes import ProcFiles
 from living import lives
 from runs import Told, states, wait_for
 

@@ -14,7 +14,7 @@ import pytest
 
 from command import COMMAND, Command, told_as_document
 from command import told as refused
-from lastgood.codec.workplan_schema import plan_schema
+from lastgood.workplan.schema import plan_schema
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,14 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.model.workplan import ON_FAILURE
+from lastgood.model.run import ON_FAILURE
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.model.running import RunReport
-    from lastgood.model.workplan import OnFailure
+    from lastgood.model.run import OnFailure, RunReport
     from lastgood.workspace import Workspace
 
     Files = dict[str, str]

@@ -9,17 +9,14 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-from lastgood.adapters.sqlite.database import BACKUP
-from lastgood.adapters.sqlite.rescue import restore_from_backup
+from lastgood.catalogue import WorkspaceRow
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.database import BACKUP
+from lastgood.catalogue.rebuild import restore_from_backup
 from lastgood.errors import Conflict
-from lastgood.model.effect import Effect
-from lastgood.model.progress import Progress, Task
-from lastgood.model.running import PlannedRun
-from lastgood.model.session import Owner, Session
-from lastgood.model.workplan import PlannedTask, WorkPlan
-from lastgood.ports.catalogue import WorkspaceRow
-from lastgood.rules.attempts import registered
+from lastgood.model.run import PlannedRun, PlannedTask, WorkPlan
+from lastgood.model.session import Effect, Owner, Progress, Session, Task
+from lastgood.tasks import registered
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:

@@ -117,7 +117,7 @@ def test_a_signal_that_comes_twice_at_once_was_meant_once(
     tidies = f"trap 'sleep 0.5; touch {outside}/tidied; exit 1' TERM"
     plan = plan_file({"id": "A", "run": f"{tidies}; touch {outside}/began; sleep 600 & wait"})
     program = (
-        "from lastgood.adapters import signals; signals._ECHO = 600.0;"
+        "from lastgood.workspace.running import context as signals; signals._ECHO = 600.0;"
         " from lastgood.cli.main import run; run()"
     )
     lastgood.environment["PYTHONPATH"] = os.path.join(ROOT, "src")

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import lastgood
 from lastgood.integrations.praisonai import CheckpointService
-from lastgood.workspace.journals import JOURNAL
+from lastgood.workspace.arguments import JOURNAL
 from wreckage import picture
 
 if TYPE_CHECKING:

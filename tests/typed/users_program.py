@@ -11,12 +11,16 @@ from lastgood.aio import AsyncSession
 from lastgood.integrations.automatic import AsyncAutomatic, Automatic, Moment
 from lastgood.integrations.opentelemetry import Telemetry
 from lastgood.model.activity import Activity
-from lastgood.model.effect import Effect
-from lastgood.model.progress import Progress, Task
-from lastgood.model.recovery import RecoverReport
-from lastgood.model.report import DiffReport, RestoreReport, SaveReport, StatusReport, UndoReport
-from lastgood.model.running import RunEvent, RunReport
-from lastgood.model.working import SessionEnded
+from lastgood.model.report import (
+    DiffReport,
+    RestoreReport,
+    SaveReport,
+    SessionEnded,
+    StatusReport,
+    UndoReport,
+)
+from lastgood.model.run import RecoverReport, RunEvent, RunReport
+from lastgood.model.session import Effect, Progress, Task
 from lastgood.workspace.session import OpenSession
 
 

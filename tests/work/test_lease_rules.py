@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from lastgood import lease
 from lastgood.model.session import Owner, Session
-from lastgood.rules import lease
 
 HOUR = 3600 * 10**9
 DAY = 86_400.0
@@ -22,7 +22,7 @@ SESSION = Session(
 
 def state(session: Session = SESSION, *, alive: bool | None = None, **moment: object) -> str:
     given: dict[str, object] = {"now": 1001 * HOUR, "uptime": 6 * HOUR, "boot": "b", **moment}
-    return lease.standing(session, alive=alive, expires_after=DAY, **given)  # type: ignore[arg-type]
+    return lease.judge_lease(session, alive=alive, expires_after=DAY, **given)  # type: ignore[arg-type]
 
 
 def test_a_proven_death_ends_a_lease_at_once() -> None:

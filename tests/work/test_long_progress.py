@@ -12,16 +12,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-from lastgood.codec.manifest import decode, encode
-from lastgood.codec.progress import decode_progress, encode_progress
+from lastgood import tasks as rules
+from lastgood.catalogue import WorkspaceRow
+from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.errors import Damaged
 from lastgood.ids import checkpoint_id
-from lastgood.model.checkpoint import Actor, IgnoreState, Manifest, Metrics, TreeRef
-from lastgood.model.progress import Features, Position, Progress, Task
+from lastgood.model.checkpoint import Actor, IgnoreState, Manifest, Metrics, TreeRef, decode, encode
+from lastgood.model.session import Features, Position, Progress, Task, decode_progress, encode_progress
 from lastgood.model.tree import Counts
-from lastgood.ports.catalogue import WorkspaceRow
-from lastgood.rules import attempts as rules
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:

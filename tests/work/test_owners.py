@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.processes import ProcFiles, seen_from_above
 from lastgood.errors import NotFound
+from lastgood.processes import ProcFiles, seen_from_above
 
 if TYPE_CHECKING:
     from collections.abc import Callable

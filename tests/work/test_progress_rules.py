@@ -8,10 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.codec.progress import decode_progress, encode_progress
+from lastgood import tasks as rules
 from lastgood.errors import Conflict, Invalid
-from lastgood.model.progress import Features, Position, Progress, Task
-from lastgood.rules import progress as rules
+from lastgood.model.session import Features, Position, Progress, Task, decode_progress, encode_progress
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -13,15 +13,15 @@ import pytest
 
 import lastgood as package
 from lastgood.errors import Ambiguous, Busy, Conflict, Invalid, NotFound, Usage
-from lastgood.model.settings import AutoSettings, LimitSettings, Settings
-from lastgood.workspace.journals import JOURNAL
+from lastgood.settings import AutoSettings, LimitSettings, Settings
+from lastgood.workspace.arguments import JOURNAL
 
 if TYPE_CHECKING:
     import subprocess
     from collections.abc import Callable
     from pathlib import Path
 
-    from lastgood.model.event import Event
+    from lastgood.model.operation import Event
     from lastgood.testing.clock import FakeClock
     from lastgood.workspace import Workspace
 

@@ -12,13 +12,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-from lastgood.adapters.sqlite.schema import CURRENT
+from lastgood.catalogue import WorkspaceRow
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.database import CURRENT
 from lastgood.errors import Conflict, NotFound
-from lastgood.model.effect import Effect
-from lastgood.model.progress import Position, Progress, Task
-from lastgood.model.session import Owner, Session
-from lastgood.ports.catalogue import WorkspaceRow
+from lastgood.model.session import Effect, Owner, Position, Progress, Session, Task
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:

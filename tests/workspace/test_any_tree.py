@@ -16,12 +16,12 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.actions.survey import Survey
 from lastgood.errors import Unsafe
+from lastgood.model.path_safety import DEEPEST, LONGEST_PATH
 from lastgood.model.tree import DIRECTORY, FILE, Entry
-from lastgood.names import join
-from lastgood.rules.hostile import DEEPEST, LONGEST_PATH
-from lastgood.transaction.saving import Draft, Saving
+from lastgood.paths import join
+from lastgood.snapshot import Survey
+from lastgood.transaction import Draft, Saving
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.errors import NotFound
-from lastgood.workspace.verbs import door
+from lastgood.workspace import door
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -13,16 +13,15 @@ from hypothesis import strategies as st
 import lastgood
 from command import Command
 from lastgood.model.checkpoint import KINDS
-from lastgood.model.settings import CaptureSettings, LimitSettings, Rungs, Settings
-from lastgood.workspace import detaching
-from lastgood.workspace.handing import handed, taken
-from lastgood.workspace.upkeep import Upkeep
+from lastgood.settings import CaptureSettings, LimitSettings, Rungs, Settings
+from lastgood.workspace import Upkeep, maintenance
+from lastgood.workspace.maintenance import handed, taken
 from living import until_tidied
 
 if TYPE_CHECKING:
     import pytest
 
-    from lastgood.model.settings import Durability
+    from lastgood.settings import Durability
     from lastgood.workspace import Workspace
 
 FEW = 3
@@ -63,7 +62,7 @@ def test_settings_of_a_program_stand_in_the_place_of_the_user_s_file(project: Pa
     configured(f"[retention]\nmax_checkpoints = {FEW}\nmanual = {{last = 1, hourly = 0, daily = 0}}\n")
     with lastgood.open(project, store=store, maintenance="off", settings=Settings()) as workspace:
         fill(workspace)
-        tidied(detaching.start(str(project), str(store), packs=1, settings=workspace.settings))
+        tidied(maintenance.start(str(project), str(store), packs=1, settings=workspace.settings))
         assert len(workspace.list()) == MANY
 
 
@@ -75,7 +74,7 @@ def test_the_ledger_is_backed_up_wherever_its_witness_is_kept(
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one")
         workspace.ledger("turns").change(lambda writer: writer.put("book", "key", head=1, body=2))
-        tidied(detaching.start(str(project), str(store), packs=1, settings=workspace.settings))
+        tidied(maintenance.start(str(project), str(store), packs=1, settings=workspace.settings))
     assert (store / "ledger.backup.sqlite3.gz").exists()
     assert not (Path(os.environ["HOME"]) / ".local" / "share" / "lastgood-witness").exists()
 
@@ -110,7 +109,7 @@ def test_a_project_s_file_that_is_broken_does_not_keep_the_store_from_being_tidi
         fill(workspace)
         (project / ".lastgood.toml").write_text("no TOML")
         settings = Settings(limits=LimitSettings(max_checkpoints=FEW))
-        tidied(detaching.start(str(project), str(store), packs=1, settings=settings))
+        tidied(maintenance.start(str(project), str(store), packs=1, settings=settings))
         assert len(workspace.list()) <= FEW
 
 
@@ -119,7 +118,7 @@ def test_maintenance_of_a_store_that_is_gone_makes_none(project: Path, store: Pa
         fill(workspace)
     gone = tmp_path / "gone"
     (gone / "locks").mkdir(parents=True)
-    child = detaching.start(str(project), str(gone), packs=1, settings=Settings())
+    child = maintenance.start(str(project), str(gone), packs=1, settings=Settings())
     assert child is not None
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert sorted(os.listdir(gone)) == ["locks"]

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.workspace.running.hands import Hands
+from lastgood.workspace.running.workspace import Hands
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-    from lastgood.model.event import Event
+    from lastgood.model.operation import Event
     from lastgood.workspace import Workspace
 
 

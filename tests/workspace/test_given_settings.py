@@ -8,7 +8,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Usage
-from lastgood.model.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
+from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.adapters.apply.applier import DescriptorApplier
 from lastgood.errors import Conflict, Damaged, LastgoodError
+from lastgood.restore.apply import DescriptorApplier
 
 if TYPE_CHECKING:
     from collections.abc import Callable

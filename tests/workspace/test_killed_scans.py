@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from killing import Killer
-from lastgood.adapters.scan import bounds
+from lastgood import workspace as scanning
 from lastgood.errors import Busy
-from lastgood.workspace import scanning
+from lastgood.scanner import scan
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -27,7 +27,7 @@ def killer(project: Path, workspace: Workspace, tmp_path: Path, monkeypatch: pyt
     killer = Killer(tmp_path, monkeypatch, call="ftruncate")
     monkeypatch.setattr(sys, "executable", str(killer.python))
     monkeypatch.setattr(scanning, "_count", lambda: 1)  # as beside another thread
-    monkeypatch.setattr(bounds, "MOST_FILES", -1)  # as if there were many files
+    monkeypatch.setattr(scan, "MOST_FILES", -1)  # as if there were many files
     (project / "a").write_text("first")
     workspace.save("first", name="first")
     (project / "a").write_text("second")

@@ -10,11 +10,10 @@ import pytest
 
 import lastgood
 from command import Command
-from lastgood.adapters.identity import store_machine
-from lastgood.adapters.store_format import mend_machine
-from lastgood.adapters.witness import Sighting, Witness, find_store
-from lastgood.ports.catalogue import WorkspaceRow
-from lastgood.workspace.marks import agreed_machine, own_machine
+from lastgood.catalogue import WorkspaceRow
+from lastgood.ledger_anchor import Sighting, Witness, find_store
+from lastgood.store import mend_machine, store_machine
+from lastgood.workspace.proof import agreed_machine, own_machine
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Conflict, Invalid, NotFound, Unsafe
-from lastgood.model.settings import CaptureSettings
+from lastgood.settings import CaptureSettings
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.model.settings import PACKS_DUE, LimitSettings, Settings
+from lastgood.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
 from living import until_tidied
 

@@ -11,14 +11,13 @@ import pytest
 
 import lastgood
 from desk import Desk
-from lastgood.adapters.git.engine import GitEngine
-from lastgood.adapters.scan import bounds
-from lastgood.adapters.scan.bounds import Bounds, Patience, Starved
-from lastgood.adapters.scan.remote import RemoteScanner
-from lastgood.adapters.scan.scanner import WorkspaceScanner
+from lastgood import workspace as scanning
+from lastgood.objects.engine import GitEngine
+from lastgood.scanner import scan
+from lastgood.scanner.remote import RemoteScanner
+from lastgood.scanner.scan import Bounds, Patience, Starved, WorkspaceScanner
 from lastgood.testing.clock import FakeClock
-from lastgood.workspace import scanning
-from lastgood.workspace.scanning import ScannerOfChoice
+from lastgood.workspace import ScannerOfChoice
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -61,7 +60,7 @@ class Choice:
 @pytest.fixture
 def choice(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Choice]:
     monkeypatch.setattr(scanning, "_count", lambda: 1)
-    monkeypatch.setattr(bounds, "_SECONDS", 3600.0)  # however slow the machine
+    monkeypatch.setattr(scan, "_SECONDS", 3600.0)  # however slow the machine
     choice = Choice(tmp_path)
     choice.desk.write("a")
     yield choice
@@ -93,7 +92,7 @@ def test_beside_quiet_threads_a_small_workspace_is_scanned_here(choice: Choice) 
 def test_a_large_workspace_is_scanned_elsewhere_by_one_process(
     choice: Choice, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bounds, "MOST_FILES", 1)
+    monkeypatch.setattr(scan, "MOST_FILES", 1)
     choice.desk.write("b")
     for _ in range(3):
         assert choice.save() == {"a", "b"}
@@ -105,7 +104,7 @@ def test_a_scan_that_is_starved_goes_on_elsewhere(choice: Choice, monkeypatch: p
     for number in range(30):
         choice.desk.write(f"d{number}/f", f"first {number}")
     choice.save()
-    monkeypatch.setattr(bounds, "_SECONDS", -3600.0)
+    monkeypatch.setattr(scan, "_SECONDS", -3600.0)
     for number in range(30):
         choice.desk.write(f"d{number}/f", f"second {number}")
     choice.desk.write("d7/g", "new")
@@ -128,7 +127,7 @@ def test_a_scan_that_is_starved_in_the_middle_loses_nothing(
         nonlocal looks
         looks += 1
         if looks == 25:
-            monkeypatch.setattr(bounds, "_SECONDS", -3600.0)
+            monkeypatch.setattr(scan, "_SECONDS", -3600.0)
             self.begin({b"": (b"",) * 6 + (0,)})  # type: ignore[dict-item]  # a tree without files
         heed(self)
 
@@ -149,7 +148,7 @@ def test_after_starving_once_a_scan_is_not_tried_here_for_a_while(
     choice.desk.write("d/f")
     choice.save()
     with monkeypatch.context() as busy:
-        busy.setattr(bounds, "_SECONDS", -3600.0)
+        busy.setattr(scan, "_SECONDS", -3600.0)
         choice.save()
     tried = choice.here
     choice.save()

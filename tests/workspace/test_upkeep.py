@@ -11,11 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 import lastgood
-from lastgood.actions import maintain
-from lastgood.model.settings import LimitSettings
+from lastgood.retention import maintain
+from lastgood.settings import LimitSettings
 from lastgood.testing.clock import FakeClock
-from lastgood.workspace import detaching
-from lastgood.workspace.upkeep import Upkeep
+from lastgood.workspace import Upkeep, maintenance
 
 if TYPE_CHECKING:
     import pytest
@@ -103,15 +102,15 @@ def test_the_turn_of_maintenance_ends_with_its_process(
     project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """S16: nothing is left to be cleared away after a kill."""
-    monkeypatch.setattr(detaching, "REST", 0.0)
+    monkeypatch.setattr(maintenance, "REST", 0.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
+        first = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
         assert first is not None
         os.kill(first, signal.SIGKILL)
         os.waitpid(first, 0)
 
-        second = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
+        second = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
 
         assert second is not None
         assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == 0
@@ -121,17 +120,17 @@ def test_maintenance_that_was_just_started_rests_before_the_next(
     project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A store that cannot be tidied (there may be no git) is not tried after every save."""
-    monkeypatch.setattr(detaching, "REST", 3600.0)
+    monkeypatch.setattr(maintenance, "REST", 3600.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
+        first = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
         assert first is not None
         os.waitpid(first, 0)
 
-        assert detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings()) is None
+        assert maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()) is None
         long_ago = time.time() - 2 * 3600
         os.utime(store / "locks" / "upkeep.lock", (long_ago, long_ago))
-        later = detaching.start(str(project), str(store), packs=1, settings=lastgood.Settings())
+        later = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
 
         assert later is not None
         os.waitpid(later, 0)
@@ -141,7 +140,7 @@ def test_maintenance_leaves_the_processor_to_others() -> None:
     """No save waits for it, not for the processor either."""
     program = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from lastgood.workspace.detaching import stand_back\n"
+        "from lastgood.workspace.maintenance import stand_back\n"
         "stand_back(10)\n"
         "print(os.nice(0))\n"
         "path = '/proc/self/autogroup'\n"
@@ -161,5 +160,5 @@ def test_maintenance_leaves_the_processor_to_others() -> None:
 
 def test_maintenance_that_cannot_keep_up_stands_back_no_more() -> None:
     """Where saves never leave the processor alone, packs would grow without bound, and saves slow."""
-    assert detaching.niceness(64) == 10
-    assert detaching.niceness(400) == 0
+    assert maintenance.niceness(64) == 10
+    assert maintenance.niceness(400) == 0

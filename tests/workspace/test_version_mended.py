@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from command import Command
-from lastgood.adapters.sqlite.schema import CURRENT
+from lastgood.catalogue.database import CURRENT
 
 if TYPE_CHECKING:
     from pathlib import Path

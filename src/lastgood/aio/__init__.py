@@ -12,8 +12,7 @@ Cancelling an awaited call never leaves it running: it has either not started or
 caller hears of it.
 """
 
-from lastgood.aio.opening import Opening, open_async
 from lastgood.aio.session import AsyncSession
-from lastgood.aio.workspace import AsyncWorkspace
+from lastgood.aio.workspace import AsyncWorkspace, Opening, open_async
 
 __all__ = ["AsyncSession", "AsyncWorkspace", "Opening", "open_async"]

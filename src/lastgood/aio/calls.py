@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import sys
 
-from lastgood.aio.loops import present_bridge
-
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -14,6 +12,24 @@ if TYPE_CHECKING:
     from lastgood.aio.bridge import Bridge
 
     Result = TypeVar("Result")
+
+
+# --- Finds the event loop that runs here ---
+
+
+def present_bridge() -> Bridge:
+    """Return the bridge to the event loop that runs here; `Usage` if none does."""
+    if "trio" in sys.modules:
+        from lastgood.aio.under_trio import TrioBridge, in_trio
+
+        if in_trio():
+            return TrioBridge()
+    from lastgood.aio.under_asyncio import present_asyncio
+
+    return present_asyncio()
+
+
+# --- Blocking calls of one object, awaited in whatever loop it is used ---
 
 # A program has one loop, a test suite one after the other.
 _LOOPS_KEPT = 4

@@ -9,10 +9,9 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Generic, TypeVar
 
-from lastgood.aio.bridge import MOST_AT_ONCE, foreign_loop, heard
-from lastgood.aio.signals import Armed
+from lastgood.aio.bridge import MOST_AT_ONCE, Armed, foreign_loop, heard
+from lastgood.cancellation import Listening
 from lastgood.errors import Busy, Usage
-from lastgood.workspace.stopping import Listening
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,9 +6,8 @@ from contextvars import copy_context
 
 import trio
 
-from lastgood.aio.bridge import MOST_AT_ONCE, foreign_loop, heard
-from lastgood.aio.signals import Armed
-from lastgood.workspace.stopping import Listening, Stopped
+from lastgood.aio.bridge import MOST_AT_ONCE, Armed, foreign_loop, heard
+from lastgood.cancellation import Listening, Stopped
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -4,24 +4,55 @@ from __future__ import annotations
 
 from functools import partial
 
-from lastgood.aio.awaited import Crew, Face, awaited
-from lastgood.aio.bridge import plain
-from lastgood.aio.ledger import AsyncLedger
-from lastgood.aio.loops import present_bridge
+from lastgood.aio.bridge import Crew, Face, awaited, plain
+from lastgood.aio.calls import present_bridge
 from lastgood.aio.session import AsyncSession
-from lastgood.workspace import Workspace
+from lastgood.errors import Usage
+from lastgood.ledger import Ledger
+from lastgood.workspace import Workspace, open_workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Generator, Mapping
     from types import TracebackType
-    from typing import Self
+    from typing import Any, Self
 
-    from lastgood.aio.bridge import Bridge
-    from lastgood.model.event import Event, Observer
+    from lastgood.aio.bridge import Bridge, Result
+    from lastgood.host import Clock
+    from lastgood.ledger import LedgerReader, LedgerWriter
+    from lastgood.model.operation import Event, Observer
     from lastgood.model.report import HealthNote
-    from lastgood.model.settings import Settings
-    from lastgood.workspace.paths import PathLike
+    from lastgood.settings import Settings
+    from lastgood.workspace import Maintenance
+    from lastgood.workspace.arguments import PathLike
+
+
+# --- A ledger, awaited ---
+
+
+class AsyncLedger(Face[Ledger]):
+    """One space of a workspace's ledger, for programs with an event loop."""
+
+    async def look(self, work: Callable[[LedgerReader], Result]) -> Result:
+        """Ask something of one moment; ``work`` is called in another thread."""
+        return await self._call(partial(self._inner.look, work))
+
+    async def change(self, work: Callable[[LedgerWriter], Result]) -> Result:
+        """Change something in one transaction, durable on return; nothing is changed if it raises.
+
+        ``work`` is called in another thread.
+        """
+        return await self._call(partial(self._inner.change, work), whole=True)
+
+    async def accept(self) -> None:
+        """Declare the present state to be genuine: for a store that its owner put back or moved here.
+
+        What is lost stays lost: entries whose values are not whole are dropped.
+        """
+        await self._call(self._inner.accept, whole=True)
+
+
+# --- The verbs, awaited: each is one line, and all that it does is done by the synchronous one ---
 
 _OWN = -1
 
@@ -207,3 +238,71 @@ class AsyncWorkspace(Face[Workspace]):
 def face_of(workspace: Workspace, bridge: Bridge) -> AsyncWorkspace:
     """Return the asynchronous face of a workspace that was opened."""
     return AsyncWorkspace(workspace, bridge=bridge, crew=Crew())
+
+
+# --- Opens a workspace for programs with an event loop ---
+
+
+def open_async(
+    path: PathLike | None = None,
+    *,
+    store: PathLike | None = None,
+    allow_root: bool = False,
+    environment: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    maintenance: Maintenance | None = None,
+    clock: Clock | None = None,
+    repair: bool = False,
+) -> Opening:
+    """Open a workspace under asyncio or trio: ``async with lastgood.open_async(path) as workspace``.
+
+    Everything it is given means what it means to `lastgood.open`. Awaited instead, it returns the
+    workspace, which is then closed by ``await workspace.close()``.
+    """
+    return Opening(
+        partial(
+            open_workspace,
+            path,
+            store=store,
+            allow_root=allow_root,
+            environment=environment,
+            settings=settings,
+            maintenance=maintenance,
+            clock=clock,
+            repair=repair,
+        )
+    )
+
+
+class Opening:
+    """A workspace that is about to be opened: to be entered by ``async with``, or awaited."""
+
+    def __init__(self, opening: Callable[[], Workspace]) -> None:
+        self._opening = opening
+        self._opened: AsyncWorkspace | None = None
+
+    def __await__(self) -> Generator[Any, Any, AsyncWorkspace]:
+        return self._open().__await__()
+
+    async def __aenter__(self) -> AsyncWorkspace:
+        if self._opened is not None:
+            raise Usage("this workspace was opened already", hint="call lastgood.open_async again")
+        self._opened = await self._open()
+        return self._opened
+
+    async def __aexit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._opened is not None:
+            await self._opened.close()
+
+    async def _open(self) -> AsyncWorkspace:
+        bridge = present_bridge()
+        opened: list[Workspace] = []
+        try:
+            await bridge.call(lambda: opened.append(self._opening()), whole=True)
+        except BaseException:
+            for workspace in opened:  # cancelled just when it was open
+                await bridge.certain(workspace.close)
+            raise
+        return face_of(opened[0], bridge)

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from lastgood.cli.columns import pairs, table
-from lastgood.cli.wording import count, moment, shortened, size
-from lastgood.names import printable
-from lastgood.rules.redact import redact
+from lastgood.cli.wording import count, moment, pairs, shortened, size, table
+from lastgood.paths import printable
+from lastgood.redaction import redact
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from lastgood.cli.console import Console
+    from lastgood.cli.opening import Console
     from lastgood.model.activity import Activity, SessionActivity, TaskCounts, WorkedTask
-    from lastgood.model.size import StoreSize
+    from lastgood.model.report import StoreSize
 
     Facts = list[tuple[str, str]]
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from lastgood.codec.report.documents import document, error_document
-from lastgood.names import printable
+from lastgood.documents import document, error_document
+from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.console import Console
+    from lastgood.cli.opening import Console
     from lastgood.errors import LastgoodError
 
 INTERRUPTED = 130

@@ -6,7 +6,7 @@ import gc
 import os
 import sys
 
-from lastgood.cli.console import Console
+from lastgood.cli.opening import Console
 from lastgood.cli.reader import read
 from lastgood.errors import Internal, LastgoodError, Usage, crowded
 
@@ -94,8 +94,31 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
     return _verb(call)(call, console)
 
 
+# Where the verbs stand that are not in a module of their own name.
+_MODULES = {
+    "completion": "help",
+    "config": "doctor",
+    "delete": "checkpoints",
+    "diff": "show",
+    "export": "exchange",
+    "import": "exchange",
+    "maintain": "retention",
+    "name": "checkpoints",
+    "pin": "checkpoints",
+    "progress": "work",
+    "prune": "retention",
+    "rewind": "restore",
+    "session": "work",
+    "task": "work",
+    "undo": "restore",
+    "verify": "retention",
+}
+
+
 def _verb(call: Call) -> Callable[[Call, Console], int]:
     """Return what carries out a verb; only its own module is loaded."""
-    module = __import__(f"lastgood.cli.verbs.{call.verb.module or call.verb.name}", fromlist=("carry_out",))
-    found: Callable[[Call, Console], int] = module.carry_out
+    name = call.verb.module or call.verb.name
+    function = f"{name}_verb"
+    module = __import__(f"lastgood.cli.verbs.{_MODULES.get(name, name)}", fromlist=(function,))
+    found: Callable[[Call, Console], int] = getattr(module, function)
     return found

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 
 from lastgood.cli.grammar import quoted
-from lastgood.errors import Invalid, LastgoodError, NotFound, Usage
+from lastgood.errors import Invalid, LastgoodError, NotFound, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
-from lastgood.names import printable
+from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from types import FrameType, TracebackType
+
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.workspace import Workspace
-    from lastgood.workspace.opening import Opened, Purpose
-    from lastgood.workspace.verbs.door import Door
-    from lastgood.workspace.verbs.looking import Looks
+    from lastgood.workspace import Opened, Purpose, Workspace
+    from lastgood.workspace.door import Door
+    from lastgood.workspace.look import Looks
 
 
 def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
@@ -56,7 +60,7 @@ def _open(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: bool) 
 
     An agent may have broken that very file, or a merge has.
     """
-    from lastgood.workspace.opening import open_door
+    from lastgood.workspace import open_door
 
     opened = open_door(
         group,
@@ -145,3 +149,263 @@ def _is_path(ref: str, workspace: Looks) -> bool:
     except LastgoodError:
         return False
     return True
+
+
+# --- Where a verb's words go: data to standard output, everything else to standard error ---
+
+_STYLES = {"bold": "1", "dim": "2", "red": "31", "green": "32", "yellow": "33", "cyan": "36"}
+_BLOCK = 1 << 16
+
+
+class Console:
+    """The standard streams of one run of the command.
+
+    A reader that goes away (``| head``) silences the stream and nothing else: the verb goes on.
+    """
+
+    def __init__(self, environment: Mapping[str, str]) -> None:
+        self.json = False
+        self.quiet = False
+        self.out_is_terminal = _is_terminal(1)
+        self.err_is_terminal = _is_terminal(2)
+        plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
+        self.colour = self.out_is_terminal and not plain
+        self._pending: list[bytes] = []
+        self._size = 0
+        self._silent: set[int] = set()
+
+    @property
+    def can_ask(self) -> bool:
+        """Whether a person is there to answer: a terminal on both sides, and no JSON wanted."""
+        return not self.json and self.err_is_terminal and _is_terminal(0)
+
+    def line(self, text: str = "") -> None:
+        """Print one line of what was asked for."""
+        self.send(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def send(self, content: bytes) -> None:
+        """Print bytes of what was asked for, as they are."""
+        self._pending.append(content)
+        self._size += len(content)
+        if self._size >= _BLOCK:
+            self.flush()
+
+    def document(self, document: dict[str, object]) -> None:
+        """Print the one JSON document."""
+        from lastgood.model.canonical import dumps
+
+        self.send(dumps(document) + b"\n")
+
+    def note(self, text: str) -> None:
+        """Say something beside the data, unless quiet."""
+        if not self.quiet:
+            self.warn(text)
+
+    def warn(self, text: str) -> None:
+        """Say something beside the data that must not be missed."""
+        self.flush()
+        self._write(2, text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def overwrite(self, text: str) -> None:
+        """Replace the current line of the terminal on standard error."""
+        self._write(2, b"\r\x1b[K" + text.encode("utf-8", "backslashreplace"))
+
+    def ask(self, question: str) -> str:
+        """Return a person's answer, stripped; empty at the end of input."""
+        self.flush()
+        self._write(2, question.encode("utf-8", "backslashreplace"))
+        answer = sys.stdin.readline()
+        if not answer.endswith("\n"):
+            self._write(2, b"\n")
+        return answer.strip()
+
+    def styled(self, text: str, style: str) -> str:
+        """Return a text in a style where standard output shows colour."""
+        return f"\x1b[{_STYLES[style]}m{text}\x1b[0m" if self.colour else text
+
+    def columns(self) -> int | None:
+        """Return the width of the terminal, None where standard output is none."""
+        if not self.out_is_terminal:
+            return None
+        try:
+            return os.get_terminal_size(1).columns or None
+        except OSError:
+            return None
+
+    def flush(self) -> None:
+        """Write out what is pending."""
+        pending, self._pending, self._size = self._pending, [], 0
+        if pending:
+            self._write(1, b"".join(pending))
+
+    def _write(self, descriptor: int, content: bytes) -> None:
+        if descriptor in self._silent:
+            return
+        view = memoryview(content)
+        while view:
+            try:
+                view = view[os.write(descriptor, view) :]
+            except BlockingIOError:
+                _wait_until_writable(descriptor)
+            except OSError as error:
+                self._silent.add(descriptor)
+                if descriptor == 1 and not isinstance(error, BrokenPipeError):
+                    raise Storage(f"the output could not be written: {error.strerror}") from error
+                return
+
+
+def _wait_until_writable(descriptor: int) -> None:
+    from select import select  # lazily: only a stream that does not block pays for it
+
+    select([], [descriptor], [])
+
+
+def _is_terminal(descriptor: int) -> bool:
+    try:
+        return os.isatty(descriptor)
+    except OSError:
+        return False
+
+
+# --- Option values as typed values; a bad one is a usage error that shows the right form (rule K2) ---
+
+
+def number(text: str, *, what: str) -> int:
+    """Return a whole number of at least 1."""
+    if text.isascii() and text.isdigit() and len(text) <= 9 and int(text) > 0:
+        return int(text)
+    raise Usage(f"{what} is a whole number of at least 1, not '{printable(text)}'", hint="for example 10")
+
+
+def number_option(call: Call, option: str) -> int | None:
+    """Return the whole number given for an option, None where it was not given."""
+    text = call.text(option)
+    return None if text is None else number(text, what=f"--{option}")
+
+
+def count_option(call: Call, option: str) -> int | None:
+    """Return the number given for an option that counts something, from 0 on."""
+    text = call.text(option)
+    if text is None:
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= 15:
+        return int(text)
+    raise Usage(f"--{option} is a whole number, not '{printable(text)}'", hint=f"for example --{option} 1200")
+
+
+_EVERYWHERE = frozenset({"directory", "store", "allow-root", "json", "quiet", "help", "set"})
+
+
+def only(call: Call, *, takes: frozenset[str]) -> None:
+    """Refuse the options of a verb that do not fit its action."""
+    for option in call.options:
+        if option not in takes and option not in _EVERYWHERE:
+            words = f"{call.verb.name} {call.argument(0) or ''}".rstrip()
+            fitting = ", ".join(f"--{one}" for one in sorted(takes)) or "none of its own"
+            raise Usage(f"`{words}` does not take --{option}", hint=f"its options: {fitting}")
+
+
+def seconds_option(call: Call, option: str) -> float | None:
+    """Return the duration given for an option, in seconds."""
+    text = call.text(option)
+    if text is None:
+        return None
+    from lastgood.quantities import parse_duration
+
+    try:
+        return parse_duration(text)
+    except Invalid as error:
+        raise Usage(f"--{option}: {printable(error.message)}", hint=error.hint) from error
+
+
+def moment_option(call: Call, option: str, *, now: int) -> int | None:
+    """Return the moment given for an option (``2h`` ago, or ISO 8601), in nanoseconds."""
+    text = call.text(option)
+    if text is None:
+        return None
+    from lastgood.view import duration, timestamp
+
+    span = duration(text)
+    moment = now - span if span is not None else timestamp(text)
+    if moment is None:
+        raise Usage(
+            f"--{option}: '{printable(text)}' is no time", hint="write for example 2h, 7d or 2026-11-21T10:00"
+        )
+    return moment
+
+
+def pairs_option(call: Call, option: str) -> dict[str, str]:
+    """Return the ``KEY=VALUE`` pairs given for a repeatable option."""
+    pairs: dict[str, str] = {}
+    for text in call.texts(option):
+        key, equals, value = text.partition("=")
+        if not equals or not key:
+            raise Usage(
+                f"--{option} takes KEY=VALUE, not '{printable(text)}'",
+                hint=f"for example --{option} ticket=ABC-12",
+            )
+        if key in pairs and pairs[key] != value:
+            raise Usage(
+                f"--{option} gives '{printable(key)}' twice, with different values", hint="give it once"
+            )
+        pairs[key] = value
+    return pairs
+
+
+# --- A sign of life on a terminal, shown only when something takes longer than half a second ---
+
+_AFTER = 0.5
+_EVERY = 0.1
+_BAR = 16
+_MOVING = 4
+
+
+class ProgressLine:
+    """Shows a moving bar while a verb works.
+
+    Driven by the interval timer rather than by a thread: beside a second thread the scan would have
+    to leave the process.
+    """
+
+    def __init__(self, console: Console, doing: str) -> None:
+        self._console = console
+        self._doing = doing
+        self._began = 0.0
+        self._shown = False
+        self._on = console.err_is_terminal and not console.quiet and not console.json
+
+    def __enter__(self) -> None:
+        if self._on:
+            import signal  # lazily: only a terminal pays for it
+
+            self._began = time.monotonic()
+            signal.signal(signal.SIGALRM, self._tick)
+            signal.setitimer(signal.ITIMER_REAL, _AFTER, _EVERY)
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        fault: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        if self._on:
+            import signal
+
+            signal.setitimer(signal.ITIMER_REAL, 0)
+            signal.signal(signal.SIGALRM, signal.SIG_IGN)
+            if self._shown:
+                self._console.overwrite("")
+
+    def _tick(self, _number: int, _frame: FrameType | None) -> None:
+        # By the clock: while one long call into C runs, no alarm is heard, however many are due.
+        seconds = time.monotonic() - self._began
+        self._shown = True
+        self._console.overwrite(f"{self._doing} {bar(int(seconds / _EVERY))} {int(seconds)} s")
+
+
+def bar(tick: int) -> str:
+    """Return a bar of which a block has moved on by a number of ticks, to and fro."""
+    way = _BAR - _MOVING
+    place = tick % (2 * way)
+    place = min(place, 2 * way - place)
+    return "[" + " " * place + "=" * _MOVING + " " * (way - place) + "]"

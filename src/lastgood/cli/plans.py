@@ -2,22 +2,24 @@
 
 from __future__ import annotations
 
-from lastgood.cli.wording import count, path_text
-from lastgood.codec.canonical import Fields
-from lastgood.model.plan import DISCARDED, NOT_BACK
+from lastgood.cli.grammar import quoted
+from lastgood.cli.wording import ago, called, changes, count, moment, path_text, place, title
+from lastgood.model.canonical import Fields
+from lastgood.model.operation import DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, counts_of, planned_outcomes
-from lastgood.names import printable, to_text
+from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
+    from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.effect import Effect
-    from lastgood.model.part import PartOutcome
-    from lastgood.model.plan import Outcome, RestorePlan, Step
-    from lastgood.model.progress import Progress
+    from lastgood.model.operation import Outcome, PartOutcome, RestorePlan, Step
     from lastgood.model.report import RestoreReport
+    from lastgood.model.run import Artifact, RecoverReport
+    from lastgood.model.session import Effect, Progress, SessionReport
+
 
 _PHRASES = (
     ("write", "file", "to write"),
@@ -39,7 +41,7 @@ _REMARKED = ("failed", "skipped", "kept")
 # Reasons that are told although all went well.
 _TOLD = frozenset({MARKED, DISCARDED, NOT_BACK})
 _PARTS = {"progress": "progress", "conversation": "conversation", "git": "HEAD and index"}
-_SHOWN = 20
+_SHOWN_STEPS = 20
 
 
 def plan_counts(plan: RestorePlan) -> str:
@@ -79,9 +81,9 @@ def step_line(step: Step) -> str:
 def shortened_plan(plan: RestorePlan) -> list[str]:
     """Return the first paths of a plan, for a question."""
     touching = plan.of("delete", "write", "mkdir", "rmdir", "chmod")
-    lines = [step_line(step) for step in touching[:_SHOWN]]
-    if len(touching) > _SHOWN:
-        lines.append(f"  and {len(touching) - _SHOWN:,} more (all of them: --dry-run)")
+    lines = [step_line(step) for step in touching[:_SHOWN_STEPS]]
+    if len(touching) > _SHOWN_STEPS:
+        lines.append(f"  and {len(touching) - _SHOWN_STEPS:,} more (all of them: --dry-run)")
     return lines
 
 
@@ -90,11 +92,11 @@ def remarks(outcomes: Sequence[Outcome]) -> list[str]:
     said = [one for one in outcomes if one.result in _REMARKED or one.reason in _TOLD or _stays(one)]
     said.sort(key=lambda one: _REMARKED.index(one.result) if one.result in _REMARKED else 1)
     lines = []
-    for one in said[:_SHOWN]:
+    for one in said[:_SHOWN_STEPS]:
         reason = f" ({printable(one.reason)})" if one.reason else ""
         lines.append(f"  {one.result:7} {path_text(one.path)}{reason}")
-    if len(said) > _SHOWN:
-        lines.append(f"  and {len(said) - _SHOWN:,} more (all of them: --json)")
+    if len(said) > _SHOWN_STEPS:
+        lines.append(f"  and {len(said) - _SHOWN_STEPS:,} more (all of them: --json)")
     if any(one.left is not None for one in outcomes):
         lines.append("  saves leave out what is left; when it can be changed, clear it: lastgood recover")
     return lines
@@ -186,3 +188,132 @@ def _head_line(report: RestoreReport) -> str | None:
         return None
     way = "" if moved.commits is None else f" by {count(moved.commits, 'commit')}"
     return f"HEAD has moved{way} since that checkpoint and stays where it is"
+
+
+# --- Where a run stood, and how it goes on, in words for people ---
+
+_SETTLED = {
+    "finished-restore": "finished the interrupted restore",
+    "rolled-back-restore": "rolled the interrupted restore back",
+}
+_SHOWN = 10
+
+
+def settled_line(report: RecoverReport) -> str | None:
+    """Return what became of an interrupted restore."""
+    if report.interrupted_restore is None:
+        return None
+    beside = 0 if report.restored is None else len(report.restored.outcomes)
+    counted = report.outcomes[: len(report.outcomes) - beside]
+    return f"{_SETTLED[report.interrupted_restore]}: {report_counts(counted)}"
+
+
+def run_lines(run: SessionReport, *, now: int) -> Iterator[str]:
+    """Yield what is known of a run that died."""
+    session = run.session
+    goal = f" ({printable(session.goal)})" if session.goal else ""
+    beat = f"last heartbeat {ago(session.heartbeat_at, now=now)}"
+    yield f"Session {session.id}{goal}: {_why(run)}; {beat}."
+
+
+def _why(run: SessionReport) -> str:
+    session = run.session
+    if run.state != "incomplete":
+        return {"active": "active again"}.get(run.state, f"ended ({session.ended_by})")
+    if session.ended_by == "interrupted":
+        return "interrupted before it finished"
+    if session.owner.pid is None:
+        return "stopped without finishing, its lease ran out"
+    return f"stopped without finishing, process {session.owner.pid} is gone"
+
+
+def going_on(run: SessionReport, call: Call) -> str:
+    """Return how to go on with a session that did not finish: its plan by itself, other work by hand."""
+    if run.words:
+        words = " ".join(quoted(word) for word in run.words)
+        return f"go on with its plan: {call.command(words)}"
+    return f"go on, or end it: {call.command('recover')}"
+
+
+def standing_lines(report: RecoverReport, *, now: int) -> Iterator[str]:
+    """Yield where the work stands: tasks, steps of unknown effect, processes, git, files."""
+    if report.progress.tasks:
+        yield f"Tasks: {_tasks(report)}."
+    for effect in report.unknown_effects:
+        yield f"Effect unknown: {effect_words(effect, now=now)}. Look before it is done again."
+    for effect in report.irreversible:
+        yield f"Not taken back: {effect_words(effect, now=now)}."
+    for living in report.live_processes[:_SHOWN]:
+        yield f"Still running: process {living.pid} ({printable(living.command) or '?'})."
+    moved = report.head_moved
+    if moved is not None:
+        how = "is another one" if moved.commits is None else f"has moved by {count(moved.commits, 'commit')}"
+        yield f"HEAD {how} since the checkpoint ({printable((moved.from_ or 'none')[:12])})."
+    if report.drift is not None and changes(report.drift) != "no changes":
+        yield f"Changed since the checkpoint: {changes(report.drift)}."
+
+
+def _tasks(report: RecoverReport) -> str:
+    words = []
+    for state in ("done", "failed", "skipped", "running", "pending"):
+        named = [printable(task.id) for task in report.progress.tasks if task.state == state]
+        if named:
+            shown = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
+            words.append(f"{len(named)} {state} ({shown})" if state != "done" else f"{len(named)} done")
+    return ", ".join(words)
+
+
+def effect_words(effect: Effect, *, now: int) -> str:
+    """Return a step of the work in words."""
+    of = f" of task {printable(effect.task)}" if effect.task and effect.task != effect.name else ""
+    what = "task" if effect.task == effect.name else "step"
+    marked = ", irreversible" if effect.irreversible else ""
+    return f"{what} {printable(effect.name)}{of}{marked}, started {ago(effect.started_at, now=now)}"
+
+
+def recovering_line(report: RecoverReport, *, asked: bool) -> str | None:
+    """Return the sentence that names the checkpoint."""
+    checkpoint = report.checkpoint
+    if checkpoint is None:
+        return None
+    if not asked and report.returned:
+        return f"The workspace stands at checkpoint {called(checkpoint)}."
+    if not asked:
+        name = title(checkpoint)
+        shown = f"{checkpoint.short_id} (auto)" if name == "(auto)" else f"{name} ({checkpoint.short_id})"
+        return f"Recovering from most recent checkpoint {shown}."
+    made = moment(checkpoint.manifest.created_at)
+    return f"Recovering from checkpoint {checkpoint.short_id} ({title(checkpoint).strip('()')}, {made})."
+
+
+def resuming_lines(report: RecoverReport, *, verb: str) -> Iterator[str]:
+    """Yield the position, and the artifacts in progress."""
+    position = report.progress.position
+    where = place(position)
+    if where:
+        yield f"{verb} {where}."
+    if not report.artifacts and where:
+        yield "No in-progress artifacts."
+    for artifact in report.artifacts:
+        yield artifact_line(artifact, report)
+
+
+def artifact_line(artifact: Artifact, report: RecoverReport) -> str:
+    """Return what became of a path that was being worked on."""
+    shown = printable(to_text(artifact.path))
+    if artifact.state == "reloaded":
+        return f"In-progress artifact {shown} reloaded."
+    if artifact.state == "present":
+        return f"In-progress artifact {shown} is in place."
+    back = ""
+    if report.checkpoint is not None and report.session is not None:
+        back = f" (bring it back: lastgood restore {report.checkpoint.short_id} -- {shown})"
+    return f"In-progress artifact {shown} is missing{back}."
+
+
+def restored_line(report: RecoverReport) -> str | None:
+    """Return what was brought back of a run's files."""
+    if report.restored is None or report.checkpoint is None or report.done != "continue":
+        return None
+    counted = report_counts(report.restored.outcomes)
+    return f"Files taken back to {called(report.checkpoint)}: {counted}."

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.cli.grammar import Call
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, spellings, verb_of
 from lastgood.errors import Usage
-from lastgood.names import printable
+from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -150,7 +150,7 @@ class _Reading:
         return self._words.pop(0)
 
     def _unknown_option(self, word: str, name: str) -> Usage:
-        from lastgood.rules.nearest import nearest
+        from lastgood.suggestions import nearest
 
         shown = printable(word.partition("=")[0])
         close = nearest(name, [option.name for option in self._known() if option.name != "directory"])
@@ -181,7 +181,7 @@ def _is_option(word: str) -> bool:
 
 
 def _unknown_verb(word: str) -> Usage:
-    from lastgood.rules.nearest import nearest
+    from lastgood.suggestions import nearest
 
     known = [name for name, verb in spellings().items() if not verb.hidden]
     close = nearest(word, known)

@@ -2,13 +2,23 @@
 
 from __future__ import annotations
 
-from lastgood.cli.tables.options import GLOBAL_OPTIONS
+from lastgood.cli.grammar import (
+    FORCE_UNDO,
+    GLOBAL_OPTIONS,
+    MERGE_UNDO,
+    REF,
+    RESTORING,
+    TIMEOUT,
+    Argument,
+    Option,
+    Verb,
+)
+from lastgood.model.checkpoint import KINDS
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lastgood.cli.grammar import Verb
 
 __all__ = ["GLOBAL_OPTIONS", "all_verbs", "spellings", "verb_of"]
 
@@ -38,12 +48,233 @@ def spellings() -> dict[str, Verb]:
 
 
 def _groups() -> Iterator[tuple[Verb, ...]]:
-    from lastgood.cli.tables.files import FILES
-
     yield FILES
-    from lastgood.cli.tables.work import WORK
+    from lastgood.cli.table_of_work import WORK
 
     yield WORK
-    from lastgood.cli.tables.store import STORE
+    from lastgood.cli.table_of_store import STORE
 
     yield STORE
+
+
+# --- Verbs that save, look and restore ---
+
+FILES: tuple[Verb, ...] = (
+    Verb(
+        name="save",
+        says="make a checkpoint",
+        about=(
+            "Keeps every file of the workspace that is not ignored. When it returns, the\n"
+            "checkpoint survives a power cut. If nothing has changed, none is made and the\n"
+            "last one is named."
+        ),
+        spellings=("create",),
+        arguments=(Argument(name="MESSAGE", required=False),),
+        options=(
+            Option(name="name", value="NAME", says="give it a name to find it by (kept for ever)"),
+            Option(name="kind", value="K", choices=KINDS, says="say what occasion this is (default: manual)"),
+            Option(name="meta", value="KEY=VALUE", form="pair", repeated=True, says="attach a note"),
+            Option(name="allow-empty", says="make one although nothing has changed"),
+            Option(
+                name="budget", value="T", form="duration", says="stop reading after this time, for example 2s"
+            ),
+            Option(name="pin", says="never let retention remove it"),
+            Option(name="check", value="CMD", says="run this in a shell, and record whether it passed"),
+            TIMEOUT,
+            Option(
+                name="transcript", value="FILE", says="keep the conversation too, out of the file of its host"
+            ),
+            Option(name="task", value="ID", says="say which task it is for"),
+            Option(name="tokens", value="N", form="number", says="record how many tokens were used so far"),
+        ),
+        examples=(
+            ('lastgood save "before the refactor"', "a checkpoint with a message"),
+            ("lastgood save --name parser-works --pin", "one to come back to by name"),
+            ('lastgood save --check "pytest -q"', "one that says whether it is good"),
+        ),
+        codes=(0, 3, 14, 15),
+    ),
+    Verb(
+        name="list",
+        says="list checkpoints, newest first",
+        spellings=("ls",),
+        options=(
+            Option(name="limit", short="n", value="N", form="number", says="at most N"),
+            Option(name="kind", value="K", choices=KINDS, says="only this kind"),
+            Option(name="session", value="S", says="only this session"),
+            Option(name="since", value="T", form="moment", says="only since then: 2h, 7d, 2026-11-21T10:00"),
+            Option(name="name", value="GLOB", says="only names that match, for example 'before-*'"),
+            Option(name="good", says="only those whose check passed"),
+            Option(name="all-workspaces", says="of every workspace in the store"),
+        ),
+        examples=(
+            ("lastgood list --limit 20", "the newest twenty"),
+            ("lastgood list --since 2h --kind manual", "what was saved by hand lately"),
+        ),
+        codes=(0,),
+    ),
+    Verb(
+        name="show",
+        says="show what a checkpoint holds",
+        arguments=(REF,),
+        options=(
+            Option(name="files", says="list every path"),
+            Option(name="conversation", says="print the conversation, known secrets left out"),
+            Option(name="stat", says="what changed since the checkpoint before it"),
+        ),
+        examples=(("lastgood show @", "the latest"), ("lastgood show parser-works --files", "all its paths")),
+        codes=(0, 10, 11),
+    ),
+    Verb(
+        name="diff",
+        says="compare checkpoints, or one with the workspace",
+        about=(
+            "Without a REF: the latest checkpoint against the workspace. With one: that\n"
+            "checkpoint against the workspace. With two: the first against the second.\n"
+            "`git apply` takes the patch; of binary files, and of those over 8 MiB, it\n"
+            "only says that they differ."
+        ),
+        arguments=(
+            Argument(name="A", form="ref", required=False),
+            Argument(name="B", form="ref", required=False),
+        ),
+        options=(
+            Option(name="stat", says="lines added and removed per file"),
+            Option(name="name-status", says="one letter and path per file"),
+            Option(
+                name="previous",
+                value="REF",
+                form="ref",
+                says="what REF changed: the one before it against it",
+            ),
+            Option(name="since-start", says="from the start of the session to the workspace"),
+        ),
+        paths=True,
+        examples=(
+            ("lastgood diff", "what has changed since the latest checkpoint"),
+            ("lastgood diff @~1 @ -- src", "between the last two, in src only"),
+        ),
+        codes=(0, 10, 11),
+    ),
+    Verb(
+        name="restore",
+        says="bring back a checkpoint, whole or some paths",
+        about=(
+            "Files, conversation and progress come back together; paths mean files only.\n"
+            "First keeps the present state in a guard checkpoint, so that `lastgood undo`\n"
+            "takes the restore back. Ignored files and files that no checkpoint holds are\n"
+            "left alone. HEAD and the index of a git repository stay as they are unless --git\n"
+            "is given; branches always do.\n"
+            "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID."
+        ),
+        spellings=("rollback",),
+        arguments=(Argument(name="REF", form="ref", required=False),),
+        options=RESTORING,
+        paths=True,
+        examples=(
+            ("lastgood restore @ --dry-run", "what would happen"),
+            ("lastgood restore before-refactor", "the whole workspace"),
+            ("lastgood restore @ -- src/app.py", "one file from the latest"),
+            ("lastgood restore @~3 --to /tmp/older", "a copy aside"),
+            ("lastgood restore @~3 --merge", "take back what came since, but for unsaved changes"),
+            ("lastgood restore @ --only progress", "no files, only how far the work had come"),
+        ),
+        codes=(0, 2, 3, 10, 11, 13, 14, 15),
+    ),
+    Verb(
+        name="rewind",
+        says="go back to before the Nth last turn (default 1)",
+        about=(
+            "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
+            "(checkpoints of kind turn), or where there are none, N checkpoints back from the\n"
+            "newest. Guards do not count."
+        ),
+        arguments=(Argument(name="N", form="number", required=False),),
+        options=RESTORING,
+        paths=True,
+        examples=(
+            ("lastgood rewind --dry-run", "what one step back would do"),
+            ("lastgood rewind 3", "three back"),
+        ),
+        codes=(0, 2, 3, 10, 13, 14, 15),
+    ),
+    Verb(
+        name="undo",
+        says="take back the last restore, delete or prune",
+        options=(Option(name="list", says="list what can be taken back"), FORCE_UNDO, MERGE_UNDO),
+        examples=(("lastgood undo", "take back the last one"), ("lastgood undo --list", "what there is")),
+        codes=(0, 3, 10, 13, 14),
+    ),
+    Verb(
+        name="redo",
+        says="do again what the last undo took back",
+        options=(Option(name="list", says="list what can be done again"), FORCE_UNDO, MERGE_UNDO),
+        examples=(("lastgood redo", "do it again"),),
+        codes=(0, 3, 10, 13, 14),
+        module="undo",
+    ),
+    Verb(
+        name="check",
+        says="run a command on what a checkpoint holds, and record whether it passed",
+        about=(
+            "Runs in the workspace if that equals the checkpoint, else in a copy aside, with\n"
+            "LASTGOOD_CHECKPOINT set and no lock held. The verdict counts only if what was\n"
+            "checked is still what the checkpoint holds. `@good` is the newest that passed.\n"
+            "Ends with 3 if the command failed, or does not count."
+        ),
+        arguments=(REF,),
+        options=(TIMEOUT,),
+        command=True,
+        examples=(
+            ("lastgood check @ -- pytest -q", "is the latest good?"),
+            ("lastgood check @~3 --timeout 30m -- make test", "in a copy of an older one"),
+        ),
+        codes=(0, 2, 3, 10, 11),
+    ),
+    Verb(
+        name="recover",
+        says="finish what was interrupted, and go on where the work stood",
+        about=(
+            "First finishes an interrupted restore. Then finds the run that died, says where it\n"
+            "stood, and goes on with it: its session is active again, finished tasks stay done, a\n"
+            "task that was running waits to be done again, and steps of which nobody saw the end\n"
+            "are named. REF is a checkpoint or a session. On a terminal it asks; elsewhere a REF,\n"
+            "or the only run that died, goes on. With nothing dead it tells the position of REF or\n"
+            "of the latest checkpoint, and brings back artifacts that are missing."
+        ),
+        spellings=("resume",),
+        arguments=(Argument(name="REF", form="ref", required=False),),
+        options=(
+            Option(name="continue", says="go on with the run that died, files as they are"),
+            Option(name="fresh", says="end the run that died, and start anew from the present files"),
+            Option(name="review", says="only say where it stood"),
+            Option(
+                name="rollback",
+                says="take back: an interrupted restore; else the run's files and progress to its"
+                " last checkpoint, or REF",
+            ),
+            Option(
+                name="owner-pid",
+                value="PID",
+                form="number",
+                says="the session lives as long as this process (default: by heartbeat)",
+            ),
+            Option(
+                name="force",
+                says="bring files back although another session is at work, and take over from it",
+            ),
+        ),
+        examples=(
+            ("lastgood recover", "after a crash"),
+            ("lastgood recover --continue --rollback", "go on from the run's last checkpoint"),
+            ("lastgood recover --review", "only look"),
+        ),
+        codes=(0, 2, 3, 10, 11, 13, 14),
+    ),
+    Verb(
+        name="status",
+        says="show workspace, store, latest checkpoint, and what has changed since",
+        examples=(("lastgood status", "where things stand"),),
+        codes=(0,),
+    ),
+)

@@ -35,7 +35,7 @@ if TYPE_CHECKING:
 
     from lastgood.aio import AsyncWorkspace
     from lastgood.model.checkpoint import Actor, Checkpoint
-    from lastgood.model.settings import Settings
+    from lastgood.settings import Settings
     from lastgood.workspace import Workspace
 
     Occasion = Literal["risky", "turn"]

@@ -16,8 +16,14 @@ and conversations are in neither.
 from __future__ import annotations
 
 from lastgood.errors import LastgoodError, Unsupported
-from lastgood.model.report import DeleteReport, RestoreReport, SaveReport, UndoReport
-from lastgood.model.working import ProgressReport, SessionEnded
+from lastgood.model.report import (
+    DeleteReport,
+    ProgressReport,
+    RestoreReport,
+    SaveReport,
+    SessionEnded,
+    UndoReport,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -27,7 +33,7 @@ if TYPE_CHECKING:
     from opentelemetry.trace import Tracer, TracerProvider
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.event import Event
+    from lastgood.model.operation import Event
 
     Attributes = dict[str, str | int | bool]
 

@@ -14,9 +14,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
+    from lastgood.ledger import LedgerReader, LedgerWriter
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
-    from lastgood.ports.ledger import LedgerReader, LedgerWriter
 
 Result = TypeVar("Result")
 

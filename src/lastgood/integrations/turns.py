@@ -7,8 +7,8 @@ import os
 import time
 from contextlib import contextmanager
 
+from lastgood.cancellation import pause
 from lastgood.errors import Busy
-from lastgood.workspace.stopping import pause
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.model.size import StoreSize
+from lastgood.model.report import StoreSize
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -11,11 +11,9 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.effect import Effect
     from lastgood.model.operation import Operation
-    from lastgood.model.progress import Task
     from lastgood.model.report import HealthNote
-    from lastgood.model.session import SessionReport
+    from lastgood.model.session import Effect, SessionReport, Task
 
     Period = Literal["day", "week", "month", "all"]
 

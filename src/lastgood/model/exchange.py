@@ -7,10 +7,8 @@ from lastgood.value import Value
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.model.checkpoint import Check
-    from lastgood.model.effect import Effect
-    from lastgood.model.progress import Progress
-    from lastgood.model.session import Session
-    from lastgood.model.workplan import WorkPlan
+    from lastgood.model.run import WorkPlan
+    from lastgood.model.session import Effect, Progress, Session
 
 
 class Choices(Value):

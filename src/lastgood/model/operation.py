@@ -6,13 +6,29 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
     from typing import Literal
 
-    from lastgood.model.part import Part
-    from lastgood.model.plan import RestorePlan, Step
+    from lastgood.model.tree import Entry
 
     OperationType = Literal["restore", "delete", "prune", "undo", "redo"]
+    Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
+    Result = Literal["restored", "removed", "kept", "skipped", "failed", "planned"]
+    Favour = Literal["ours", "theirs", "markers"]
+    Scope = Literal["files", "conversation", "progress", "git"]
+    PartScope = Literal["conversation", "progress", "git"]
+    EventType = Literal[
+        "saved",
+        "restored",
+        "undone",
+        "deleted",
+        "pruned",
+        "session_started",
+        "session_ended",
+        "task_changed",
+        "failed",
+    ]
+    Observer = Callable[["Event"], None]
 
 
 class Operation(Value):
@@ -56,3 +72,152 @@ class Journal(Value):
     plan: RestorePlan
     session: str | None = None
     closed: Mapping[bytes, int] = {}
+
+
+# --- A restore before it happens: plain, frozen, printable, made before anything is touched ---
+
+# How the reason of a step begins whose path both sides of a merge changed (rule T17).
+CONFLICT = "conflict"
+# The reason of an "rmdir" that takes along what is too deep to be kept, because that was asked for.
+DISCARDED = "with what is too deep in it to be kept"
+# The reason of the step that takes such a one back.
+NOT_BACK = "without what was too deep in it to be kept"
+
+
+class Step(Value):
+    """What is to become of one path.
+
+    ``want`` is what the path is to hold (None: nothing), ``have`` what it held when the plan was
+    made (None: nothing). ``write`` covers files and links; a write whose ``have`` is of another kind
+    sets that aside first. ``forced`` marks a present path that a save would leave out and that the
+    guard has to hold all the same (rule T2). ``keep`` and ``skip`` touch nothing and say why.
+    """
+
+    path: bytes
+    action: Action
+    want: Entry | None = None
+    have: Entry | None = None
+    reason: str | None = None
+    forced: bool = False
+
+
+class Merged(Value):
+    """A path whose content is merged: the blobs of the base and of the target that it is made from.
+
+    The third is what the path's step has, the result what it wants.
+    """
+
+    path: bytes
+    base: bytes
+    target: bytes
+
+
+class RestorePlan(Value):
+    """Everything a restore will do, in order: directories, writes, modes, deletions, the rest; then parts.
+
+    ``id`` is derived from the content, so that the same target and workspace give the same id
+    (rule T16). ``paths`` limits the files, ``()`` for the whole workspace. ``base`` is the checkpoint
+    since which changes are kept in a merge (rule T17), None where nothing is merged.
+    """
+
+    id: str
+    target: str
+    workspace_key: str
+    paths: tuple[bytes, ...]
+    steps: tuple[Step, ...]
+    discard: bool = False
+    force: bool = False
+    scopes: tuple[Scope, ...] = ("files",)
+    parts: tuple[Part, ...] = ()
+    base: str | None = None
+    favour: Favour | None = None
+    merged: tuple[Merged, ...] = ()
+
+    def of(self, *actions: Action) -> tuple[Step, ...]:
+        """Return the steps with one of some actions, in order."""
+        return tuple(step for step in self.steps if step.action in actions)
+
+    @property
+    def whole(self) -> bool:
+        """Whether all files come to be as they were at the target: the workspace then stands there."""
+        return not self.paths and "files" in self.scopes and self.base is None
+
+    @property
+    def deletions(self) -> int:
+        """How many files the plan takes away."""
+        return len(self.of("delete"))
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing would be touched."""
+        return not self.parts and not self.of("write", "delete", "mkdir", "rmdir", "chmod")
+
+    @property
+    def conflicts(self) -> tuple[bytes, ...]:
+        """The paths that both sides of a merge changed, each in its way."""
+        return tuple(step.path for step in self.steps if (step.reason or "").startswith(CONFLICT))
+
+
+class Outcome(Value):
+    """What became of one path: the report's line (rule T10).
+
+    ``kept`` is where something lies now, outside the workspace, that somebody may have been writing to;
+    ``left`` is a path of the workspace at which what was to go could not be taken away (rule T12b).
+    """
+
+    path: bytes
+    action: Action
+    result: Result
+    reason: str | None = None
+    kept: bytes | None = None
+    left: bytes | None = None
+
+
+# --- What a restore changes beside files: the progress, the conversation, the project's HEAD and index ---
+
+SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress", "git")
+# Rule T11: what comes back together unless something else is asked for.
+DEFAULT_SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress")
+
+
+class Part(Value):
+    """One thing beside files that a restore changes, as plain JSON that its own module understands.
+
+    ``before`` is how it stood when the plan was made, ``after`` how it is to stand; both say enough
+    to bring either state about again, after a crash too, so that undo is the part turned round.
+    """
+
+    scope: PartScope
+    before: Mapping[str, object]
+    after: Mapping[str, object]
+
+    def turned(self) -> Part:
+        """Return the way back."""
+        return Part(scope=self.scope, before=self.after, after=self.before)
+
+
+class PartOutcome(Value):
+    """What became of a part. ``reason`` says why it was not restored; ``details`` is for reports."""
+
+    scope: PartScope
+    result: Literal["restored", "kept", "failed", "planned"]
+    reason: str | None = None
+    details: Mapping[str, object] = {}
+
+
+# --- What observers are told, after the fact ---
+
+
+class Event(Value):
+    """Something that happened; ``report`` is what the verb returned, or the error it raised.
+
+    ``began`` and ``ended`` are in nanoseconds since the epoch. ``attempted`` says of a failure what it
+    would have been.
+    """
+
+    type: EventType
+    workspace: str
+    report: object
+    began: int | None = None
+    ended: int | None = None
+    attempted: EventType | None = None

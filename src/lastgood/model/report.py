@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.value import Value
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -10,17 +10,13 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.effect import Effect
-    from lastgood.model.operation import Operation
-    from lastgood.model.part import PartOutcome
-    from lastgood.model.plan import Outcome, RestorePlan, Result
-    from lastgood.model.progress import Position, Progress
-    from lastgood.model.session import SessionReport
-    from lastgood.model.size import StoreSize
+    from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Result
+    from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
     from lastgood.model.tree import Counts, Gap
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
+    FindingState = Literal["good", "note", "bad"]
 
 
 # The reason of a path that was written with the marks of its conflicts in it.
@@ -40,7 +36,7 @@ def counts_of(outcomes: Iterable[Outcome]) -> dict[str, int]:
 
 def planned_outcomes(plan: RestorePlan) -> tuple[Outcome, ...]:
     """Return the lines of a report on a plan that is not carried out."""
-    from lastgood.model.plan import Outcome  # lazily: a save needs the other reports, and no plan
+    from lastgood.model.operation import Outcome  # lazily: a save needs the other reports, and no plan
 
     untouched: dict[str, Result] = {"keep": "kept", "skip": "skipped"}
     return tuple(
@@ -310,3 +306,90 @@ class WorkspaceSummary(Value):
     present: bool
     latest: Checkpoint | None
     stored_bytes: int = 0
+
+
+# --- What the verbs about the work itself return ---
+
+
+class SessionStarted(Value):
+    """A session that began; ``saved`` is its first checkpoint, None where settings want none.
+
+    ``took_over`` is the living session that had to give way, ``unfinished`` are the ids of those that
+    died before and wait to be continued or given up. One that was ``continued`` had stopped without
+    finishing; ``unknown`` are steps of it of which nobody saw the end.
+    """
+
+    session: SessionReport
+    saved: SaveReport | None = None
+    took_over: Session | None = None
+    unfinished: tuple[str, ...] = ()
+    continued: bool = False
+    unknown: tuple[Effect, ...] = ()
+
+
+class SessionEnded(Value):
+    """A session that ended; ``unknown`` are its steps of which nobody saw the end."""
+
+    session: SessionReport
+    saved: SaveReport | None = None
+    unknown: tuple[Effect, ...] = ()
+
+
+class ProgressReport(Value):
+    """Progress as a verb left it: of a session, or of the workspace (``session`` is None).
+
+    ``task`` is the one that changed. ``saved`` is the checkpoint that came of it, if any; ``unknown``
+    are earlier attempts of which nobody saw the end.
+    """
+
+    progress: Progress
+    session: str | None = None
+    task: Task | None = None
+    saved: SaveReport | None = None
+    unknown: tuple[Effect, ...] = ()
+
+
+# --- What a store takes of the disk ---
+
+
+class StoreSize(Value):
+    """Bytes that the file system has allocated for a store, each file once, by what they are for.
+
+    ``objects`` are what checkpoints hold, ``catalogue`` is the database with its log, ``backups`` are the
+    copies of the databases, ``ledger`` is what frameworks keep, ``caches`` are what the next scan starts
+    from, ``outputs`` what runs printed, ``kept`` what restores found in use and moved out of the way,
+    ``damaged`` what a repair set aside, ``reserve`` the room that is given up when the disk is full.
+    """
+
+    objects: int = 0
+    catalogue: int = 0
+    backups: int = 0
+    ledger: int = 0
+    caches: int = 0
+    outputs: int = 0
+    kept: int = 0
+    damaged: int = 0
+    reserve: int = 0
+    other: int = 0
+
+    @property
+    def total(self) -> int:
+        """All of it, as ``du`` adds it up."""
+        return sum(self.parts.values())
+
+    @property
+    def parts(self) -> dict[str, int]:
+        """The amounts by name."""
+        return cast("dict[str, int]", self.as_dict())
+
+
+# --- What an examination of the machine and the store found (`lastgood doctor`) ---
+
+
+class Finding(Value):
+    """One thing that was looked at: fine, worth knowing, or what keeps lastgood from working."""
+
+    code: str
+    state: FindingState
+    message: str
+    hint: str = ""

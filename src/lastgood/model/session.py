@@ -1,15 +1,90 @@
-"""A session: one run of autonomous work, and the lease by which its owner holds the workspace (P1)."""
+"""A session: one run of autonomous work, and the lease by which its owner holds the workspace (P1).
+
+A run encodes and decodes its whole progress several times for each of its tasks, and nearly all of it is
+what it was a moment ago. So the last tasks that were written are remembered with their texts; a text is
+taken for theirs only if it is the same, byte for byte.
+"""
 
 from __future__ import annotations
 
-from lastgood.model.progress import Progress
-from lastgood.value import Value
+from lastgood.model.canonical import Canonical, Fields, checked, dumps, iso, loads, path_value, versioned
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Mapping
     from typing import Literal
 
+    TaskState = Literal["pending", "running", "done", "failed", "skipped"]
     SessionState = Literal["active", "ended", "incomplete"]
+    EffectState = Literal["running", "done", "failed", "unknown"]
+
+
+# --- How far the work has come: position, tasks, features, and whatever else the caller keeps (rule P2) ---
+
+TASK_STATES: tuple[TaskState, ...] = ("pending", "running", "done", "failed", "skipped")
+
+
+class Position(Value):
+    """Where in a workflow the work stands; ``step`` is the present one of ``steps``.
+
+    ``artifacts`` are the paths, relative to the workspace, of what is being worked on.
+    """
+
+    phase: str | None = None
+    iteration: int | None = None
+    step: int | None = None
+    steps: int | None = None
+    sprint: str | None = None
+    artifacts: tuple[bytes, ...] = ()
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing is known."""
+        return self == Position()
+
+
+class Task(Value):
+    """One piece of work. Times are in nanoseconds since the epoch; ``attempts`` counts its starts."""
+
+    id: str
+    state: TaskState = "pending"
+    attempts: int = 0
+    started_at: int | None = None
+    ended_at: int | None = None
+
+
+class Features(Value):
+    """The feature being built, and those that are complete."""
+
+    current: str | None = None
+    completed: tuple[str, ...] = ()
+
+
+class Progress(Value):
+    """Everything said about how far the work has come.
+
+    ``tasks`` are in the order in which they were first named. ``state`` is a JSON object of the
+    caller's own.
+    """
+
+    goal: str | None = None
+    position: Position = Position()
+    tasks: tuple[Task, ...] = ()
+    features: Features = Features()
+    state: Mapping[str, object] = {}
+
+    @property
+    def empty(self) -> bool:
+        """Whether nothing was ever said."""
+        return self == Progress()
+
+    def count(self, *states: TaskState) -> int:
+        """Return how many tasks are in some states."""
+        return len([None for task in self.tasks if task.state in states])
+
+
+# --- A session: one run of autonomous work, and the lease by which its owner holds the workspace (P1) ---
 
 SESSION_STATES: tuple[SessionState, ...] = ("active", "ended", "incomplete")
 
@@ -48,7 +123,7 @@ class Session(Value):
     """One run. Times are in nanoseconds since the epoch.
 
     ``state`` is what was recorded; an active one whose owner is dead or whose heartbeat is too old
-    counts as incomplete (`lastgood.rules.lease`). ``exclusive`` is False for sessions that hosts
+    counts as incomplete (`lastgood.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
     checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
     why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or
@@ -100,3 +175,268 @@ class Standing(Value):
     key: str
     session: Session | None = None
     progress: Progress = Progress()
+
+
+# --- What was done that must not be done twice unawares (rule P6) ---
+
+EFFECT_STATES: tuple[EffectState, ...] = ("running", "done", "failed", "unknown")
+
+
+class Effect(Value):
+    """One step of the work, recorded before it starts and after it ends; "step" in the JSON.
+
+    ``name`` says what it does (a task's own step bears the task's id); ``irreversible`` marks what no
+    restore takes back: a push, a deployment, a mail. ``after`` is the sequence of the newest checkpoint
+    when it started, by which it is placed whatever the clocks say. Times are in nanoseconds.
+    ``unknown`` means that it started and nobody saw it end. ``checkpoint`` holds what was there before
+    it, if that was made; ``result`` has under ``value`` what it came to, if that was asked to be kept.
+    """
+
+    id: str
+    workspace_key: str
+    name: str
+    started_at: int
+    session: str | None = None
+    task: str | None = None
+    attempt: int = 1
+    irreversible: bool = False
+    state: EffectState = "running"
+    after: int = 0
+    ended_at: int | None = None
+    checkpoint: str | None = None
+    result: Mapping[str, object] | None = None
+
+
+# --- Progress, sessions and steps of the work as canonical JSON ---
+
+VERSION = 1
+
+
+def progress_record(progress: Progress) -> dict[str, object]:
+    """Return progress with its position, in the form that `progress_of` reads back exactly."""
+    return {**_record(progress), "tasks": [task.as_dict() for task in progress.tasks]}
+
+
+def written_progress(progress: Progress) -> dict[str, object]:
+    """Return the same for `dumps` alone: of many tasks those that did not change are not written anew."""
+    if not progress.tasks:
+        return {**_record(progress), "tasks": []}
+    return {**_record(progress), "tasks": tasks_text(progress.tasks)}
+
+
+def _record(progress: Progress) -> dict[str, object]:
+    return {
+        "goal": progress.goal,
+        "position": position_record(progress.position),
+        "features": {
+            "current": progress.features.current,
+            "completed": list(progress.features.completed),
+        },
+        "state": dict(progress.state),
+    }
+
+
+def position_record(position: Position) -> dict[str, object]:
+    """Return a position as the interface's JSON has it."""
+    return {**position.as_dict(), "artifacts": [path_value(path) for path in position.artifacts]}
+
+
+def shown_progress(progress: Progress) -> dict[str, object]:
+    """Return progress as the interface's JSON has it: moments as ISO 8601, the position apart."""
+    record = _record(progress)
+    del record["position"]
+    record["tasks"] = [
+        {
+            **task.as_dict(),
+            "started_at": None if task.started_at is None else iso(task.started_at),
+            "ended_at": None if task.ended_at is None else iso(task.ended_at),
+        }
+        for task in progress.tasks
+    ]
+    return record
+
+
+def progress_of(fields: Fields | None, *, known: tuple[Task, ...] = ()) -> Progress:
+    """Return the progress that a record holds; the empty one of none.
+
+    ``known`` are its tasks, where they need not be read.
+    """
+    if fields is None:
+        return Progress()
+    features = fields.sub("features")
+    return Progress(
+        goal=fields.text_or_none("goal"),
+        position=_position(fields.sub("position")),
+        tasks=known or tuple([_task(item) for item in fields.subs("tasks")]),
+        features=Features(current=features.text_or_none("current"), completed=features.texts("completed")),
+        state=fields.object_or_empty("state"),
+    )
+
+
+def _position(fields: Fields) -> Position:
+    return Position(
+        phase=fields.text_or_none("phase"),
+        iteration=fields.number_or_none("iteration"),
+        step=fields.number_or_none("step"),
+        steps=fields.number_or_none("steps"),
+        sprint=fields.text_or_none("sprint"),
+        artifacts=fields.paths("artifacts"),
+    )
+
+
+def _task(fields: Fields) -> Task:
+    return Task(
+        id=fields.text("id"),
+        state=cast("TaskState", fields.one_of("state", TASK_STATES)),
+        attempts=fields.number("attempts"),
+        started_at=fields.number_or_none("started_at"),
+        ended_at=fields.number_or_none("ended_at"),
+    )
+
+
+def encode_progress(progress: Progress) -> str:
+    """Return progress as JSON text; equal progress gives equal texts."""
+    return _text(written_progress(progress))
+
+
+def decode_progress(text: str | bytes) -> Progress:
+    """Return the progress that a text holds; `Damaged` if it is none."""
+    what = "a progress record"
+    if isinstance(text, bytes) or '"tasks":[]' in text:
+        return progress_of(_fields(text, what=what))
+    record, known = read(text, what=what)
+    found = progress_of(checked(record, what=what, version=VERSION), known=known)
+    if found.tasks and not known:
+        tasks_text(found.tasks)  # a run of thousands of tasks reads its record many times for each
+    return found
+
+
+def encode_session(session: Session) -> str:
+    """Return a session as JSON text."""
+    return _text({**session.as_dict(), "owner": session.owner.as_dict()})
+
+
+def decode_session(text: str | bytes) -> Session:
+    """Return the session that a text holds; `Damaged` if it is none."""
+    fields = _fields(text, what="a session")
+    owner = fields.sub("owner")
+    return Session(
+        id=fields.text("id"),
+        workspace_key=fields.text("workspace_key"),
+        owner=Owner(
+            host=owner.text("host"),
+            pid=owner.number_or_none("pid"),
+            command=owner.text_or_none("command"),
+            started=owner.text_or_none("started"),
+            boot=owner.text_or_none("boot"),
+            namespace=owner.text_or_none("namespace"),
+        ),
+        started_at=fields.number("started_at"),
+        heartbeat_at=fields.number("heartbeat_at"),
+        state=cast("SessionState", fields.one_of("state", SESSION_STATES)),
+        goal=fields.text_or_none("goal"),
+        sprint=fields.text_or_none("sprint"),
+        exclusive=fields.flag("exclusive"),
+        ended_at=fields.number_or_none("ended_at"),
+        ended_by=fields.text_or_none("ended_by"),
+        transcript=fields.text_or_none("transcript"),
+        took_over=fields.text_or_none("took_over"),
+        heartbeat_uptime=fields.number_or_none("heartbeat_uptime"),
+        heartbeat_boot=fields.text_or_none("heartbeat_boot"),
+    )
+
+
+def encode_effect(effect: Effect) -> str:
+    """Return a step of the work as JSON text."""
+    return _text(effect.as_dict())
+
+
+def decode_effect(text: str | bytes) -> Effect:
+    """Return the step of the work that a text holds; `Damaged` if it is none."""
+    fields = _fields(text, what="a step of the work")
+    return Effect(
+        id=fields.text("id"),
+        workspace_key=fields.text("workspace_key"),
+        name=fields.text("name"),
+        started_at=fields.number("started_at"),
+        session=fields.text_or_none("session"),
+        task=fields.text_or_none("task"),
+        attempt=fields.number("attempt"),
+        irreversible=fields.flag("irreversible"),
+        state=cast("EffectState", fields.one_of("state", EFFECT_STATES)),
+        after=fields.number("after"),
+        ended_at=fields.number_or_none("ended_at"),
+        checkpoint=fields.text_or_none("checkpoint"),
+        result=None if fields.is_null("result") else fields.object_or_empty("result"),
+    )
+
+
+def _text(record: dict[str, object]) -> str:
+    return dumps({**record, "version": VERSION}).decode("ascii")
+
+
+def _fields(text: str | bytes, *, what: str) -> Fields:
+    return versioned(text, what=what, version=VERSION)
+
+
+# --- The tasks of a progress as JSON: of thousands, only what changed is written and read ---
+
+# Where tasks stand in a canonical text: no quoted text can hold this, its quotes being escaped.
+_PLACE = '"tasks":'
+# What stands there instead of those that are known; no task is a number.
+_STAND_IN = [0]
+
+
+class _Written:
+    """Tasks with the text of each, and of all together."""
+
+    def __init__(self, tasks: tuple[Task, ...], texts: list[str]) -> None:
+        self.tasks = tasks
+        self.texts = texts
+        self.whole = Canonical("[" + ",".join(texts) + "]")
+        self.placed = _PLACE + self.whole.text
+
+
+_last = _Written((), [])
+
+
+def tasks_text(given: tuple[Task, ...]) -> Canonical:
+    """Return tasks as canonical JSON."""
+    global _last  # noqa: PLW0603 - one slot, replaced as a whole: threads cannot see half of it
+    last, tasks = _last, tuple(given)  # what is no tuple could change, and be taken for what it was
+    if tasks is last.tasks:
+        return last.whole
+    known = zip(tasks, last.tasks, last.texts, strict=False)
+    texts = [text if task is before else _task_text(task) for task, before, text in known]
+    texts += [_task_text(task) for task in tasks[len(texts) :]]
+    _last = made = _Written(tasks, texts)
+    return made.whole
+
+
+def read(
+    text: bytes | str, *, what: str, within: str | None = None
+) -> tuple[dict[str, object], tuple[Task, ...]]:
+    """Return a JSON object, and its tasks if they are the last ones: it has none of them then.
+
+    They belong to the object itself, or to the one that it has ``within``. Raises `Damaged`, naming
+    ``what``, if it is none.
+    """
+    last = _last
+    whole = _ascii(text) if isinstance(text, bytes) and last.tasks else text
+    if isinstance(whole, str) and last.tasks:
+        before, found, after = whole.rpartition(last.placed)
+        record = loads(f"{before}{_PLACE}{dumps(_STAND_IN).decode()}{after}", what=what) if found else {}
+        holder = record if within is None else record.get(within)
+        # The caller's own state may hold the same words: what was found is ours only in our place.
+        if isinstance(holder, dict) and holder.get("tasks") == _STAND_IN:
+            return record, last.tasks
+    return loads(text, what=what), ()
+
+
+def _ascii(text: bytes) -> str | None:
+    """Return a text as canonical ones are written; None for another, which the known tasks are not in."""
+    return text.decode("ascii") if text.isascii() else None
+
+
+def _task_text(task: Task) -> str:
+    return dumps(task.as_dict()).decode("ascii")

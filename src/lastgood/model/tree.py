@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+from lastgood.paths import Covering, join
 from lastgood.value import Value, setters
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from typing import Literal
+    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from typing import Literal, Protocol
 
     EntryKind = Literal["file", "link", "directory"]
     GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld"]
     ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
+else:
+    Protocol = object
+
 
 FILE: EntryKind = "file"
 LINK: EntryKind = "link"
@@ -86,3 +91,166 @@ class Counts(Value):
     added: int = 0
     modified: int = 0
     deleted: int = 0
+
+
+# --- What differs between two trees, in the order of paths as bytes ---
+
+if TYPE_CHECKING:
+    Difference = tuple[bytes, ChangeStatus, Entry | None, Entry | None]
+    # Sort key, path, and either a difference or the listings to go on with.
+    Listings = tuple[Sequence[Entry], Sequence[Entry]]
+    Item = tuple[bytes, Difference | None, bytes, Listings | None]
+
+
+class Tree(Protocol):
+    """A whole tree that can be read directory by directory."""
+
+    @property
+    def root(self) -> TreeId:
+        """The identity of the whole."""
+
+    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:
+        """Return the entries of one directory, named by its path and its identity alike."""
+
+
+class StoredTree:
+    """A tree read by identity alone, as an engine reads."""
+
+    __slots__ = ("_read", "root")
+
+    def __init__(self, root: TreeId, read: Callable[[TreeId], Sequence[Entry]]) -> None:
+        self.root = root
+        self._read = read
+
+    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:  # noqa: ARG002 - the protocol's
+        """Return the entries of one directory."""
+        return self._read(tree)
+
+
+def compare(before: Tree | None, after: Tree | None, *, gaps: Sequence[Gap] = ()) -> Iterator[Change]:
+    """Yield what differs, sorted by path; None stands for a tree without anything in it.
+
+    ``gaps`` are those of ``after``: what lies at or below one counts as unknown, not as deleted.
+
+    Directories of equal identity are not read. A directory that came or went is reported through
+    its contents, and itself only when empty; one whose own permissions differ has status "mode".
+    Where a directory takes another kind's place, the path has status "kind" and the contents
+    follow as added or deleted.
+    """
+    for path, status, old, new in _beside_gaps(_differences(before, after), gaps):
+        yield Change(path=path, status=status, before=old, after=new)
+
+
+def counts(changes: Iterable[Change]) -> Counts:
+    """Count changes; changes of mode and kind are modifications."""
+    return _count(change.status for change in changes)
+
+
+def tally(before: Tree | None, after: Tree | None, *, gaps: Sequence[Gap] = ()) -> Counts:
+    """Return ``counts(compare(before, after, gaps=gaps))`` without building the changes."""
+    return _count(status for _, status, _, _ in _beside_gaps(_differences(before, after), gaps))
+
+
+def _beside_gaps(differences: Iterable[Difference], gaps: Sequence[Gap]) -> Iterable[Difference]:
+    """Leave out what only seems to be gone: a gap is never a deletion (rule S7)."""
+    if not gaps:
+        return differences
+    covering = Covering({gap.path: gap.reason for gap in gaps})
+    return (one for one in differences if one[1] != "deleted" or covering.of(one[0]) is None)
+
+
+def _count(statuses: Iterable[ChangeStatus]) -> Counts:
+    added = modified = deleted = 0
+    for status in statuses:
+        if status == "added":
+            added += 1
+        elif status == "deleted":
+            deleted += 1
+        else:
+            modified += 1
+    return Counts(added=added, modified=modified, deleted=deleted)
+
+
+def _differences(before: Tree | None, after: Tree | None) -> Iterator[Difference]:
+    if before is not None and after is not None and before.root == after.root:
+        return
+    first = (
+        () if before is None else before.directory(b"", before.root),
+        () if after is None else after.directory(b"", after.root),
+    )
+    walk = _Walk(before, after)
+    # A stack of our own: trees may be deeper than Python's recursion limit.
+    stack = [iter(walk.items(b"", first))]
+    while stack:
+        for _, difference, path, listings in stack[-1]:
+            if difference is not None:
+                yield difference
+            elif listings is not None:
+                stack.append(iter(walk.items(path, listings)))
+                break
+        else:
+            stack.pop()
+
+
+class _Walk:
+    """Pairs the entries of one directory in both trees."""
+
+    __slots__ = ("_after", "_before")
+
+    def __init__(self, before: Tree | None, after: Tree | None) -> None:
+        self._before = before
+        self._after = after
+
+    def items(self, path: bytes, listings: Listings) -> list[Item]:
+        """Return the differences in one directory and the directories to go into, sorted.
+
+        Contents sort by ``name/``, the name itself by ``name``: so whole paths come out in order.
+        """
+        items: list[Item] = []
+        old_listing, new_listing = listings
+        olds = {entry.name: entry for entry in old_listing}
+        for new in new_listing:
+            old = olds.pop(new.name, None)
+            if old is None:
+                self._one_sided(items, join(path, new.name), None, new)
+            elif old.oid != new.oid or old.mode != new.mode or old.kind != new.kind or old.modes != new.modes:
+                self._two_sided(items, join(path, new.name), old, new)
+        for old in olds.values():
+            self._one_sided(items, join(path, old.name), old, None)
+        items.sort(key=_key)
+        return items
+
+    def _one_sided(self, items: list[Item], path: bytes, old: Entry | None, new: Entry | None) -> None:
+        there = new if old is None else old
+        assert there is not None
+        if there.kind == DIRECTORY:
+            listings = self._listings(path, old, new)
+            if listings != ((), ()):
+                items.append((path + b"/", None, path, listings))
+                return
+        items.append((path, (path, "added" if old is None else "deleted", old, new), path, None))
+
+    def _two_sided(self, items: list[Item], path: bytes, old: Entry, new: Entry) -> None:
+        status: ChangeStatus = "modified"
+        if old.kind != new.kind:
+            status = "kind"
+        elif old.kind == DIRECTORY or old.oid == new.oid:
+            status = "mode"
+        if status != "mode" or old.mode != new.mode:
+            items.append((path, (path, status, old, new), path, None))
+        if DIRECTORY in (old.kind, new.kind) and (old.oid != new.oid or old.modes != new.modes):
+            items.append((path + b"/", None, path, self._listings(path, old, new)))
+
+    def _listings(self, path: bytes, old: Entry | None, new: Entry | None) -> Listings:
+        return (_listing(self._before, path, old), _listing(self._after, path, new))
+
+
+def _listing(tree: Tree | None, path: bytes, entry: Entry | None) -> Sequence[Entry]:
+    if tree is None or entry is None or entry.kind != DIRECTORY:
+        return ()
+    # A tuple, so that emptiness compares equal whatever the tree hands out.
+    return tuple(tree.directory(path, entry.tree_id))
+
+
+def _key(item: Item) -> bytes:
+    return item[0]

@@ -21,7 +21,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lastgood.ports.engine import Engine, ObjectWriter
+    from lastgood.engine import Engine, ObjectWriter
 
 UNKNOWN = b"\x5a" * 20
 HELLO = bytes.fromhex("b6fc4c620b67d95f953a5c1c1230aaab5db5a1b0")

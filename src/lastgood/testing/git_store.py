@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 
-from lastgood.adapters.git.engine import DEFAULT_SEARCH_PATH, GitEngine
+from lastgood.objects.engine import DEFAULT_SEARCH_PATH, GitEngine
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

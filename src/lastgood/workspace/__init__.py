@@ -2,13 +2,469 @@
 
 from __future__ import annotations
 
-from lastgood.workspace.opening import open_workspace
+import os
+from _thread import _count
+
+from lastgood.configuration import read_settings
+from lastgood.context import Context
+from lastgood.errors import Busy, Storage, Unsafe
+from lastgood.files import RESERVE
+from lastgood.host import SystemClock
+from lastgood.ids import SESSION_VARIABLE
+from lastgood.journal import FileJournal
+from lastgood.paths import printable, to_bytes, to_text
+from lastgood.settings import PACKS_DUE
+from lastgood.store import is_absent, make_private
+from lastgood.workspace.arguments import (
+    JOURNAL,
+    KEPT,
+    admit,
+    find_root,
+    no_store,
+    plain,
+    programs,
+    store_path,
+    witness_path,
+)
+from lastgood.workspace.door import Commons
+from lastgood.workspace.store import LedgersOfStore, Shelf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Literal, TypeVar
+
+    from lastgood.catalogue.checkpoints import SqliteCatalogue
+    from lastgood.engine import ObjectWriter
+    from lastgood.errors import Invalid
+    from lastgood.host import (
+        Applier,
+        Clock,
+        Processes,
+        ProjectGit,
+        Reserve,
+        Scan,
+        ScanRequest,
+        TextMerger,
+        Transcripts,
+    )
+    from lastgood.model.report import HealthNote, StoreSize
+    from lastgood.scanner.remote import RemoteScanner
+    from lastgood.scanner.scan import WorkspaceScanner
+    from lastgood.settings import Durability, Settings
     from lastgood.workspace.api import Workspace
+    from lastgood.workspace.arguments import PathLike
+    from lastgood.workspace.door import Door
+
+    Maintenance = Literal["background", "off"]
+    Opened = TypeVar("Opened", bound=Door)
+    # The settings that count, and what is wrong with files of them.
+    Configured = tuple[Settings, tuple[Invalid, ...]]
+    Purpose = Literal["make", "find", "need", "repair"]
 
 __all__ = ["Workspace", "open_workspace"]
+
+
+# --- Chooses where a scan runs: here, or in a process of its own because of other Python threads here ---
+
+# After threads kept the interpreter from a scan, so many are not tried beside them.
+_SHUNNED = 16
+
+
+class ScannerOfChoice:
+    """Scans here when alone, or as long as the other threads leave room for it; else elsewhere.
+
+    A busy thread could make a scan a thousand times slower (decision 022).
+    """
+
+    def __init__(self, here: Callable[[], WorkspaceScanner], elsewhere: Callable[[], RemoteScanner]) -> None:
+        self._here = here
+        self._elsewhere = elsewhere
+        self._remote: RemoteScanner | None = None
+        self._shunning = 0
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+        """Read the workspace."""
+        if not _count():
+            return self._here().scan(request, writer=writer)
+        found = self._beside_threads(request, writer=writer)
+        if found is not None:
+            return found
+        if self._remote is None:
+            self._remote = self._elsewhere()
+        return self._remote.scan(request, writer=writer)
+
+    def close(self) -> None:
+        """Let go of the process that scans, if there is one; harmless when repeated."""
+        if self._remote is not None:
+            self._remote.close()
+
+    def _beside_threads(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan | None:
+        """Scan here while that goes well; None if it does not, or did not lately."""
+        if self._shunning > 0:  # threads that count down together pass it by
+            self._shunning -= 1
+            return None
+        from lastgood.scanner.scan import Patience, Starved
+
+        patience = Patience()
+        try:
+            return self._here().scan(request, writer=writer, patience=patience)
+        except Starved:
+            self._shunning = _SHUNNED if patience.worn else 0
+            return None
+
+
+# --- Starts maintenance in a separate action when it is due; no save waits for it ---
+
+# A count of checkpoints costs about a millisecond; every so many packs is often enough.
+_ASKED_EVERY = 8
+
+
+class Upkeep:
+    """Decides whether maintenance is due, after a save and before a ledger is used; starts it detached."""
+
+    def __init__(self, mode: Maintenance) -> None:
+        self._mode = mode
+        self._child: int | None = None
+
+    def after_save(self, context: Context) -> None:
+        """Start maintenance where it is due and wanted; failing to start it harms nothing."""
+        if not os.path.lexists(context.store + RESERVE):
+            context.reserve.lay_in()
+        self._start_if(_is_due, context)
+
+    def before_ledger(self, context: Context) -> None:
+        """Start it where nobody saves, and what changed in the ledger has no copy."""
+        self._start_if(lambda context: context.ledgers.is_copy_old(), context)
+
+    def _start_if(self, is_due: Callable[[Context], bool], context: Context) -> None:
+        if self._mode == "off":
+            return
+        if self._is_running():
+            return
+        try:
+            due = is_due(context)
+        except (Storage, Busy):
+            return  # what was saved is saved
+        if due:
+            from lastgood.workspace.maintenance import start  # most saves need none of it
+
+            root, store = os.fsdecode(context.root), os.fsdecode(context.store)
+            packs, settings = context.engine.packs(), context.settings
+            self._child = start(root, store, packs=packs, settings=settings)
+
+    def _is_running(self) -> bool:
+        """Tell whether the maintenance started last still runs; one that ended is let go."""
+        if self._child is None:
+            return False
+        try:
+            ended, _ = os.waitpid(self._child, os.WNOHANG)
+        except ChildProcessError:  # the caller collects all its children, or is a fork of ours
+            ended = self._child
+        if ended:
+            self._child = None
+        return self._child is not None
+
+
+def _is_due(context: Context) -> bool:
+    """Tell whether there are many packs, or (asked now and then) clearly too many checkpoints."""
+    packs = context.engine.packs()
+    if packs >= PACKS_DUE:
+        return True
+    limit = context.settings.limits.max_checkpoints
+    return packs % _ASKED_EVERY == 0 and context.catalogue.count_loose(context.key) > limit + limit // 10
+
+
+# --- Ties adapters to ports: one store, one workspace of it ---
+
+
+def open_workspace(
+    path: PathLike | None = None,
+    *,
+    store: PathLike | None = None,
+    allow_root: bool = False,
+    environment: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    maintenance: Maintenance | None = None,
+    clock: Clock | None = None,
+    repair: bool = False,
+) -> Workspace:
+    """Open a workspace, making the store if there is none.
+
+    Without a path it is the folder that ``LASTGOOD_WORKSPACE`` names, else the nearest one at or
+    above the current folder that has checkpoints, else the git top level, else the current folder.
+    ``settings`` take the place of all configuration files; what is wrong with one of those is left out,
+    and told by ``remarks``. ``repair`` brings back a damaged or
+    missing catalogue first. Raises `NotFound`, `Unsafe` (home, system folders, another user's
+    store), `Unsupported` (a newer store), `Damaged`, `Storage`.
+    """
+    from lastgood.workspace.api import Workspace
+
+    if settings is not None:
+        from lastgood.workspace.arguments import check_settings
+
+        check_settings(settings)
+    return open_door(
+        Workspace,
+        path,
+        store=store,
+        allow_root=allow_root,
+        environment=environment,
+        settings=settings,
+        maintenance=maintenance,
+        clock=clock,
+        purpose="repair" if repair else "make",
+    )
+
+
+def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a command line says beside
+    door: type[Opened],
+    path: PathLike | None = None,
+    *,
+    store: PathLike | None = None,
+    allow_root: bool = False,
+    environment: Mapping[str, str] | None = None,
+    settings: Settings | None = None,
+    flags: Sequence[str] = (),
+    maintenance: Maintenance | None = None,
+    clock: Clock | None = None,
+    purpose: Purpose = "make",
+    project: bool = True,
+) -> Opened:
+    """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
+
+    To ``find`` makes no store: one that is not there reads as an empty one; to ``need`` one that is not
+    there is `NotFound`. ``flags`` are settings of the form ``KEY=VALUE``, over all that is configured;
+    without ``project`` the folder's own file is not read.
+    """
+    given = dict(os.environ) if environment is None else environment
+    directory = store_path(None if store is None else to_text(plain(store)), given)
+    wanted = None if path is None else to_text(plain(path))
+    chosen = _Chosen(settings, given, flags=flags, project=project)
+    if wanted is not None or not os.path.lexists(f"{directory}/format"):
+        # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
+        first = find_root(wanted, given, known=_nothing)
+        admit(first, given, allow_root=allow_root)
+        chosen.of(first)
+    shelf = _shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
+    catalogue = shelf.catalogue(durability=chosen.durability)
+    try:
+        paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
+        root = find_root(wanted, given, known=paths.__contains__)
+        admit(root, given, allow_root=allow_root)
+        _apart(root, shelf)
+        composer = Composer(
+            shelf, catalogue, configured=chosen.of(root), root=to_bytes(root), environment=given
+        )
+        return door(composer.commons(_mode(maintenance, given)))
+    except BaseException:
+        catalogue.close()
+        shelf.close()
+        raise
+
+
+class _Chosen:
+    """The settings of a call, read once: for the first folder that is asked about, or as they are given."""
+
+    def __init__(
+        self,
+        settings: Settings | None,
+        environment: Mapping[str, str],
+        *,
+        flags: Sequence[str],
+        project: bool,
+    ) -> None:
+        self._known: Configured | None = None if settings is None else (settings, ())
+        self._environment = environment
+        self._flags = flags
+        self._project = project
+
+    def of(self, folder: str) -> Configured:
+        """Return the settings that count in a folder, and what is wrong with files of them."""
+        if self._known is None:
+            self._known = read_settings(
+                folder if self._project else None, environment=self._environment, flags=self._flags
+            )
+        return self._known
+
+    @property
+    def durability(self) -> Durability:
+        """How durable the catalogue is to be as far as that is known yet."""
+        return "full" if self._known is None else self._known[0].durability
+
+
+def _shelf(directory: bytes, *, clock: Clock, purpose: Purpose) -> Shelf:
+    if purpose in {"find", "need"} and is_absent(directory):
+        if purpose == "need":
+            raise no_store(directory)
+        from lastgood.workspace.absent import AbsentShelf
+
+        return AbsentShelf(directory, clock=clock)
+    return Shelf(directory, clock=clock, repair=purpose == "repair")
+
+
+class Composer:
+    """Makes the context of one folder in one store."""
+
+    def __init__(
+        self,
+        shelf: Shelf,
+        catalogue: SqliteCatalogue,
+        *,
+        configured: Configured,
+        root: bytes,
+        environment: Mapping[str, str],
+    ) -> None:
+        self._session = environment.get(SESSION_VARIABLE) or None
+        self._search_path = programs(environment, to_text(root))
+        self._shelf = shelf
+        self._catalogue = catalogue
+        self._settings, self._faults = configured
+        self._root = root
+        self._ledgers = LedgersOfStore(shelf, witness=witness_path(environment))
+        self._scanner: ScannerOfChoice | None = None
+
+    def release(self) -> None:
+        """Let go of the store; harmless when repeated."""
+        if self._scanner is not None:
+            self._scanner.close()
+        self._ledgers.close()
+        self._catalogue.close()
+        self._shelf.close()
+
+    def commons(self, maintenance: Maintenance) -> Commons:
+        """Return what all doors to the workspace share."""
+        return Commons(
+            self.context(),
+            upkeep=Upkeep(maintenance),
+            recompose=self.context,
+            release=self.release,
+            rescued=self._shelf.rescued,
+        )
+
+    def context(self) -> Context:
+        """Return the ports of the folder's workspace, under the key that the catalogue knows it by."""
+        shelf = self._shelf
+        row = shelf.place(self._catalogue, self._root)
+        settings, told = self._carried_on(row.key)
+        cache = shelf.directory + b"/workspaces/" + row.key.encode()
+        self._scanner = scanner = ScannerOfChoice(
+            lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)
+        )
+        return Context(
+            key=row.key,
+            row=row,
+            root=self._root,
+            store=shelf.directory,
+            settings=settings,
+            engine_of=shelf.engine,
+            catalogue=self._catalogue,
+            locks=shelf.locks(),
+            clock=shelf.clock,
+            journal=FileJournal(cache + b"/" + JOURNAL),
+            scanner=scanner,
+            applier_of=lambda root: _applier(root, kept=cache + KEPT),
+            merger=lambda: _merger(shelf, self._search_path),
+            project_of=lambda: _project(shelf, self._search_path, cache=cache),
+            work_of=lambda: self._catalogue.work,
+            processes_of=_processes,
+            transcripts_of=lambda: _transcripts(cache),
+            reserve_of=lambda: _reserve(shelf),
+            ledgers=self._ledgers,
+            measure=lambda: _measured(shelf.directory),
+            session=self._session,
+            remarks=(*shelf.remarks, *told),
+        )
+
+    def _carried_on(self, key: str) -> tuple[Settings, tuple[HealthNote, ...]]:
+        """Return the settings that count, whatever is wrong with configuration files, and what that is."""
+        if not self._faults:
+            return self._settings, ()
+        from lastgood.workspace.configuration import carried_on, remarks
+
+        settings = carried_on(self._settings, self._faults, self._catalogue, key=key)
+        return settings, remarks(self._faults, self._catalogue, key=key)
+
+
+# What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
+def _here(shelf: Shelf, cache: bytes) -> WorkspaceScanner:
+    from lastgood.scanner.scan import WorkspaceScanner
+
+    make_private(cache)
+    # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
+    return WorkspaceScanner(cache=cache, clock=SystemClock(), objects=shelf.engine())
+
+
+def _project(shelf: Shelf, search_path: bytes, *, cache: bytes) -> ProjectGit:
+    from lastgood.project_git.history import SealedGit
+
+    make_private(cache)
+    return SealedGit(shelf.repository, search_path=search_path, folder=cache)
+
+
+def _measured(store: bytes) -> StoreSize:
+    from lastgood.disk_usage import disk_usage
+
+    return disk_usage(store)
+
+
+def _processes() -> Processes:
+    from lastgood.processes import ProcFiles
+
+    return ProcFiles()
+
+
+def _transcripts(cache: bytes) -> Transcripts:
+    from lastgood.conversation.files import TranscriptFiles
+
+    make_private(cache)
+    return TranscriptFiles(cache)
+
+
+def _reserve(shelf: Shelf) -> Reserve:
+    from lastgood.objects.repository import collect
+    from lastgood.reserve import StoreReserve
+
+    return StoreReserve(shelf.directory, collect=lambda: collect(shelf.temporary))
+
+
+def _applier(root: bytes, *, kept: bytes) -> Applier:
+    from lastgood.restore.apply import DescriptorApplier
+
+    return DescriptorApplier(root, kept=kept)
+
+
+def _merger(shelf: Shelf, search_path: bytes) -> TextMerger:
+    from lastgood.objects.merge_text import GitMerger
+
+    return GitMerger(shelf.repository, temporary=shelf.temporary, search_path=search_path)
+
+
+def _elsewhere(shelf: Shelf, cache: bytes) -> RemoteScanner:
+    from lastgood.scanner.remote import RemoteScanner
+
+    make_private(cache)
+    return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine())
+
+
+def _nothing(_folder: str) -> bool:
+    return False
+
+
+def _apart(root: str, shelf: Shelf) -> None:
+    """Refuse a workspace inside the store."""
+    store = to_text(shelf.directory)
+    if root == store or root.startswith(store + "/"):
+        raise Unsafe(f"{printable(root)} is inside the store", hint="name a project folder: -C DIR")
+
+
+def _mode(given: Maintenance | None, environment: Mapping[str, str]) -> Maintenance:
+    if given is not None:
+        return given
+    return "off" if environment.get("LASTGOOD_MAINTENANCE") == "off" else "background"
+
+
+# --- The composition root, and the synchronous API ---
 
 
 def __getattr__(name: str) -> object:

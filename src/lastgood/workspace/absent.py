@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.identity import system_machine
-from lastgood.adapters.memory import MemoryEngine
-from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-from lastgood.names import to_text
-from lastgood.ports.host import ExclusiveHold
-from lastgood.workspace.shelf import Shelf
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.host import ExclusiveHold
+from lastgood.objects.memory import MemoryEngine
+from lastgood.paths import to_text
+from lastgood.store import system_machine
+from lastgood.workspace.store import Shelf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from lastgood.model.settings import Durability
-    from lastgood.ports.engine import Engine
-    from lastgood.ports.host import Clock, Locks
+    from lastgood.engine import Engine
+    from lastgood.host import Clock, Locks
+    from lastgood.settings import Durability
 
 
 class AbsentShelf(Shelf):

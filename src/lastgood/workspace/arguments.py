@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Usage
+import os
+import sys
+
+from lastgood.errors import Invalid, NotFound, Storage, Unsafe, Usage
 from lastgood.model.checkpoint import Actor
+from lastgood.paths import printable, to_text, within
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from typing import TypedDict
 
     from lastgood.model.checkpoint import Kind
-    from lastgood.model.settings import Settings
-    from lastgood.transaction.saving import Draft
-    from lastgood.workspace.paths import PathLike
+    from lastgood.settings import Settings
+    from lastgood.transaction import Draft
+
+    PathLike = str | bytes | os.PathLike[str] | os.PathLike[bytes]
+
+
+if TYPE_CHECKING:
 
     class SaveOptions(TypedDict, total=False):
         """What may be said about a checkpoint beside its message."""
@@ -45,7 +53,7 @@ def expect(value: object, *kinds: type, what: str) -> None:
 
 def check_settings(settings: Settings) -> None:
     """Refuse settings with a value of a wrong type: what nobody looks at would end on it, unseen."""
-    from lastgood.model.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
+    from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
 
     expect(settings, Settings, what="settings")
     capture, limits, auto = settings.capture, settings.limits, settings.auto
@@ -124,3 +132,266 @@ def check_budget(value: object) -> None:
     expect(value, int, float, what="the budget")
     if isinstance(value, (int, float)) and not 0 <= value < float("inf"):
         raise Usage(f"the budget is {value}", hint="give a number of seconds")
+
+
+# --- Paths as callers give them, and folders to write into ---
+
+_EMPTY = "name a new or empty folder"
+
+
+def scope(paths: Iterable[PathLike], root: bytes) -> tuple[bytes, ...]:
+    """Return paths relative to the workspace; `Usage` for one path where several are meant."""
+    if isinstance(paths, (str, bytes, os.PathLike)) or not hasattr(paths, "__iter__"):
+        raise Usage("paths are given as a list", hint="put the path into a list: paths=[path]")
+    return tuple(inside(path, root) for path in paths)
+
+
+def inside(path: PathLike, root: bytes) -> bytes:
+    """Return a path relative to the workspace (a relative one is meant so); `Unsafe` if it leads out."""
+    given = plain(path)
+    full = os.path.normpath(os.path.join(root, given))
+    if not within(full, root.rstrip(b"/")):
+        full = _respelled(full, root)
+    if full == root:
+        return b""
+    if not within(full, root.rstrip(b"/")):
+        raise Unsafe(
+            f"'{printable(to_text(given))}' is not inside the workspace {printable(to_text(root))}",
+            hint="name paths of the workspace",
+        )
+    return full[len(root.rstrip(b"/")) + 1 :]
+
+
+def plain(path: PathLike) -> bytes:
+    """Return a path as bytes; `Usage` for what is none, `Invalid` for one that nothing can have."""
+    try:
+        given = os.fsencode(path)
+    except TypeError:
+        raise Usage(f"{path!r} is no path", hint="give a text, bytes, or a path object") from None
+    except UnicodeEncodeError:
+        raise Invalid(f"{path!r} is no path", hint="a name's odd bytes are read by os.fsdecode") from None
+    if not given or b"\0" in given:
+        raise Invalid(f"'{printable(to_text(given))}' is no path", hint="a path has a name, and no NUL in it")
+    return given
+
+
+def make_empty(path: PathLike, *, store: bytes) -> bytes:
+    """Make a folder outside the store, or accept one that is empty, and return it (rule T11)."""
+    directory = os.path.realpath(plain(path))
+    shown = printable(to_text(directory))
+    if within(directory, store):
+        raise Unsafe(f"{shown} is inside the store", hint=_EMPTY)
+    try:
+        os.makedirs(directory, exist_ok=True)
+        occupied = bool(os.listdir(directory))
+    except OSError as error:
+        raise Unsafe(f"cannot write into {shown}: {error.strerror}", hint=_EMPTY) from error
+    if occupied:
+        raise Unsafe(f"{shown} is not empty", hint=_EMPTY)
+    return directory
+
+
+def _respelled(path: bytes, root: bytes) -> bytes:
+    """Return where a path lies that may name the workspace by a link on the way to it (rule S19)."""
+    if os.path.realpath(path) == root:
+        return root
+    return os.path.join(os.path.realpath(os.path.dirname(path)), os.path.basename(path))
+
+
+# --- Which folders are refused as workspaces: too large, or not anybody's project (rule S11) ---
+
+_SYSTEM = (
+    "/bin",
+    "/boot",
+    "/dev",
+    "/etc",
+    "/lib",
+    "/lib32",
+    "/lib64",
+    "/opt",
+    "/proc",
+    "/root",
+    "/run",
+    "/sbin",
+    "/srv",
+    "/sys",
+    "/usr",
+    "/var",
+    "/Applications",
+    "/Library",
+    "/System",
+    "/Users",
+    "/Volumes",
+    "/home",
+    "/media",
+    "/mnt",
+    "/private",
+)
+# Nothing below these is a project either.
+_CLOSED = ("/bin", "/boot", "/dev", "/etc", "/proc", "/sbin", "/sys", "/usr/bin", "/usr/lib", "/usr/sbin")
+_TEMPORARY = ("/tmp", "/var/tmp", "/dev/shm", "/private/tmp", "/private/var/tmp")  # noqa: S108 - refused, not used
+_PERSONAL = ("Desktop", "Documents", "Downloads")
+
+
+def refusal(path: str, *, homes: Iterable[str], temporary: Iterable[str], bare_mount: bool) -> str | None:
+    """Return why a folder is refused as a workspace, or None if it is not.
+
+    All paths are real paths. ``homes`` are the user's home folders, ``temporary`` further temporary
+    roots, ``bare_mount`` tells that it is a mount's root without a ``.git`` or ``.lastgood.toml``.
+    """
+    reasons = [
+        (path == "/", "it is the root of the file system"),
+        *(reason for home in homes for reason in _homely(path, home)),
+        (path in _TEMPORARY or path in set(temporary), "it is the root of temporary files"),
+        (path in _SYSTEM or any(_below(path, closed) for closed in _CLOSED), "it is a system folder"),
+        (bare_mount, "it is the root of a mounted disk, and no project (no .git, no .lastgood.toml)"),
+    ]
+    return next((reason for refused, reason in reasons if refused), None)
+
+
+def _homely(path: str, home: str) -> list[tuple[bool, str]]:
+    return [
+        (path == home, "it is a home folder"),
+        (path in {f"{home}/{name}" for name in _PERSONAL}, "it is a personal folder, not a project"),
+        (home.startswith(path + "/"), "it holds home folders"),
+    ]
+
+
+def _below(path: str, closed: str) -> bool:
+    return path == closed or path.startswith(closed + "/")
+
+
+# --- Where things are: the store of the user, and the workspace that a folder belongs to ---
+
+PROJECT_FILE = ".lastgood.toml"
+
+
+def store_path(given: str | None, environment: Mapping[str, str]) -> str:
+    """Return the store's path: as given, as the environment says, or the platform's place for state."""
+    chosen = given or environment.get("LASTGOOD_STORE")
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    home = environment.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "lastgood")
+    state = environment.get("XDG_STATE_HOME", "")
+    return os.path.join(state if os.path.isabs(state) else os.path.join(home, ".local", "state"), "lastgood")
+
+
+def no_store(directory: bytes) -> NotFound:
+    """Return what is said to whoever needs a store that is there."""
+    return NotFound(
+        f"there is no store at {printable(to_text(directory))}",
+        hint="name it with --store, or LASTGOOD_STORE",
+    )
+
+
+def witness_path(environment: Mapping[str, str]) -> str:
+    """Return the folder of what is known of stores outside them: as the environment says, or its place."""
+    chosen = environment.get("LASTGOOD_WITNESS")
+    if chosen:
+        return os.path.abspath(os.path.expanduser(chosen))
+    home = environment.get("HOME") or os.path.expanduser("~")
+    if sys.platform == "darwin":
+        return os.path.join(home, "Library", "Application Support", "lastgood-witness")
+    kept = environment.get("XDG_DATA_HOME", "")
+    return os.path.join(
+        kept if os.path.isabs(kept) else os.path.join(home, ".local", "share"), "lastgood-witness"
+    )
+
+
+def find_root(given: str | None, environment: Mapping[str, str], *, known: Callable[[str], bool]) -> str:
+    """Return the workspace's real path.
+
+    As given; else as ``LASTGOOD_WORKSPACE`` says; else the nearest folder at or above the current
+    one that has checkpoints (``known``) or a project file; else the git top level; else the current
+    folder.
+    """
+    chosen = given or environment.get("LASTGOOD_WORKSPACE")
+    if chosen:
+        return os.path.realpath(chosen)
+    try:
+        here = os.path.realpath(os.getcwd())
+    except FileNotFoundError:
+        raise NotFound(
+            "the current folder is gone", hint="go to another folder, or give one: -C DIR"
+        ) from None
+    chain = _upwards(here)
+    for folder in chain:
+        if known(folder) or os.path.lexists(os.path.join(folder, PROJECT_FILE)):
+            return folder
+    return next((folder for folder in chain if os.path.lexists(os.path.join(folder, ".git"))), here)
+
+
+def _upwards(folder: str) -> list[str]:
+    chain = [folder]
+    while (above := os.path.dirname(chain[-1])) != chain[-1]:
+        chain.append(above)
+    return chain
+
+
+def admit(root: str, environment: Mapping[str, str], *, allow_root: bool) -> None:
+    """Refuse a folder that cannot or should not be a workspace (rule S11).
+
+    Raises `NotFound` if it is missing, `Unsafe` if it is no folder, not readable, or too large a
+    place to be a project.
+    """
+    shown = printable(root)
+    try:
+        status = os.stat(root)
+    except (FileNotFoundError, NotADirectoryError):
+        raise NotFound(f"there is no folder {shown}", hint="check the path given with -C") from None
+    except (OSError, ValueError) as error:
+        raise Unsafe(
+            f"{shown} cannot be looked at: {error}", hint="check the path and its permissions"
+        ) from error
+    if not os.path.isdir(root):
+        raise Unsafe(f"{shown} is not a folder", hint="name the folder that holds it: -C DIR")
+    if not os.access(root, os.R_OK | os.X_OK):
+        raise Unsafe(f"{shown} cannot be read", hint="check its permissions")
+    if allow_root:
+        return
+    homes = {
+        os.path.realpath(home) for home in (environment.get("HOME", ""), os.path.expanduser("~")) if home
+    }
+    temporary = {os.path.realpath(environment["TMPDIR"])} if environment.get("TMPDIR") else set()
+    bare = _is_mount(root, status) and not any(
+        os.path.lexists(os.path.join(root, name)) for name in (".git", PROJECT_FILE)
+    )
+    reason = refusal(root, homes=homes, temporary=temporary, bare_mount=bare)
+    if reason is not None:
+        raise Unsafe(
+            f"{shown} is refused as a workspace: {reason}",
+            hint="name a project folder: -C DIR    or, if it is really meant: --allow-root",
+        )
+
+
+def _is_mount(root: str, status: os.stat_result) -> bool:
+    above = os.stat(os.path.dirname(root))
+    return above.st_dev != status.st_dev or above.st_ino == status.st_ino
+
+
+def programs(environment: Mapping[str, str], root: str) -> bytes:
+    """Return where git is looked for: absolute folders only, and none inside the workspace (rule S12)."""
+    given = environment.get("PATH", os.defpath).split(os.pathsep)
+    fine = [folder for folder in given if os.path.isabs(folder) and not f"{folder}/".startswith(f"{root}/")]
+    return os.fsencode(os.pathsep.join(fine))
+
+
+# --- The restore journals of all workspaces of a store ---
+
+JOURNAL = b"restore.journal"
+# Beside it: what came out of a path while somebody had it open for writing (rule T12b).
+KEPT = b"/kept"
+
+
+def interrupted_workspaces(store: bytes) -> frozenset[str]:
+    """Return the keys of the workspaces where a restore waits to be finished, readable or not."""
+    folder = store + b"/workspaces"
+    try:
+        keys = os.listdir(folder)
+        return frozenset(to_text(key) for key in keys if os.path.lexists(b"/".join((folder, key, JOURNAL))))
+    except OSError as error:
+        raise Storage(
+            f"{printable(to_text(folder))} cannot be read: {error.strerror}", hint="look at its permissions"
+        ) from error

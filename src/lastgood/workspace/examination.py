@@ -8,22 +8,20 @@ import sqlite3
 import sys
 from importlib.util import find_spec
 
-from lastgood.adapters.examining import file_clock_ahead, git_version, locks_exclude
-from lastgood.adapters.git.doubt import doubted
-from lastgood.adapters.git.repository import Layout
-from lastgood.model.finding import Finding
-from lastgood.names import printable
-from lastgood.ports.catalogue import Query
-from lastgood.workspace.exposure import exposures
-from lastgood.workspace.kept import kept_edits
-from lastgood.workspace.places import programs
+from lastgood.catalogue import Query
+from lastgood.machine_check import file_clock_ahead, git_version, locks_exclude
+from lastgood.model.report import Finding
+from lastgood.objects.repository import Layout, doubted
+from lastgood.paths import printable
+from lastgood.workspace.arguments import programs
+from lastgood.workspace.health import exposures, kept_edits
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lastgood.context import Context
     from lastgood.model.session import SessionReport
-    from lastgood.ports.context import Context
 
 _LITTLE_SPACE = 1 << 30
 _SKEW = 2.0

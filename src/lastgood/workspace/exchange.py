@@ -5,33 +5,26 @@ from __future__ import annotations
 import os
 from tempfile import TemporaryFile
 
-from lastgood.actions import exporting, importing
-from lastgood.adapters.exchange.archive import (
-    FACTS,
-    HEADER,
-    MOST_FACTS,
-    PACK,
-    Archive,
-    sha256_of,
-    write_archive,
-)
-from lastgood.adapters.git.annex import GitAnnex
-from lastgood.codec.exchange import decode_facts, decode_header, encode_facts, encode_header
 from lastgood.errors import Damaged, Storage
+from lastgood.exchange import export as exporting
+from lastgood.exchange import import_
+from lastgood.exchange.archive import FACTS, HEADER, MOST_FACTS, PACK, Archive, sha256_of, write_archive
+from lastgood.exchange.form import decode_facts, decode_header, encode_facts, encode_header
 from lastgood.model.exchange import ExportReport, Header, ImportReport, Member, Origin
-from lastgood.names import to_text
-from lastgood.workspace.paths import plain
+from lastgood.objects.exchange import GitAnnex
+from lastgood.paths import to_text
+from lastgood.workspace.arguments import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lastgood.actions.copying import Read
+    from lastgood.context import Context
+    from lastgood.engine import ObjectReader, ObjectWriter
+    from lastgood.exchange.export import Read
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.exchange import Choices, Facts, Parcelled
-    from lastgood.ports.context import Context
-    from lastgood.ports.engine import ObjectReader, ObjectWriter
-    from lastgood.workspace.paths import PathLike
+    from lastgood.workspace.arguments import PathLike
 
 _STEP = 1 << 20
 
@@ -97,7 +90,7 @@ def import_file(
     archive = Archive(path)
     try:
         header = decode_header(archive.read(HEADER))
-        importing.refuse_size(context, header)
+        import_.refuse_size(context, header)
         _demand_sizes(archive, header)
         archive.prove()
         facts = decode_facts(archive.read(FACTS))
@@ -107,7 +100,7 @@ def import_file(
             admit(context, facts)
         with GitAnnex(context.store + b"/tmp") as annex:
             annex.take(archive.pieces(PACK), bounds=header.bounds)
-            added = importing.take_in(context, facts, source=lambda: annex, spool=_spool_in(context.store))
+            added = import_.take_in(context, facts, source=lambda: annex, spool=_spool_in(context.store))
         # After the checkpoints: importing again adds what a failure here left out.
         books = context.ledgers.take_in(facts.books)
     finally:

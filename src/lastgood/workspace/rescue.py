@@ -4,19 +4,17 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.identity import check_owner, make_private
-from lastgood.adapters.locks import FlockLocks
-from lastgood.adapters.sqlite.catalogue import SqliteCatalogue
-from lastgood.adapters.sqlite.numbering import mend_number
-from lastgood.adapters.sqlite.rescue import restore_from_backup
-from lastgood.adapters.store_format import format_fault, mend_format, read_format
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.rebuild import mend_number, restore_from_backup
 from lastgood.errors import Damaged, Unsupported
-from lastgood.names import to_text
-from lastgood.workspace.places import no_store
+from lastgood.locks import FlockLocks
+from lastgood.paths import to_text
+from lastgood.store import check_owner, format_fault, make_private, mend_format, read_format
+from lastgood.workspace.arguments import no_store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.ports.host import Clock
+    from lastgood.host import Clock
 
 # How long others may hold the store before a repair gives up, in seconds.
 _WAIT = 30.0

@@ -5,11 +5,11 @@ from __future__ import annotations
 import signal
 import sys
 from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import partial
 from typing import Generic, TypeVar
 
 from lastgood.errors import LastgoodError, Usage
-from lastgood.workspace.at_work import task_of, work_on
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,14 +18,10 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Protocol, Self, Unpack
 
-    from lastgood.model.effect import Effect, EffectState
-    from lastgood.model.progress import Progress, Task
-    from lastgood.model.report import SaveReport
-    from lastgood.model.session import SessionReport
-    from lastgood.model.working import ProgressReport, SessionEnded, SessionStarted
-    from lastgood.workspace.arguments import SaveOptions
-    from lastgood.workspace.once import Once
-    from lastgood.workspace.paths import PathLike
+    from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.session import Effect, EffectState, Progress, SessionReport, Task
+    from lastgood.workspace.arguments import PathLike, SaveOptions
+    from lastgood.workspace.step import Once
 
     class _Desk(Protocol):
         """What a session asks of the workspace (which makes sessions, and so cannot be named here)."""
@@ -56,6 +52,24 @@ if TYPE_CHECKING:
         def step_end(self, effect: Effect, *, state: EffectState) -> Effect: ...
         def step_found(self, name: str, *, task: str | None) -> Effect | None: ...
 
+
+# --- Which task of a session is at work: in each thread, and in each task of an event loop, its own ---
+
+_AT_WORK: ContextVar[tuple[str, str | None] | None] = ContextVar("lastgood_task", default=None)
+
+
+def task_of(session: str, *, otherwise: str | None) -> str | None:
+    """Return the task that the caller works on in a session, ``otherwise`` if nothing here says so."""
+    held = _AT_WORK.get()
+    return held[1] if held is not None and held[0] == session else otherwise
+
+
+def work_on(session: str, task: str | None) -> None:
+    """Have the caller, and whatever it starts, work on a task of a session, or on none."""
+    _AT_WORK.set((session, task))
+
+
+# --- A session as a ``with`` block: a lease, checkpoints by themselves, and an honest end ---
 
 AnyDesk = TypeVar("AnyDesk", bound="_Desk")
 SIGTERM_CODE = 128 + signal.SIGTERM
@@ -242,7 +256,7 @@ class OpenSession(Generic[AnyDesk]):
         end is done again, but if ``irreversible`` it raises `Conflict`. `Invalid` for arguments or a
         result that JSON cannot hold.
         """
-        from lastgood.workspace.once import Once
+        from lastgood.workspace.step import Once
 
         return Once(self._desk, name, task=self._task, irreversible=irreversible, turns=self._turns)
 

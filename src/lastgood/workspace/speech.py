@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from lastgood.actions.conversing import Speech
+from lastgood.conversation.capture import Speech
 from lastgood.errors import Usage
-from lastgood.workspace.paths import plain
+from lastgood.workspace.arguments import plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
 
-    from lastgood.workspace.paths import PathLike
+    from lastgood.workspace.arguments import PathLike
 
 
 def speech_of(messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None) -> Speech | None:

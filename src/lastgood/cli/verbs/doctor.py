@@ -4,24 +4,26 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.columns import table
+from lastgood.cli.help import VERSION
 from lastgood.cli.opening import open_existing
-from lastgood.cli.version import VERSION
-from lastgood.cli.wording import size
-from lastgood.codec.report.documents import document
-from lastgood.codec.report.records import text_value
-from lastgood.errors import LastgoodError
-from lastgood.model.finding import Finding
-from lastgood.names import printable
+from lastgood.cli.wording import size, span, table, wrapped
+from lastgood.configuration.rules import KEYS
+from lastgood.documents import document, folder_value, text_value
+from lastgood.errors import LastgoodError, Usage
+from lastgood.model.report import Finding
+from lastgood.paths import printable
+from lastgood.workspace.configuration import configuration, import_configuration, user_configuration_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.configuration.import_ import Imported
+    from lastgood.configuration.rules import Configuration, Setting
     from lastgood.workspace import Workspace
 
 
-def carry_out(call: Call, console: Console) -> int:
+def doctor_verb(call: Call, console: Console) -> int:
     """Examine; the exit code is that of the first thing that does not work."""
     from lastgood.workspace.examination import examine_machine
 
@@ -80,3 +82,126 @@ def _place(workspace: Workspace) -> list[Finding]:
 
 def _good(code: str, message: str) -> Finding:
     return Finding(code=code, state="good", message=message)
+
+
+# --- config: every setting, its value, and where it comes from (rules S6, K7); AIWF's brought over ---
+
+
+def config_verb(call: Call, console: Console) -> int:
+    """Show the configuration, or import one."""
+    if call.argument(0) == "import":
+        return _import(call, console)
+    if call.argument(1) is not None or call.has("print"):
+        raise Usage("a file and --print belong to `config import`", hint="see: lastgood help config")
+    return _show(call, console)
+
+
+def _import(call: Call, console: Console) -> int:
+    file = call.argument(1)
+    if file is None:
+        raise Usage("`config import` needs FILE", hint="see: lastgood help config")
+    planned = call.has("print")
+    imported = import_configuration(file, environment=os.environ, write=not planned)
+    if console.json:
+        console.document(document("config", _import_record(imported, planned=planned)))
+        return 0
+    if planned:
+        console.line(printable_lines(imported.content).rstrip("\n"))
+    word = "would write" if planned else "wrote"
+    for one in imported.written:
+        console.note(f"{word} {one.key} = {_shown_value(one.value)}  (from {printable(one.source)})")
+    for one in imported.kept:
+        console.note(f"kept your own {one.key}  (not taken: {printable(one.source)})")
+    for key, reason in imported.translation.left:
+        console.warn(f"not taken over: {key}: {reason}")
+    if imported.written and not planned:
+        console.note(f"into {printable(imported.path)}")
+    return 0
+
+
+def printable_lines(text: str) -> str:
+    """Return text of several lines with everything but its line breaks and tabs made visible."""
+    return "\n".join("\t".join(map(printable, line.split("\t"))) for line in text.splitlines())
+
+
+def _shown_value(value: object) -> str:
+    if isinstance(value, bool):
+        return str(value).lower()
+    return ", ".join(value) or "(none)" if isinstance(value, list) else str(value)
+
+
+def _import_record(imported: Imported, *, planned: bool) -> dict[str, object]:
+    return {
+        "file": folder_value(imported.path),
+        "dry_run": planned,
+        "written": [
+            {"key": one.key, "value": one.value, "from": text_value(one.source)} for one in imported.written
+        ],
+        "kept": [{"key": one.key, "from": text_value(one.source)} for one in imported.kept],
+        "left": [{"key": text_value(key), "reason": reason} for key, reason in imported.translation.left],
+    }
+
+
+def _show(call: Call, console: Console) -> int:
+    with open_existing(call) as workspace:
+        path, store = workspace.path, workspace.store
+    found = configuration(path, environment=os.environ, flags=call.texts("set"))
+    if console.json:
+        console.document(_document(found, path=path, store=store))
+        return 0
+    rows = [("Setting", "From", "Value")]
+    rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]
+    for line in table(rows, flexible=2, limit=console.columns()):
+        console.line(line)
+    console.line()
+    console.line("Left out of every checkpoint (capture.built_in_off switches any but .git off):")
+    room = console.columns()
+    for line in wrapped(" ".join((".git", *found.settings.capture.built_in)), room and room - 2):
+        console.line("  " + line)
+    mine = user_configuration_path(os.environ)
+    if mine is not None:
+        console.note(f"\nyour own settings go into {printable(mine)}")
+    return 0
+
+
+def _worth(setting: Setting) -> bool:
+    """Leave out what is neither set nor has a default."""
+    return setting.value is not None or setting.sources != ("default",)
+
+
+def _shown(setting: Setting) -> str:
+    value = setting.value
+    if isinstance(value, tuple):
+        return printable(", ".join(map(str, value))) if value else "(none)"
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    form = KEYS[setting.key].form
+    if form == "size" and isinstance(value, int):
+        return size(value)
+    if form == "duration" and isinstance(value, int | float):
+        return span(value)
+    if isinstance(value, dict):
+        return ", ".join(f"{key} {amount}" for key, amount in value.items())
+    return printable(str(value))
+
+
+def _document(found: Configuration, *, path: str, store: str) -> dict[str, object]:
+    settings = [
+        {"key": one.key, "value": _plain(one.value), "from": [text_value(source) for source in one.sources]}
+        for one in found.origins
+    ]
+    return document(
+        "config",
+        {
+            "workspace": folder_value(path),
+            "store": folder_value(store),
+            "settings": settings,
+            "built_in_excludes": [".git", *found.settings.capture.built_in],
+        },
+    )
+
+
+def _plain(value: object) -> object:
+    if isinstance(value, tuple):
+        return [text_value(str(item)) for item in value]
+    return text_value(value) if isinstance(value, str) else value

@@ -4,20 +4,19 @@ from __future__ import annotations
 
 import time
 
-from lastgood.cli import values
-from lastgood.cli.columns import table
+from lastgood.cli import opening
 from lastgood.cli.opening import open_anywhere, open_group
-from lastgood.cli.wording import count, moment, place_cell, shortened, title
-from lastgood.names import printable
+from lastgood.cli.wording import count, moment, place_cell, shortened, table, title
+from lastgood.paths import printable
 from lastgood.value import cast
-from lastgood.workspace.verbs.looking import Looks
+from lastgood.workspace.look import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import Checkpoint, Kind
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
@@ -29,10 +28,10 @@ _PLACE_LIMIT = 48
 _GOOD = {True: "yes", False: "no", None: "-"}
 
 
-def carry_out(call: Call, console: Console) -> int:
+def list_verb(call: Call, console: Console) -> int:
     """List the checkpoints that fit."""
-    limit = values.number_option(call, "limit")
-    since = values.moment_option(call, "since", now=time.time_ns())
+    limit = opening.number_option(call, "limit")
+    since = opening.moment_option(call, "since", now=time.time_ns())
     everywhere = call.has("all-workspaces")
     with open_anywhere(call) if everywhere else open_group(call, Looks, purpose="find") as workspace:
         checkpoints = workspace.list(
@@ -45,7 +44,7 @@ def carry_out(call: Call, console: Console) -> int:
             all_workspaces=everywhere,
         )
     if console.json:
-        from lastgood.codec.report.documents import list_document
+        from lastgood.documents import list_document
 
         console.document(list_document(checkpoints))
     elif checkpoints:

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import time
 
-from lastgood.cli import values
+from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import open_existing
-from lastgood.cli.plans import remarks
-from lastgood.cli.progress import Progress
-from lastgood.cli.recovering import (
+from lastgood.cli.opening import ProgressLine, open_existing
+from lastgood.cli.plans import (
     artifact_line,
     going_on,
     recovering_line,
+    remarks,
     restored_line,
     resuming_lines,
     run_lines,
@@ -20,18 +19,18 @@ from lastgood.cli.recovering import (
     standing_lines,
 )
 from lastgood.cli.restoring import DECLINED
-from lastgood.cli.verbs.session import owner as whose
+from lastgood.cli.verbs.work import owner as whose
 from lastgood.cli.wording import moment
-from lastgood.codec.report.recovery import recover_document
+from lastgood.documents.changes import recover_document
 from lastgood.errors import Usage
-from lastgood.names import printable
+from lastgood.paths import printable
 from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
-    from lastgood.model.recovery import Choice, RecoverReport
+    from lastgood.cli.opening import Console
+    from lastgood.model.run import Choice, RecoverReport
     from lastgood.model.session import Session
     from lastgood.workspace import Workspace
 
@@ -40,16 +39,16 @@ _CHOICES = ("continue", "fresh", "review")
 _ANSWERS: dict[str, Choice] = {"c": "continue", "continue": "continue", "f": "fresh", "fresh": "fresh"}
 
 
-def carry_out(call: Call, console: Console) -> int:
+def recover_verb(call: Call, console: Console) -> int:
     """Recover; on a terminal a person is asked what to do about a run that died."""
     ref, choice = call.argument(0), _choice(call)
-    owner = values.number_option(call, "owner-pid")
+    owner = opening.number_option(call, "owner-pid")
     with open_existing(call) as workspace:
         if choice is None and console.can_ask:
             ref, choice, declined = _asked(ref, call, console, workspace=workspace)
             if declined:
                 return DECLINED
-        with Progress(console, "recovering"):
+        with ProgressLine(console, "recovering"):
             report = workspace.recover(
                 ref,
                 choice=choice,

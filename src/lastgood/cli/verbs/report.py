@@ -5,32 +5,31 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.activity import sections
-from lastgood.cli.opening import open_existing
-from lastgood.cli.progress import Progress
+from lastgood.cli.opening import ProgressLine, open_existing
 from lastgood.errors import Conflict, LastgoodError, Storage
-from lastgood.names import printable
+from lastgood.paths import printable
 from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
     from lastgood.model.activity import Period
 
 
-def carry_out(call: Call, console: Console) -> int:
+def report_verb(call: Call, console: Console) -> int:
     """Report."""
     period = cast("Period", call.text("period") or "all")
     target = call.text("html")
     page = None
-    with open_existing(call) as workspace, Progress(console, "adding up"):
+    with open_existing(call) as workspace, ProgressLine(console, "adding up"):
         activity = workspace.report(period, session=call.text("session"))
         if target is not None:
             page = workspace.report_page(activity)
     if target is not None and page is not None:
         _write(target, page)
     if console.json:
-        from lastgood.codec.report.activity import report_document
+        from lastgood.documents.activity import report_document
 
         document = report_document(activity, detailed=call.has("detailed"))
         console.document(document | ({} if target is None else {"html": _shown(target)}))
@@ -44,7 +43,7 @@ def carry_out(call: Call, console: Console) -> int:
 
 
 def _shown(path: str) -> object:
-    from lastgood.codec.report.records import folder_value
+    from lastgood.documents import folder_value
 
     return folder_value(path)
 

@@ -2,22 +2,32 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, open_existing
+from lastgood.cli import opening
+from lastgood.cli.opening import ProgressLine, looked_up, open_existing
+from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.restoring import DECLINED, check_options, restore
+from lastgood.cli.wording import count, moment, table
+from lastgood.documents.changes import undo_document
 from lastgood.errors import NotFound, Usage
+from lastgood.ids import short
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.console import Console
+    from collections.abc import Sequence
+
     from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Operation
+    from lastgood.model.report import UndoReport
     from lastgood.workspace import Workspace
+
 
 _OFFERED = 15
 _INDENT = 5
 
 
-def carry_out(call: Call, console: Console) -> int:
+def restore_verb(call: Call, console: Console) -> int:
     """Restore; without a REF a person picks one."""
     ref = call.argument(0)
     if ref is None and (not console.can_ask or call.has("plan")):
@@ -50,3 +60,79 @@ def _picked(console: Console, workspace: Workspace) -> Checkpoint | None:
     if answer.isascii() and answer.isdigit() and 1 <= int(answer) <= len(offered):
         return offered[int(answer) - 1]
     return workspace.get(answer)
+
+
+# --- rewind: go back to before the Nth last turn ---
+
+
+def rewind_verb(call: Call, console: Console) -> int:
+    """Find the checkpoint N back, and restore it."""
+    text = call.argument(0)
+    steps = 1 if text is None else opening.number(text, what="N")
+    check_options(call)
+    with open_existing(call) as workspace:
+        return restore(workspace.rewound(steps), call, console, workspace=workspace)
+
+
+# --- undo, redo: take back the last restore, delete or prune, or do it again ---
+
+_OMISSIONS = 3
+_STACKED = frozenset({"restore", "delete", "prune"})
+
+
+def undo_verb(call: Call, console: Console) -> int:
+    """Undo or redo, or list what can be."""
+    verb = call.verb.name
+    with open_existing(call) as workspace:
+        if call.has("list"):
+            return _list(call, console, workspace.operations())
+        with ProgressLine(console, verb):
+            act = workspace.undo if verb == "undo" else workspace.redo
+            report = act(force=call.has("force"), merge=call.has("merge"))
+        done = report.operation
+        original = next((one for one in workspace.operations() if one.id == done.of), done)
+    if console.json:
+        console.document(undo_document(verb, report))
+    else:
+        _tell(report, original, call, console)
+    return 0 if report.complete else _OMISSIONS
+
+
+def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:
+    undoing = call.verb.name == "undo"
+    effective = operation.undone is undoing
+    done = ("took back" if undoing else "did again") if effective else f"nothing was {call.verb.name}ne of"
+    if operation.checkpoints:
+        what = count(len(operation.checkpoints), "checkpoint")
+        result = f"{what} {'back' if undoing else 'deleted'}"
+    else:
+        result = report_counts(report.outcomes)
+    console.line(f"{done} the {_named(operation)} of {moment(operation.at)}: {result}")
+    for line in (*remarks(report.outcomes), *(line for part in report.parts for line in part_lines(part))):
+        console.warn(line)
+    if effective:
+        console.line(f"the other way: {call.command('redo' if undoing else 'undo')}")
+
+
+def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
+    undoing = call.verb.name == "undo"
+    shown = [one for one in operations if one.type in _STACKED and one.undone is not undoing]
+    if console.json:
+        console.document(undo_document(call.verb.name, None, operations=shown))
+        return 0
+    if not shown:
+        console.note(f"nothing to {call.verb.name}")
+        return 0
+    rows = [("Operation", "When", "What")]
+    rows += [(one.id, moment(one.at), _named(one)) for one in shown]
+    for line in table(rows, flexible=2, limit=console.columns()):
+        console.line(line)
+    return 0
+
+
+def _named(operation: Operation) -> str:
+    if operation.checkpoints:
+        return f"{operation.type} of {count(len(operation.checkpoints), 'checkpoint')}"
+    if operation.target is not None and operation.target.startswith("ckpt_"):
+        return f"{operation.type} of {short(operation.target)}"
+    return operation.type

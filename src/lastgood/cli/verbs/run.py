@@ -5,29 +5,113 @@ from __future__ import annotations
 import os
 import time
 
-from lastgood.cli import values
+from lastgood.cli import opening
 from lastgood.cli.faults import tell_interrupted
 from lastgood.cli.opening import open_for
 from lastgood.cli.restoring import DECLINED
-from lastgood.cli.running.asking import asked, review_lines
-from lastgood.cli.running.board import Board
-from lastgood.cli.running.ending import SIGNALLED, again, end_lines, exit_code
-from lastgood.cli.running.lines import JsonLines
-from lastgood.cli.running.screen import Screen, display_for
-from lastgood.codec.report.running import reviewed_document
-from lastgood.errors import LastgoodError, Usage
+from lastgood.cli.running.display import Board, JsonLines
+from lastgood.cli.running.ending import SIGNALLED, again, asked, end_lines, exit_code, review_lines
+from lastgood.documents.work import reviewed_document
+from lastgood.errors import LastgoodError, Storage, Usage
 from lastgood.value import cast
-from lastgood.workspace.running.plans import plan_from
-from lastgood.workspace.running.signals import Signals
+from lastgood.workspace.running.context import Signals
+from lastgood.workspace.running.resume import plan_from
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.console import Console
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Protocol, Self, TypeVar
+
     from lastgood.cli.grammar import Call
-    from lastgood.model.recovery import Choice
-    from lastgood.model.running import RunReport
-    from lastgood.model.workplan import OnFailure, WorkPlan
+    from lastgood.cli.opening import Console
+    from lastgood.model.run import Choice, OnFailure, RunEvent, RunReport, WorkPlan
     from lastgood.workspace import Workspace
+
+    Shown = TypeVar("Shown")
+
+    class Display(Protocol):
+        """What shows a run while it is entered; called with each event."""
+
+        def __enter__(self) -> object: ...
+        def __exit__(
+            self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+        ) -> None: ...
+        def __call__(self, event: RunEvent) -> None:
+            """Show one event; the board has taken it in."""
+
+        def output(self, part: bytes) -> None:
+            """Show what a command wrote, if it is shown as it is."""
+
+
+# --- Which way a run is shown, and that showing it never stops it ---
+
+
+class Screen:
+    """Shows a run by a display; output that cannot be written is told of when the run is over."""
+
+    def __init__(self, display: Display, board: Board, console: Console) -> None:
+        self._console = console
+        self._display = display
+        self._board = board
+        self._fault: Storage | None = None
+
+    def __enter__(self) -> Self:
+        self._display.__enter__()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._display.__exit__(kind, fault, trace)
+        except Storage as failure:
+            self._fault = self._fault or failure
+        if self._fault is not None and fault is None:
+            # Nothing more can be said where the documents went.
+            self._console.json = False
+            raise self._fault
+
+    def __call__(self, event: RunEvent) -> None:
+        """Show one event."""
+        self._board.take(event)
+        self._show(self._display, event)
+
+    def output(self, part: bytes) -> None:
+        """Show what a command wrote."""
+        self._show(self._display.output, part)
+
+    def _show(self, show: Callable[[Shown], None], shown: Shown) -> None:
+        if self._fault is None:
+            try:
+                show(shown)
+            except Storage as failure:
+                self._fault = failure
+
+
+def display_for(console: Console, board: Board, *, command: str | None) -> Display:
+    """Return the display that fits where the output goes; ``command`` is shown instead of a plan."""
+    if can_draw(console):
+        from lastgood.cli.running.live import LiveDisplay
+
+        return LiveDisplay(console, board, command=command)
+    from lastgood.cli.running.display import CommandLines, PlanLines
+
+    return PlanLines(console, board) if command is None else CommandLines(console, board)
+
+
+def can_draw(console: Console) -> bool:
+    """Tell whether lines can be drawn over: a terminal that moves its cursor, and rich to draw with."""
+    if not console.out_is_terminal or console.quiet:
+        return False
+    if os.environ.get("TERM", "") in {"", "dumb", "unknown"}:
+        return False
+    from importlib.util import find_spec
+
+    return find_spec("rich") is not None
+
+
+# --- run: carry out a plan of tasks, or one command (rules P1, P3, P6, P7) ---
 
 _CHOICES = ("continue", "fresh", "review")
 # Said only of a run that goes on.
@@ -35,7 +119,7 @@ _GOING_ON = ("rebase", "redo", "done")
 _OF_A_COMMAND = frozenset({"check", "retries", "timeout", "on-failure", "goal"})
 
 
-def carry_out(call: Call, console: Console) -> int:
+def run_verb(call: Call, console: Console) -> int:
     """Run; on a terminal a person is asked what to do about a run that did not finish."""
     if call.has("schema"):
         return _schema(call, console)
@@ -63,7 +147,7 @@ def _schema(call: Call, console: Console) -> int:
     """Print the schema as a document of its own: it is what editors read."""
     from json import dumps
 
-    from lastgood.codec.workplan_schema import plan_schema
+    from lastgood.workplan.schema import plan_schema
 
     if call.argument(0) is not None or call.paths is not None:
         raise Usage("--schema carries nothing out", hint="write: lastgood run --schema")
@@ -103,14 +187,14 @@ def _found(file: str, directory: str | None) -> str:
 
 
 def _command_plan(call: Call, words: tuple[str, ...]) -> WorkPlan:
-    from lastgood.codec.workplan import checked_plan
-    from lastgood.rules.workplan import command_plan
+    from lastgood.workplan.form import checked_plan
+    from lastgood.workplan.plan import command_plan
 
     plan = command_plan(words)
     task = plan.tasks[0].replace(
         check=call.text("check"),
-        retries=values.count_option(call, "retries") or 0,
-        timeout=values.seconds_option(call, "timeout"),
+        retries=opening.count_option(call, "retries") or 0,
+        timeout=opening.seconds_option(call, "timeout"),
         on_failure=cast("OnFailure", call.text("on-failure") or "stop"),
     )
     return checked_plan(plan.replace(tasks=(task,), goal=call.text("goal")))

@@ -2,38 +2,36 @@
 
 from __future__ import annotations
 
-from lastgood.cli import values
-from lastgood.cli.opening import open_group
-from lastgood.cli.progress import Progress
+from lastgood.cli import opening
+from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.wording import changes, count, size, where_it_stands
 from lastgood.errors import Usage
-from lastgood.names import printable, to_text
+from lastgood.paths import printable, to_text
 from lastgood.value import cast
-from lastgood.workspace.verbs.saving import Saves
+from lastgood.workspace.save import Saves
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
-    from lastgood.model.checkpoint import Kind
+    from lastgood.cli.opening import Console
+    from lastgood.model.checkpoint import CheckReport, Kind
     from lastgood.model.report import HealthNote, SaveReport
     from lastgood.model.tree import Gap
-    from lastgood.model.verdict import CheckReport
 
 _OMISSIONS = 3
 _GAPS_SHOWN = 10
 
 
-def carry_out(call: Call, console: Console) -> int:
+def save_verb(call: Call, console: Console) -> int:
     """Save and tell what came of it; exit code 3 when there are new gaps (rule S7), or no good verdict."""
     order = _order(call)
     kind = cast("Kind", call.text("kind") or "manual")
-    budget = values.seconds_option(call, "budget")
-    metadata = values.pairs_option(call, "meta")
+    budget = opening.seconds_option(call, "budget")
+    metadata = opening.pairs_option(call, "meta")
     with open_group(call, Saves, purpose="make") as workspace:
-        with Progress(console, "saving"):
+        with ProgressLine(console, "saving"):
             report = workspace.save(
                 call.argument(0) or "",
                 name=call.text("name"),
@@ -44,7 +42,7 @@ def carry_out(call: Call, console: Console) -> int:
                 budget=budget,
                 pin=call.has("pin"),
                 task=call.text("task"),
-                tokens=values.count_option(call, "tokens"),
+                tokens=opening.count_option(call, "tokens"),
                 transcript=call.text("transcript"),
             )
         _tell(report, console, known=workspace.remarks)
@@ -52,7 +50,7 @@ def carry_out(call: Call, console: Console) -> int:
     if verdict is not None:
         report = report.replace(checkpoint=verdict.checkpoint)
     if console.json:
-        from lastgood.codec.report.documents import save_document
+        from lastgood.documents import save_document
 
         console.document(save_document(report))
     failed = verdict is not None and not verdict.good
@@ -61,12 +59,12 @@ def carry_out(call: Call, console: Console) -> int:
 
 def _order(call: Call) -> tuple[str, float | None] | None:
     """Return the check that was asked for, with its time limit; refused before anything is saved."""
-    command, timeout = call.text("check"), values.seconds_option(call, "timeout")
+    command, timeout = call.text("check"), opening.seconds_option(call, "timeout")
     if command is None:
         if timeout is not None:
             raise Usage("--timeout belongs to a check", hint="name one: --check CMD")
         return None
-    from lastgood.workspace.verbs.checking import order_of
+    from lastgood.workspace.save import order_of
 
     order_of(command, timeout=timeout)
     return command, timeout
@@ -75,7 +73,7 @@ def _order(call: Call) -> tuple[str, float | None] | None:
 def _judged(
     report: SaveReport, order: tuple[str, float | None], console: Console, *, workspace: Saves
 ) -> CheckReport:
-    from lastgood.cli.checking import judged, tell_verdict
+    from lastgood.cli.verbs.check import judged, tell_verdict
 
     command, timeout = order
     console.flush()

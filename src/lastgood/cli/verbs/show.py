@@ -3,26 +3,104 @@
 from __future__ import annotations
 
 import time
+from io import BytesIO
 
-from lastgood.cli.columns import pairs, table
-from lastgood.cli.differences import stat_lines
-from lastgood.cli.opening import looked_up, open_group
-from lastgood.cli.wording import ago, changes, count, moment, size
-from lastgood.names import printable, to_text
-from lastgood.workspace.verbs.looking import Looks
+from lastgood.cli.opening import ProgressLine, looked_up, open_group, paths_of
+from lastgood.cli.wording import ago, changes, count, moment, pairs, size, table
+from lastgood.errors import NotFound, Usage
+from lastgood.paths import printable, to_text
+from lastgood.workspace.look import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
-    from lastgood.model.checkpoint import Check, Checkpoint, GitState
-    from lastgood.model.conversation import Conversation
-    from lastgood.model.report import DiffReport, ListedEntry
+    from lastgood.cli.opening import Console
+    from lastgood.model.checkpoint import Check, Checkpoint, Conversation, GitState
+    from lastgood.model.report import DiffReport, DiffStatus, FileDiff, ListedEntry, Unmatched
 
 
-def carry_out(call: Call, console: Console) -> int:
+# --- Comparisons as text: one line a file, or a patch ---
+
+LETTERS: dict[DiffStatus, str] = {
+    "added": "A",
+    "modified": "M",
+    "deleted": "D",
+    "renamed": "R",
+    "mode": "M",
+    "kind": "T",
+}
+_MARKS = 40
+_COLOURS = (
+    (b"+++", "1"),
+    (b"---", "1"),
+    (b"@@", "36"),
+    (b"diff ", "1"),
+    (b"# ", "1"),
+    (b"+", "32"),
+    (b"-", "31"),
+)
+
+
+def name_status_lines(files: Sequence[FileDiff]) -> list[str]:
+    """Return a letter and the path (old and new where renamed) per file."""
+    lines = []
+    for one in files:
+        old = "" if one.old_path is None else printable(to_text(one.old_path)) + "\t"
+        lines.append(f"{LETTERS[one.status]}\t{old}{printable(to_text(one.path))}")
+    return lines
+
+
+def stat_lines(files: Sequence[FileDiff]) -> list[str]:
+    """Return the lines added and removed per file, and the sum."""
+    if not files:
+        return ["no changes"]
+    names = [printable(to_text(one.path)) for one in files]
+    widest = max(len(name) for name in names)
+    most = max(one.additions + one.deletions for one in files)
+    lines = [f" {name:{widest}} | {_amount(one, most)}" for name, one in zip(names, files, strict=True)]
+    added, removed = sum(one.additions for one in files), sum(one.deletions for one in files)
+    lines.append(f" {count(len(files), 'file')}, {count(added, 'line')} added, {removed:,} removed")
+    return lines
+
+
+def _amount(one: FileDiff, most: int) -> str:
+    if one.binary:
+        return f"{'large' if one.large else 'binary'}, {one.status}"
+    total = one.additions + one.deletions
+    if not total:
+        return one.status
+    scale = min(1.0, _MARKS / most)
+    plus = max(1, round(one.additions * scale)) if one.additions else 0
+    minus = max(1, round(one.deletions * scale)) if one.deletions else 0
+    return f"{total} {'+' * plus}{'-' * minus}"
+
+
+def print_patch(patch: bytes, console: Console) -> None:
+    """Print a patch: its exact bytes, but escaped (and coloured) on a terminal."""
+    if not console.out_is_terminal:
+        console.send(patch)
+        return
+    for line in BytesIO(patch):
+        text = "\t".join(printable(part) for part in to_text(line.rstrip(b"\n")).split("\t"))
+        style = next((code for start, code in _COLOURS if line.startswith(start)), None)
+        console.line(f"\x1b[{style}m{text}\x1b[0m" if style and console.colour else text)
+
+
+def unmatched_line(one: Unmatched) -> str:
+    """Return what to say of a path that was asked for and that neither side holds."""
+    shown = printable(to_text(one.path))
+    if one.left_out:
+        return f"lastgood: {shown} is left out of checkpoints: ignored, or a gap"
+    near = "" if one.near is None else f"; did you mean {printable(to_text(one.near))}?"
+    return f"lastgood: neither side has {shown}{near}"
+
+
+# --- show: everything a checkpoint holds ---
+
+
+def show_verb(call: Call, console: Console) -> int:
     """Show one checkpoint."""
     with open_group(call, Looks, purpose="find") as workspace:
         checkpoint = looked_up(call.arguments[0], call, workspace)
@@ -30,7 +108,7 @@ def carry_out(call: Call, console: Console) -> int:
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
         spoken = workspace.conversation(checkpoint.id, redacted=True) if call.has("conversation") else None
     if console.json:
-        from lastgood.codec.report.documents import diff_document, show_document
+        from lastgood.documents import diff_document, show_document
 
         document = show_document(checkpoint, entries=entries, messages=spoken)
         if changed is not None:
@@ -50,8 +128,8 @@ def carry_out(call: Call, console: Console) -> int:
 
 def _conversation(messages: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the lines of a conversation, every message under the name of who speaks."""
-    from lastgood.rules.redact import redact
-    from lastgood.rules.speech import speaker, spoken
+    from lastgood.conversation.text import speaker, spoken
+    from lastgood.redaction import redact
 
     lines: list[str] = []
     for message in messages:
@@ -110,7 +188,7 @@ def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
 
 def _work(checkpoint: Checkpoint) -> list[tuple[str, str]]:
     """Return what work the checkpoint belongs to, and how far that had come."""
-    from lastgood.cli.verbs.progress import progress_facts
+    from lastgood.cli.verbs.work import progress_facts
 
     manifest, metrics = checkpoint.manifest, checkpoint.manifest.metrics
     facts = [] if manifest.session is None else [("session", manifest.session)]
@@ -168,3 +246,67 @@ def _listing(entries: Sequence[ListedEntry]) -> list[str]:
         for entry in entries
     ]
     return table(rows, flexible=3, limit=None)
+
+
+# --- diff: compare checkpoints, or one with the workspace ---
+
+
+def diff_verb(call: Call, console: Console) -> int:
+    """Compare, and print a patch or a summary."""
+    summary = call.has("stat") or call.has("name-status")
+    with open_group(call, Looks, purpose="find") as workspace:
+        before, after = _sides(call, workspace)
+        paths = paths_of(call, workspace)
+        with ProgressLine(console, "comparing"):
+            report = workspace.diff(before, after, paths=paths, patch=not call.has("name-status"))
+    if console.json:
+        from lastgood.documents import diff_document
+
+        console.document(diff_document(report.replace(patch=None) if summary else report))
+    else:
+        _print(report, call, console)
+    if report.patch is not None and not summary and not console.json:
+        _warn_of_told(report, console)
+    for one in report.unmatched:
+        console.warn(unmatched_line(one))
+    return 0
+
+
+def _warn_of_told(report: DiffReport, console: Console) -> None:
+    """Say of what a patch that goes elsewhere has none: whoever applies it would not see that."""
+    told = [one for one in report.files if one.binary]
+    if told and not console.out_is_terminal:
+        console.warn(f"lastgood: {count(len(told), 'file')} told, not patched: binary, or over 8 MiB")
+
+
+def _print(report: DiffReport, call: Call, console: Console) -> None:
+    if call.has("stat"):
+        lines = stat_lines(report.files)
+    elif call.has("name-status"):
+        lines = name_status_lines(report.files)
+    else:
+        print_patch(report.patch or b"", console)
+        return
+    for line in lines:
+        console.line(line)
+
+
+def _sides(call: Call, workspace: Looks) -> tuple[str | None, str | None]:
+    previous = call.text("previous")
+    if len(call.arguments) + (previous is not None) * 2 + call.has("since-start") > 2 or (
+        call.has("since-start") and call.arguments
+    ):
+        raise Usage("`diff` compares one pair", hint="give REFs, or --previous REF, or --since-start")
+    if call.has("since-start"):
+        return "@start", None
+    if previous is not None:
+        after = looked_up(previous, call, workspace)
+        before = workspace.previous(after.id)
+        if before is None:
+            raise NotFound(
+                f"{after.short_id} is the first checkpoint: there is none before it",
+                hint=f"what it holds: {call.command(f'show {after.short_id} --files')}",
+            )
+        return before.id, after.id
+    sides = [looked_up(ref, call, workspace).id for ref in call.arguments]
+    return (sides[0] if sides else None), (sides[1] if len(sides) > 1 else None)

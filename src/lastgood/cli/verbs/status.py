@@ -5,34 +5,31 @@ from __future__ import annotations
 import os
 import time
 
-from lastgood.cli.columns import pairs
-from lastgood.cli.opening import open_group
-from lastgood.cli.progress import Progress
-from lastgood.cli.recovering import going_on
-from lastgood.cli.verbs.session import owner, standing
-from lastgood.cli.wording import ago, called, changes, count, place, size
-from lastgood.names import printable, to_text
+from lastgood.cli.opening import ProgressLine, open_group
+from lastgood.cli.plans import going_on
+from lastgood.cli.verbs.work import owner, standing
+from lastgood.cli.wording import ago, called, changes, count, pairs, place, size
+from lastgood.paths import printable, to_text
 from lastgood.workspace.configuration import added_by_project
-from lastgood.workspace.verbs.looking import Looks
+from lastgood.workspace.look import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import StatusReport
 
 _GAPS_SHOWN = 5
 
 
-def carry_out(call: Call, console: Console) -> int:
+def status_verb(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
-    with open_group(call, Looks, purpose="find") as workspace, Progress(console, "looking"):
+    with open_group(call, Looks, purpose="find") as workspace, ProgressLine(console, "looking"):
         report = workspace.status()
     added = added_by_project(report.workspace, environment=os.environ)
     if console.json:
-        from lastgood.codec.report.documents import status_document
-        from lastgood.codec.report.records import text_value
+        from lastgood.documents import status_document, text_value
 
         console.document(status_document(report) | {"project_settings": [text_value(one) for one in added]})
         return 0

@@ -2,30 +2,27 @@
 
 from __future__ import annotations
 
-from lastgood.cli.columns import table
-from lastgood.cli.consent import agreed
 from lastgood.cli.opening import open_anywhere, open_for
-from lastgood.cli.restoring import DECLINED
-from lastgood.cli.verbs import delete
-from lastgood.cli.wording import count, moment, size
-from lastgood.codec.report.documents import delete_document, document
-from lastgood.codec.report.records import checkpoint_record, workspace_record
+from lastgood.cli.restoring import DECLINED, agreed
+from lastgood.cli.verbs import checkpoints as delete
+from lastgood.cli.wording import count, moment, size, table
+from lastgood.documents import checkpoint_record, delete_document, document, workspace_record
 from lastgood.errors import Usage
-from lastgood.names import printable
+from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lastgood.cli.console import Console
     from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import WorkspaceSummary
 
 _HEADER = ("Workspace", "Checkpoints", "Size", "Latest", "Folder")
 
 
-def carry_out(call: Call, console: Console) -> int:
+def workspace_verb(call: Call, console: Console) -> int:
     """List, attach or forget."""
     action, path = call.arguments[0], call.argument(1)
     if action == "list":

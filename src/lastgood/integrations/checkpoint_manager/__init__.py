@@ -6,13 +6,13 @@ Change ``from scripts.checkpoint_manager import CheckpointManager`` to
 """
 
 from lastgood.integrations.checkpoint_manager.checkpoints import CheckpointManager
-from lastgood.integrations.checkpoint_manager.judging import ErrorCategory, RecoveryStrategy
-from lastgood.integrations.checkpoint_manager.keeper import Rollback
-from lastgood.integrations.checkpoint_manager.record import Checkpoint
+from lastgood.integrations.checkpoint_manager.keeper import Checkpoint, Rollback
 from lastgood.integrations.checkpoint_manager.recovering import (
     Attempt,
+    ErrorCategory,
     ErrorRecoverer,
     RecoveryResult,
+    RecoveryStrategy,
     handle_error,
     with_recovery,
 )

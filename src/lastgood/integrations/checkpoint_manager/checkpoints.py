@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
-from lastgood.aio.loops import present_bridge
+from lastgood.aio.calls import present_bridge
 from lastgood.errors import Usage
 from lastgood.integrations.checkpoint_manager.keeper import NEWEST, Keeper, Records, Rollback, Wish
 
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeVar
 
-    from lastgood.integrations.checkpoint_manager.record import Checkpoint
+    from lastgood.integrations.checkpoint_manager.keeper import Checkpoint
     from lastgood.model.report import UndoReport
-    from lastgood.workspace.paths import PathLike
+    from lastgood.workspace.arguments import PathLike
 
     Result = TypeVar("Result")
 

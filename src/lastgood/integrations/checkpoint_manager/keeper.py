@@ -2,37 +2,212 @@
 
 from __future__ import annotations
 
+import json
 import os
+import stat
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
 from typing import Any
 
 import lastgood
-from lastgood.errors import NotFound
+from lastgood.errors import NotFound, Usage
 from lastgood.ids import name_fault
-from lastgood.integrations.checkpoint_manager.features import FEATURE_LISTS, PROGRESS_FILES, feature_state
-from lastgood.integrations.checkpoint_manager.record import (
-    KEPT,
-    TYPES,
-    Checkpoint,
-    noted,
-    record_of,
-    type_of,
-)
 from lastgood.integrations.turns import alone, turn
-from lastgood.workspace.arguments import expect
-from lastgood.workspace.paths import plain
+from lastgood.workspace.arguments import expect, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping
+    from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lastgood.model import checkpoint as model
     from lastgood.model.report import RestoreReport, UndoReport
-    from lastgood.model.settings import Settings
+    from lastgood.model.session import Features
+    from lastgood.settings import Settings
     from lastgood.workspace import Workspace
-    from lastgood.workspace.paths import PathLike
+    from lastgood.workspace.arguments import PathLike
+
+
+# --- The record of a checkpoint: the skill's shape, out of what lastgood's own checkpoint says ---
+
+# Under this key of the metadata a checkpoint of ours keeps its record.
+NOTE = "checkpoint-manager"
+TYPES: Mapping[str, model.Kind] = {
+    "automatic": "risky",
+    "manual": "manual",
+    "feature": "feature",
+    "session": "session-start",
+}
+# How many stay of a type; of the others all do.
+KEPT: Mapping[str, int] = {"automatic": 5, "session": 3}
+_OTHER_SPELLINGS = {"auto": "automatic"}
+
+
+class Facts(dict[str, Any]):
+    """A part of a record; its keys can be read as attributes."""
+
+    def __getattr__(self, name: str) -> Any:  # noqa: ANN401 - whatever the record holds
+        try:
+            return self[name]
+        except KeyError:
+            raise AttributeError(name) from None
+
+
+@dataclass(frozen=True)
+class Checkpoint:
+    """A moment of a project that can be rolled back to.
+
+    ``timestamp`` is ISO 8601 in UTC. ``git_state`` says how the project's git stood (it is never moved),
+    ``feature_state`` which feature is being built and which are complete, ``context`` the session's
+    number and its use of tokens. ``lastgood_id`` is what ``lastgood show`` takes.
+    """
+
+    id: str
+    name: str
+    description: str
+    timestamp: str
+    git_state: Facts
+    feature_state: Facts
+    context: Facts
+    type: str
+    lastgood_id: str
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the record as JSON-compatible values."""
+        return {
+            "id": self.id,
+            "name": self.name,
+            "description": self.description,
+            "timestamp": self.timestamp,
+            "git_state": dict(self.git_state),
+            "feature_state": dict(self.feature_state),
+            "context": dict(self.context),
+            "type": self.type,
+            "lastgood_id": self.lastgood_id,
+        }
+
+
+def type_of(given: str) -> str:
+    """Return a type of checkpoint; `Usage` for what is none."""
+    chosen = _OTHER_SPELLINGS.get(given, given) if isinstance(given, str) else None
+    if chosen is None or chosen not in TYPES:
+        raise Usage(f"{given!r} is no type of checkpoint", hint="types: " + ", ".join(TYPES))
+    return chosen
+
+
+def noted(record: Mapping[str, object]) -> dict[str, str]:
+    """Return the metadata that keep a record."""
+    try:
+        return {NOTE: json.dumps(record, allow_nan=False, sort_keys=True)}
+    except (TypeError, ValueError, RecursionError) as error:
+        raise Usage(
+            f"the context cannot be kept as JSON: {error}", hint="give texts, numbers, lists, dicts"
+        ) from error
+
+
+def record_of(checkpoint: model.Checkpoint) -> Checkpoint | None:
+    """Return the record that a checkpoint keeps; None if it keeps none."""
+    record = _read_note(checkpoint.metadata.get(NOTE))
+    if record is None:
+        return None
+    git = checkpoint.git
+    return Checkpoint(
+        id=record["id"],
+        name=record["name"],
+        description=record["description"],
+        timestamp=checkpoint.created_at.isoformat(timespec="seconds"),
+        git_state=Facts(
+            commit_hash=None if git is None else git.head,
+            branch=None if git is None else git.branch,
+            dirty_files=[os.fsdecode(path) for path in (() if git is None else git.dirty or ())],
+        ),
+        feature_state=Facts(record["feature_state"]),
+        context=Facts(record["context"]),
+        type=record["type"],
+        lastgood_id=checkpoint.id,
+    )
+
+
+def _read_note(note: str | None) -> dict[str, Any] | None:
+    """Return a record as it was noted down; None if it is none: anybody can write metadata."""
+    try:
+        record = json.loads(note or "null")
+    except (ValueError, RecursionError):
+        return None
+    if not isinstance(record, dict):
+        return None
+    texts = all(isinstance(record.get(key), str) for key in ("id", "name", "description", "type"))
+    parts = all(isinstance(record.get(key), dict) for key in ("feature_state", "context"))
+    return record if texts and parts else None
+
+
+# --- The feature list and the progress file of a project, as autonomous coding agents keep them ---
+
+FEATURE_LISTS = ("feature_list.json", ".claude/feature_list.json")
+PROGRESS_FILES = (
+    "progress.md",
+    "claude-progress.txt",
+    "claude-progress.md",
+    ".claude/progress.md",
+    ".claude/progress.json",
+)
+_COMPLETE = frozenset({"complete", "completed", "done", "passed", "passing", "verified"})
+_CURRENT = frozenset({"active", "current", "in-progress", "in_progress", "in progress", "started"})
+_LARGEST = 8 << 20
+
+
+def feature_state(root: str, lists: Sequence[str], known: Features) -> dict[str, object]:
+    """Return the feature being built, those complete, and the path of the list.
+
+    The list is read as it lies in the project; where there is none that can be read, ``known`` counts.
+    """
+    for path in lists:
+        features = _read_features(os.path.join(root, path))
+        if features is not None:
+            return {**_standing(features), "snapshot_path": path}
+    return {"current": known.current, "completed": list(known.completed), "snapshot_path": None}
+
+
+def _read_features(path: str) -> list[Mapping[str, object]] | None:
+    """Return the features of a list; None if there is none, or it is no such list."""
+    try:
+        given = json.loads(_content(path))
+    except (OSError, ValueError, RecursionError):
+        return None
+    found = given.get("features") if isinstance(given, dict) else given
+    if isinstance(found, dict):
+        found = [{"id": key, **(one if isinstance(one, dict) else {})} for key, one in found.items()]
+    return [one for one in found if isinstance(one, dict)] if isinstance(found, list) else None
+
+
+def _content(path: str) -> bytes:
+    """Return what a list holds; none is waited for, as the end of a pipe would be."""
+    with open(os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC), "rb") as file:
+        return file.read(_LARGEST) if stat.S_ISREG(os.fstat(file.fileno()).st_mode) else b""
+
+
+def _standing(features: Sequence[Mapping[str, object]]) -> dict[str, object]:
+    named = list(_named(features))
+    open_ones = [(id, one) for id, one in named if not _is_complete(one)]
+    under_way = [id for id, one in open_ones if str(one.get("status", "")).lower() in _CURRENT]
+    return {
+        "current": next(iter((*under_way, *(id for id, _ in open_ones))), None),
+        "completed": [id for id, one in named if _is_complete(one)],
+    }
+
+
+def _named(features: Sequence[Mapping[str, object]]) -> Iterator[tuple[str, Mapping[str, object]]]:
+    for place, one in enumerate(features, start=1):
+        given = next((one[key] for key in ("id", "feature_id", "name", "title") if one.get(key)), place)
+        yield str(given), one
+
+
+def _is_complete(feature: Mapping[str, object]) -> bool:
+    told = feature.get("passes", feature.get("completed", feature.get("done")))
+    return told is True or str(feature.get("status", "")).lower() in _COMPLETE
+
+
+# --- What the manager does, synchronously: checkpoints of a project, each with its record ---
 
 Records = list[Checkpoint]
 

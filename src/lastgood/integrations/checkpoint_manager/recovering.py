@@ -2,39 +2,280 @@
 
 from __future__ import annotations
 
+import asyncio
+import errno
 import inspect
 import logging
 import random
+import time
 import traceback
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from enum import Enum
 from functools import partial, wraps
 from typing import Any, TypeVar, overload
 
-from lastgood.errors import LastgoodError, Usage
-from lastgood.integrations.checkpoint_manager.asking import (
-    called,
-    context_of,
-    order_of,
-    orders_of,
-    seconds,
-)
-from lastgood.integrations.checkpoint_manager.driving import Blocking, Call, Pause, awaited, driven
-from lastgood.integrations.checkpoint_manager.judging import (
-    ORDERS,
-    ErrorCategory,
-    RecoveryStrategy,
-    category_of,
-)
+from lastgood.aio.calls import present_bridge
+from lastgood.errors import Busy, LastgoodError, Storage, Usage
 from lastgood.integrations.checkpoint_manager.keeper import NEWEST, Keeper, Wish
-from lastgood.workspace.arguments import check_count
+from lastgood.workspace.arguments import check_count, expect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Generator, Sequence
+    from collections.abc import Callable, Generator, Iterator, Sequence
 
-    from lastgood.integrations.checkpoint_manager.driving import Step
-    from lastgood.workspace.paths import PathLike
+    from lastgood.workspace.arguments import PathLike
+
+
+# --- What an error is, and what can be done about it ---
+
+
+class RecoveryStrategy(str, Enum):  # noqa: UP042 - an Enum with values, as the skill has it
+    """What is tried after an error."""
+
+    RETRY = "retry"
+    RETRY_BACKOFF = "backoff"
+    ROLLBACK = "rollback"
+    FIX_AND_RETRY = "fix_retry"
+    SKIP = "skip"
+    ESCALATE = "escalate"
+
+    def __str__(self) -> str:
+        return self.value
+
+
+class ErrorCategory(str, Enum):  # noqa: UP042 - the same
+    """What kind of error it is."""
+
+    TRANSIENT = "transient"
+    RESOURCE = "resource"
+    SYNTAX = "syntax"
+    LOGIC = "logic"
+    ENVIRONMENT = "environment"
+    UNRECOVERABLE = "unrecoverable"
+
+
+_S, _C = RecoveryStrategy, ErrorCategory
+# In order; a fix is tried only where one is known.
+ORDERS: dict[ErrorCategory, tuple[RecoveryStrategy, ...]] = {
+    _C.TRANSIENT: (_S.RETRY_BACKOFF, _S.ROLLBACK, _S.ESCALATE),
+    _C.RESOURCE: (_S.FIX_AND_RETRY, _S.ROLLBACK, _S.ESCALATE),
+    _C.SYNTAX: (_S.FIX_AND_RETRY, _S.ROLLBACK, _S.ESCALATE),
+    _C.LOGIC: (_S.FIX_AND_RETRY, _S.ROLLBACK, _S.ESCALATE),
+    _C.ENVIRONMENT: (_S.FIX_AND_RETRY, _S.ESCALATE),
+    _C.UNRECOVERABLE: (_S.ESCALATE,),
+}
+
+_FATAL_NUMBERS = {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EIO, errno.EROFS}
+_PASSING_NUMBERS = {errno.EAGAIN, errno.EINTR, errno.EBUSY, errno.ETIMEDOUT, errno.ECONNRESET} | {
+    errno.ECONNREFUSED,
+    errno.EHOSTUNREACH,
+    errno.ENETUNREACH,
+    errno.EPIPE,
+}
+_PASSING_CODES = {408, 425, 429, 500, 502, 503, 504, 529}
+_PASSING_WORDS = ("timeout", "timedout", "ratelimit", "connection", "unavailable", "overloaded", "throttl")
+
+
+def category_of(error: BaseException) -> ErrorCategory:
+    """Return what kind of error this is: by what it says of itself, else by what caused it."""
+    return next((found for one in _chain(error) if (found := _judged(one)) is not None), _C.LOGIC)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """Yield an error and its causes; a chain may be a ring."""
+    seen: list[BaseException] = []
+    reached: BaseException | None = error
+    while reached is not None and all(reached is not one for one in seen):
+        seen.append(reached)
+        yield reached
+        reached = reached.__cause__
+
+
+def _judged(error: BaseException) -> ErrorCategory | None:
+    if isinstance(error, (MemoryError, RecursionError, Storage)) or _number(error) in _FATAL_NUMBERS:
+        return _C.UNRECOVERABLE
+    if isinstance(error, (ImportError, NotImplementedError)):
+        return _C.ENVIRONMENT
+    if _is_passing(error):
+        return _C.TRANSIENT
+    if isinstance(error, (SyntaxError, UnicodeError)) or type(error).__name__.endswith("DecodeError"):
+        return _C.SYNTAX
+    if isinstance(error, OSError):
+        return _C.RESOURCE
+    return _C.LOGIC if isinstance(error, (AssertionError, TypeError, ValueError, LookupError)) else None
+
+
+def _is_passing(error: BaseException) -> bool:
+    if isinstance(error, (TimeoutError, ConnectionError, InterruptedError, Busy)):
+        return True
+    code = _code(error)
+    if _number(error) in _PASSING_NUMBERS or (isinstance(code, int) and code in _PASSING_CODES):
+        return True
+    name = type(error).__name__.lower()
+    return any(word in name for word in _PASSING_WORDS)
+
+
+def _code(error: BaseException) -> object:
+    try:
+        return getattr(error, "status_code", getattr(error, "status", getattr(error, "code", None)))
+    except Exception:  # noqa: BLE001 - whatever a foreign exception does when it is asked
+        return None
+
+
+def _number(error: BaseException) -> int | None:
+    return error.errno if isinstance(error, OSError) else None
+
+
+# --- What a recoverer is asked for, read before anything is tried: a slip must not end in a rollback ---
+
+# More seconds than a clock can sleep.
+_ENDLESS = 1e9
+_STRATEGIES = ", ".join(one.value for one in RecoveryStrategy)
+
+
+def context_of(context: object) -> dict[str, Any]:
+    """Return a context as a dict: it may be one, or an object with such attributes; a text says nothing.
+
+    `Usage` for what it cannot be, before anything is tried: a slip must not end in a rollback.
+    """
+    if context is None or isinstance(context, str):
+        return {}
+    known = context if isinstance(context, Mapping) else getattr(context, "__dict__", None)
+    if known is None or isinstance(context, type) or callable(context):
+        raise Usage(f"the context is {type(context).__name__}, not dict", hint="give the context as a dict")
+    called(known.get("operation"), "the operation")
+    called(known.get("fix"), "the fix")
+    expect(known.get("checkpoint"), str, type(None), what="the checkpoint")
+    return dict(known)
+
+
+def called(given: object, what: str) -> None:
+    """Refuse what is neither a function nor None."""
+    if given is not None and not callable(given):
+        raise Usage(f"{what} is {type(given).__name__}, not a call", hint="hand over a function")
+
+
+def seconds(given: float, what: str) -> float:
+    """Return a number of seconds; `Usage` for what is none."""
+    expect(given, int, float, what=what)
+    if not given >= 0:
+        raise Usage(f"{what} is {given}", hint="give a number of seconds")
+    return float(min(given, _ENDLESS))
+
+
+def orders_of(given: object) -> dict[ErrorCategory, tuple[RecoveryStrategy, ...]]:
+    """Return strategies by category."""
+    if given is None:
+        return {}
+    if not isinstance(given, Mapping):
+        raise Usage(f"the orders are {type(given).__name__}, not dict", hint="give strategies by category")
+    try:
+        return {ErrorCategory(category): order_of(order) for category, order in given.items()}
+    except ValueError as error:
+        raise Usage(f"{error}", hint="categories: " + ", ".join(one.value for one in ErrorCategory)) from None
+
+
+def order_of(given: object) -> tuple[RecoveryStrategy, ...]:
+    """Return strategies in order, of one or several, as values or as texts."""
+    several = given if isinstance(given, (list, tuple)) else (given,)
+    try:
+        return tuple(RecoveryStrategy(one) for one in several)
+    except ValueError:
+        raise Usage(f"{given!r} is no strategy", hint=f"strategies: {_STRATEGIES}") from None
+
+
+# --- Drives what is written once, as steps, with an event loop or without one ---
+
+Result = TypeVar("Result")
+
+
+@dataclass(frozen=True)
+class Call:
+    """A foreign function, called where its user is: awaited, if it is a coroutine function."""
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Blocking:
+    """Work of ours that takes a while: under an event loop it is done in a thread."""
+
+    work: Callable[[], Any]
+
+
+@dataclass(frozen=True)
+class Pause:
+    """A while of nothing."""
+
+    seconds: float
+
+
+Step = Call | Blocking | Pause
+
+
+async def awaited(steps: Generator[Step, Any, Result]) -> Result:
+    """Drive steps under an event loop."""
+    said: Any = None
+    failure: BaseException | None = None
+    while True:
+        try:
+            step = steps.send(said) if failure is None else steps.throw(failure)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        said, failure = None, None
+        try:
+            if isinstance(step, Pause):
+                await _sleep(step.seconds)
+            elif isinstance(step, Blocking):
+                said = await present_bridge().call(step.work)
+            else:
+                said = step.work()
+                said = await said if inspect.isawaitable(said) else said
+        except BaseException as error:  # noqa: BLE001 - the steps decide which they catch
+            failure = error
+
+
+def driven(steps: Generator[Step, Any, Result]) -> Result:
+    """Drive steps without one."""
+    said: Any = None
+    failure: BaseException | None = None
+    while True:
+        try:
+            step = steps.send(said) if failure is None else steps.throw(failure)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        said, failure = None, None
+        try:
+            if isinstance(step, Pause):
+                time.sleep(step.seconds)
+            else:
+                said = _plain(step.work())
+        except BaseException as error:  # noqa: BLE001 - the steps decide which they catch
+            failure = error
+
+
+def _plain(said: object) -> object:
+    """Refuse what would have to be awaited: it has not been done, whatever it looks like."""
+    if not inspect.iscoroutine(said):
+        return said
+    said.close()
+    raise Usage("a coroutine function is not awaited here", hint="make the operation one too, or await it")
+
+
+async def _sleep(seconds: float) -> None:
+    try:
+        asyncio.get_running_loop()
+    except RuntimeError:
+        import trio
+
+        await trio.sleep(seconds)
+    else:
+        await asyncio.sleep(seconds)
+
+
+# --- `ErrorRecoverer`: what is done after an error, with the way back to a checkpoint as the last resort
+# ---
 
 Function = TypeVar("Function", bound="Callable[..., Any]")
 

@@ -9,7 +9,7 @@
 Needs the package ``claude-agent-sdk`` (``lastgood[claude-agent-sdk]``).
 """
 
-from lastgood.integrations.missing import missing
+from lastgood.integrations import missing
 
 try:
     from lastgood.integrations.claude_agent_sdk.store import LastgoodSessionStore

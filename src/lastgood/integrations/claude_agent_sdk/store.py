@@ -12,7 +12,7 @@ from claude_agent_sdk import HookMatcher, SessionStore, project_key_for_director
 
 from lastgood.errors import LastgoodError, NotFound
 from lastgood.integrations.claude_agent_sdk import lines
-from lastgood.integrations.claude_agent_sdk.moments import files_at, newest, origin_of
+from lastgood.integrations.claude_agent_sdk.lines import files_at, newest, origin_of
 from lastgood.integrations.records import Records
 
 TYPE_CHECKING = False
@@ -30,9 +30,9 @@ if TYPE_CHECKING:
     )
 
     from lastgood import Workspace
+    from lastgood.ledger import LedgerReader
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
-    from lastgood.ports.ledger import LedgerReader
 
 _SPACE = "claude-agent-sdk"
 

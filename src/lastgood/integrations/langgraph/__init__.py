@@ -11,7 +11,7 @@
 Needs the package ``langgraph-checkpoint`` (``lastgood[langgraph]``).
 """
 
-from lastgood.integrations.missing import missing
+from lastgood.integrations import missing
 
 try:
     from lastgood.integrations.langgraph.saver import LastgoodSaver

@@ -2,22 +2,121 @@
 
 from __future__ import annotations
 
-from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, writes_sort_key
+from collections.abc import Iterable, Mapping
+from uuid import UUID
 
-from lastgood.errors import Damaged
-from lastgood.integrations.langgraph import keys
-from lastgood.integrations.langgraph.keys import Spot
+from langgraph.checkpoint.base import WRITES_IDX_MAP, CheckpointTuple, get_checkpoint_id, writes_sort_key
+
+from lastgood.errors import Damaged, Invalid, Usage
 from lastgood.value import Value, cast
+from lastgood.workspace.arguments import expect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
     from typing import Any
 
+    from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import ChannelVersions, Checkpoint, CheckpointMetadata, DeltaChannelHistory
 
     from lastgood.integrations.langgraph.values import Values
-    from lastgood.ports.ledger import LedgerEntry, LedgerReader, LedgerWriter
+    from lastgood.ledger import LedgerEntry, LedgerReader, LedgerWriter
+
+
+# --- Where a thread's checkpoints and writes stand in its book ---
+
+_CHECKPOINT = "c\0"
+_WRITE = "w\0"
+
+
+class Spot(Value):
+    """A place in a thread; ``id`` is None for the newest checkpoint, ``space`` for every namespace."""
+
+    thread: str
+    space: str | None
+    id: str | None
+
+    @property
+    def namespace(self) -> str:
+        """The namespace; that of the graph itself where none is named."""
+        return self.space or ""
+
+
+def spot_of(config: RunnableConfig) -> Spot:
+    """Return the place that a configuration names; `Usage` for what names none."""
+    expect(config, Mapping, what="the configuration")
+    named = config.get("configurable") or {}
+    expect(named, Mapping, what="the configuration's part configurable")
+    thread = named.get("thread_id")
+    if thread is None:
+        raise Usage(
+            "the configuration names no thread", hint='give {"configurable": {"thread_id": ...}} to the graph'
+        )
+    id = get_checkpoint_id(config)
+    space = named.get("checkpoint_ns")
+    return Spot(
+        thread=thread_name(thread),
+        space=None if space is None else _named(space, "the namespace"),
+        id=None if id is None or id == "" else _named(id, "the id of the checkpoint"),
+    )
+
+
+def thread_name(thread: object) -> str:
+    """Return the name of a thread's book."""
+    return _named(thread, "the id of the thread")
+
+
+def names(given: Iterable[object], what: str) -> list[str]:
+    """Return the names of several threads or runs; `Usage` for one text, whose letters would be names."""
+    if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
+        raise Usage(f"{what} is {type(given).__name__}, not list", hint="give a list of ids")
+    return [_named(one, f"one of {what}") for one in given]
+
+
+def config_of(spot: Spot, id: str) -> RunnableConfig:
+    """Return the configuration that names one checkpoint."""
+    return {"configurable": {"thread_id": spot.thread, "checkpoint_ns": spot.namespace, "checkpoint_id": id}}
+
+
+def checkpoints(space: str | None) -> str:
+    """Return how the keys of all checkpoints begin."""
+    return _CHECKPOINT if space is None else f"{_CHECKPOINT}{space}\0"
+
+
+def checkpoint_key(space: str, id: str) -> str:
+    """Return the key of a checkpoint."""
+    return f"{_CHECKPOINT}{space}\0{_named(id, 'the id of the checkpoint')}"
+
+
+def writes(space: str, id: str) -> str:
+    """Return how the keys of a checkpoint's writes begin."""
+    return f"{_WRITE}{space}\0{id}\0"
+
+
+def write(space: str, id: str, *, task: str, place: int) -> str:
+    """Return the key of a write."""
+    return f"{writes(space, id)}{_named(task, 'the id of the task')}\0{place}"
+
+
+def parts_of(key: str) -> tuple[str, str]:
+    """Return the namespace and id in a checkpoint's key."""
+    _, space, id = key.split("\0")
+    return space, id
+
+
+def _named(given: object, what: str) -> str:
+    """Return an id as a text: a number or a UUID names as its text does."""
+    expect(given, str, int, UUID, what=what)
+    return _sound(str(given))
+
+
+def _sound(name: str) -> str:
+    if "\0" in name:
+        raise Invalid(f"{name!r} holds a NUL", hint="name threads, namespaces and tasks without one")
+    return name
+
+
+# --- How threads are written into a ledger: one book a thread, an entry a checkpoint and a write ---
 
 FILES = "lastgood_files"
 
@@ -39,7 +138,7 @@ class Page(Value):
 
 def page_of(entry: LedgerEntry) -> Page:
     """Read an entry's head."""
-    space, id = keys.parts_of(entry.key)
+    space, id = parts_of(entry.key)
     match entry.head:
         case {"parent": parent, "channels": list() as channels, "metadata": metadata, "files": files}:
             return Page(
@@ -98,14 +197,14 @@ class Thread:
     def page(self, space: str, id: str | None) -> Page | None:
         """Return one checkpoint of a namespace, the newest if none is named."""
         if id is not None:
-            entry = self._book.entry(self._name, keys.checkpoint(space, id))
+            entry = self._book.entry(self._name, checkpoint_key(space, id))
             return None if entry is None else page_of(entry)
-        newest = self._book.entries(self._name, prefix=keys.checkpoints(space), newest_first=True, limit=1)
+        newest = self._book.entries(self._name, prefix=checkpoints(space), newest_first=True, limit=1)
         return page_of(newest[0]) if newest else None
 
     def pages(self, space: str | None) -> list[Page]:
         """Return all checkpoints of a namespace, or of all, newest first."""
-        found = [page_of(one) for one in self._book.entries(self._name, prefix=keys.checkpoints(space))]
+        found = [page_of(one) for one in self._book.entries(self._name, prefix=checkpoints(space))]
         return sorted(found, key=lambda page: page.id, reverse=True)
 
     def tuple_of(self, page: Page, spot: Spot) -> CheckpointTuple:
@@ -118,10 +217,10 @@ class Thread:
         checkpoint = self._values.revived(kept)
         checkpoint["channel_values"] = {name: self._values.revived(one) for name, one in values.items()}
         return CheckpointTuple(
-            config=keys.config_of(here, page.id),
+            config=config_of(here, page.id),
             checkpoint=checkpoint,
             metadata=cast("CheckpointMetadata", metadata),
-            parent_config=None if page.parent is None else keys.config_of(here, page.parent),
+            parent_config=None if page.parent is None else config_of(here, page.parent),
             pending_writes=[
                 (task, channel, self._values.revived(value))
                 for task, channel, value in self._writes(page.space, page.id)
@@ -171,7 +270,7 @@ class Thread:
     def _writes(self, space: str, id: str) -> list[tuple[str, str, object]]:
         """Return task, channel and plain value of a checkpoint's writes, in the order of their tasks."""
         found = []
-        for entry in self._book.entries(self._name, prefix=keys.writes(space, id)):
+        for entry in self._book.entries(self._name, prefix=writes(space, id)):
             match entry.head:
                 case {
                     "task": str() as task,
@@ -207,7 +306,7 @@ def put_checkpoint(
     run = metadata.get("run_id")
     book.put(
         spot.thread,
-        keys.checkpoint(spot.namespace, checkpoint["id"]),
+        checkpoint_key(spot.namespace, checkpoint["id"]),
         mark=None if run is None else str(run),
         head={
             "parent": spot.id,
@@ -232,7 +331,7 @@ def put_writes(
     """Write what a task wrote; what it wrote before stays, but for what is special."""
     for number, (channel, value) in enumerate(writes):
         place = WRITES_IDX_MAP.get(channel, number)
-        key = keys.write(spot.namespace, spot.id or "", task=task, place=place)
+        key = write(spot.namespace, spot.id or "", task=task, place=place)
         if place >= 0 and book.entry(spot.thread, key) is not None:
             continue
         head = {"task": task, "path": path, "channel": channel, "place": place}
@@ -242,9 +341,9 @@ def put_writes(
 def drop_checkpoints(book: LedgerWriter, thread: str, pages: Sequence[tuple[str, str]]) -> None:
     """Remove checkpoints (namespace and id) with their writes, and the thread if none is left."""
     for space, id in pages:
-        below = book.entries(thread, prefix=keys.writes(space, id))
-        book.drop(thread, [keys.checkpoint(space, id), *(one.key for one in below)])
-    if not book.entries(thread, prefix=keys.checkpoints(None), limit=1):
+        below = book.entries(thread, prefix=writes(space, id))
+        book.drop(thread, [checkpoint_key(space, id), *(one.key for one in below)])
+    if not book.entries(thread, prefix=checkpoints(None), limit=1):
         book.drop_book(thread)
 
 

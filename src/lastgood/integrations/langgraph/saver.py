@@ -10,7 +10,7 @@ from typing import Any
 from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_metadata
 
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
-from lastgood.integrations.langgraph import keys
+from lastgood.integrations.langgraph import pages as keys
 from lastgood.integrations.langgraph.pages import (
     FILES,
     Page,
@@ -42,10 +42,10 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from lastgood import Workspace
-    from lastgood.integrations.langgraph.keys import Spot
+    from lastgood.integrations.langgraph.pages import Spot
+    from lastgood.ledger import LedgerReader, LedgerWriter
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
-    from lastgood.ports.ledger import LedgerReader, LedgerWriter
 
 _SPACE = "langgraph"
 # Where a run tells its saver how it waits for it (langgraph's CONFIG_KEY_DURABILITY), if it was asked to.

@@ -10,12 +10,18 @@ import re
 from dataclasses import replace
 from functools import partial
 
-from lastgood.aio.loops import present_bridge
+from lastgood.aio.calls import present_bridge
 from lastgood.errors import LastgoodError, Usage
-from lastgood.integrations.praisonai.line import Unmet, is_number
-from lastgood.integrations.praisonai.place import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
-from lastgood.integrations.praisonai.place import store_of
-from lastgood.integrations.praisonai.timeline import Conversation, Restored, Saved, Timeline
+from lastgood.integrations.praisonai.timeline import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
+from lastgood.integrations.praisonai.timeline import (
+    Conversation,
+    Restored,
+    Saved,
+    Timeline,
+    Unmet,
+    is_number,
+    store_of,
+)
 from lastgood.integrations.praisonai.types import (
     DEFAULT_FILE_SIZE,
     USER_EMAIL,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import os
+import shutil
 import sys
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -12,26 +13,11 @@ from itertools import islice
 from threading import Lock
 from typing import Concatenate, ParamSpec, TypeVar
 
-from lastgood.actions.save import MESSAGE_LIMIT
-from lastgood.errors import Busy, LastgoodError, NotFound, Usage
-from lastgood.integrations.praisonai import comparing
-from lastgood.integrations.praisonai.line import (
-    INITIAL,
-    PARENT,
-    PRE_RESTORE,
-    PREFIX,
-    RESCUE,
-    ROLE,
-    STEP,
-    Line,
-    Moved,
-    Unmet,
-    found,
-    is_number,
-    line_of,
-)
-from lastgood.integrations.praisonai.place import kept_of, opened, prepared, refuse_unfit, remove
+import lastgood
+from lastgood.errors import Ambiguous, Busy, LastgoodError, NotFound, Storage, Unsafe, Usage
+from lastgood.integrations.praisonai import types
 from lastgood.integrations.praisonai.types import (
+    DEFAULT_FILE_SIZE,
     SHORT,
     ChangedFiles,
     Checkpoint,
@@ -40,21 +26,255 @@ from lastgood.integrations.praisonai.types import (
     paths_of,
 )
 from lastgood.integrations.turns import alone, turn
+from lastgood.paths import printable
+from lastgood.save import MESSAGE_LIMIT
+from lastgood.settings import MEBIBYTE, Rungs, Settings
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from typing import TypeGuard
+
+    from lastgood.model import checkpoint as model
+    from lastgood.model.checkpoint import Checkpoint as KeptCheckpoint
+    from lastgood.model.operation import Operation
+    from lastgood.model.report import RestoreReport
+    from lastgood.workspace import Workspace
+
+    Messages = Iterable[Mapping[str, object]]
+
+
+# --- The line of a workspace's checkpoints: which there are, where the workspace stands, what came before
+# ---
+
+# What a checkpoint of ours notes down: the step it is for, what it followed, what it is.
+STEP, PARENT, ROLE = "praisonai.step", "praisonai.parent", "praisonai.role"
+INITIAL, RESCUE = "initial", "pre-restore"
+PRE_RESTORE = "[pre-restore] auto-save"
+PREFIX = "ckpt_"
+_LEAST_DIGITS = 4
+
+
+def is_number(given: object) -> TypeGuard[int]:
+    """Tell whether something is a whole number."""
+    return isinstance(given, int) and not isinstance(given, bool)
+
+
+class Unmet(NotFound):
+    """The line has no such step, or is not that long."""
+
+
+class Line:
+    """The checkpoints of one moment, newest first; guards of lastgood's own are passed over.
+
+    ``at`` is where the workspace stands: at the last checkpoint made, or at the one that was restored
+    since. A restore that found nothing to do left no trace of itself: ``moved`` remembers it.
+    """
+
+    def __init__(
+        self, every: Sequence[KeptCheckpoint], operations: Sequence[Operation], *, moved: Moved | None = None
+    ) -> None:
+        self._every = {one.id: one for one in every}
+        self.kept = [one for one in every if one.kind != "guard" or one.metadata.get(ROLE) == RESCUE]
+        self.trunk = [one for one in self.kept if one.kind != "guard"]
+        self.mark = (every[0].id if every else None, operations[0].id if operations else None)
+        self.at = self._stand(operations, moved)
+
+    @property
+    def newest(self) -> KeptCheckpoint | None:
+        """The newest checkpoint that a save compares the workspace with."""
+        return next((one for one in self.trunk if not one.partial), None)
+
+    @property
+    def made(self) -> int:
+        """How many there are beside the one that every line begins with."""
+        return sum(one.metadata.get(ROLE) != INITIAL for one in self.kept)
+
+    def before(self, checkpoint: KeptCheckpoint) -> KeptCheckpoint | None:
+        """Return what a checkpoint followed."""
+        noted = self._every.get(checkpoint.metadata.get(PARENT, ""))
+        if noted is not None and noted.sequence < checkpoint.sequence:
+            return noted
+        return next((one for one in self.trunk if one.sequence < checkpoint.sequence), None)
+
+    def back(self) -> Iterator[KeptCheckpoint]:
+        """Yield where the workspace stands, and all that led there."""
+        reached = self.at
+        while reached is not None:
+            yield reached
+            reached = self.before(reached)
+
+    def matching(self, text: str) -> list[KeptCheckpoint]:
+        """Return the checkpoints whose id begins with some digits; fewer than four name nothing."""
+        digits = text.removeprefix(PREFIX)
+        if len(digits) < _LEAST_DIGITS:
+            return []
+        return [one for one in self.kept if one.id.removeprefix(PREFIX).startswith(digits)]
+
+    def of_step(self, step: int) -> KeptCheckpoint | None:
+        """Return the newest checkpoint of a step; what is no number is none."""
+        if not is_number(step):
+            return None
+        return next((one for one in self.kept if one.metadata.get(STEP) == str(step)), None)
+
+    def _stand(self, operations: Sequence[Operation], moved: Moved | None) -> KeptCheckpoint | None:
+        newest = self.newest
+        if moved is not None and moved.mark == self.mark and moved.target in self._every:
+            return self._every[moved.target]
+        last = next((one for one in operations if one.type == "restore" and not one.undone), None)
+        target = None if last is None else self._every.get(last.target or "")
+        if last is None or target is None or newest is None:
+            return newest
+        guard = self._every.get(last.guard or "")
+        since = last.at > newest.manifest.created_at if guard is None else guard.sequence >= newest.sequence
+        return target if since else newest
+
+
+class Moved:
+    """A restore that had nothing to change: where to, and how the line stood then."""
+
+    def __init__(self, target: str, mark: tuple[str | None, str | None]) -> None:
+        self.target = target
+        self.mark = mark
+
+
+def line_of(workspace: Workspace, moved: Moved | None = None) -> Line:
+    """Return the line of a workspace as it is now."""
+    return Line(workspace.list(), workspace.operations(), moved=moved)
+
+
+def found(line: Line, workspace: Workspace, text: str) -> KeptCheckpoint:
+    """Return the one checkpoint meant; raises `NotFound`, `Ambiguous`, or what a REF can raise."""
+    matches = line.matching(text)
+    if len(matches) > 1:
+        raise Ambiguous(
+            f"'{printable(text)}' fits {len(matches)} checkpoints",
+            hint="give more digits of the id",
+            details={"candidates": [one.id for one in matches]},
+        )
+    return matches[0] if matches else workspace.get(text)
+
+
+# --- Where a service keeps its checkpoints, and the settings that its own configuration amounts to ---
+
+# Folders that are nobody's project.
+PROTECTED_PATHS = [
+    *map(os.path.expanduser, ("~", "~/Desktop", "~/Documents", "~/Downloads")),
+    "/",
+    "/tmp",  # noqa: S108 - refused, not used
+    "/var",
+    "/etc",
+]
+_SYSTEM = {"/bin", "/boot", "/dev", "/etc", "/lib", "/proc", "/root", "/run", "/sbin", "/sys", "/usr", "/var"}
+_UNLIMITED = 1 << 62
+_UNCOUNTED = 1 << 40
+_OURS = 32 * MEBIBYTE
+_FORMAT = "format"
+
+
+def store_of(config: CheckpointConfig) -> str:
+    """Return the store's path: where PraisonAI has its repository, or beside one that is there."""
+    folder = config.get_checkpoint_dir()
+    usual, beside = os.path.join(folder, ".git"), os.path.join(folder, "lastgood")
+    if os.path.lexists(os.path.join(beside, _FORMAT)):
+        return beside
+    foreign = os.path.lexists(os.path.join(usual, "HEAD")) or os.path.isfile(usual)
+    return beside if foreign else usual
+
+
+def refuse_nameless(config: CheckpointConfig) -> None:
+    """Refuse an empty name: it does not mean the current folder."""
+    if not config.workspace_dir:
+        raise NotFound("Workspace does not exist: its name is empty", hint="name the folder of a project")
+
+
+def refuse_unfit(config: CheckpointConfig) -> None:
+    """Refuse what cannot be a workspace, before anything is made for it."""
+    refuse_nameless(config)
+    root = config.root
+    if root in {os.path.realpath(path) for path in PROTECTED_PATHS}:
+        raise Unsafe(f"Cannot checkpoint protected path: {root}", hint="name the folder of a project")
+    if not os.path.isdir(root):
+        raise NotFound(f"Workspace does not exist: {config.workspace_dir}", hint="make it first")
+
+
+def prepared(config: CheckpointConfig) -> Settings:
+    """Make a workspace's store, if there is none, and return the settings to open it with."""
+    root, store = config.root, store_of(config)
+    with lastgood.open(root, store=store, maintenance="off", allow_root=_is_meant(root)) as workspace:
+        return settled(config, workspace.settings, store=store)
+
+
+def opened(config: CheckpointConfig, settings: Settings) -> Workspace:
+    """Open a workspace that is prepared."""
+    root, store = config.root, store_of(config)
+    return lastgood.open(root, store=store, maintenance="off", allow_root=_is_meant(root), settings=settings)
+
+
+def _is_meant(root: str) -> bool:
+    """Tell whether a folder is the root of a mounted disk that is no system's: a container's, say."""
+    return os.path.ismount(root) and f"/{root.split('/')[1]}" not in _SYSTEM
+
+
+def settled(config: CheckpointConfig, configured: Settings, *, store: str) -> Settings:
+    """Return the settings of a workspace with what the service's configuration says laid over them."""
+    capture = configured.capture
+    size = config.max_file_size
+    if size == DEFAULT_FILE_SIZE:
+        size = max(capture.max_file_size, _OURS)
+    kept = kept_of(config)
+    most = max(configured.limits.max_checkpoints, 3 * kept)
+    return configured.replace(
+        capture=capture.replace(
+            built_in=(),
+            exclude=(*capture.exclude, *_patterns(config), *_own(config.root, store)),
+            max_file_size=min(size, _UNLIMITED) if size > 0 else _UNLIMITED,
+        ),
+        retention={**configured.retention, "manual": Rungs(last=kept), "turn": Rungs(last=kept)},
+        limits=configured.limits.replace(max_checkpoints=most),
+    )
+
+
+def kept_of(config: CheckpointConfig) -> int:
+    """Return how many checkpoints stay."""
+    most = config.max_checkpoints
+    return min(most, _UNCOUNTED) if most > 0 else _UNCOUNTED
+
+
+def _patterns(config: CheckpointConfig) -> tuple[str, ...]:
+    """Return what is left out; ``.git`` always is, and needs no pattern."""
+    return tuple(pattern for pattern in config.exclude_patterns if pattern.strip("/") != ".git")
+
+
+def _own(root: str, store: str) -> tuple[str, ...]:
+    """Return the pattern of a folder of checkpoints that lies inside the workspace."""
+    folder = os.path.realpath(os.path.dirname(store))
+    if not folder.startswith(root.rstrip("/") + "/"):
+        return ()
+    return ("/" + os.path.relpath(folder, root) + "/",)
+
+
+def remove(config: CheckpointConfig) -> None:
+    """Delete a service's store, and its folder unless something else is in it."""
+    refuse_nameless(config)
+    folder, store = config.get_checkpoint_dir(), store_of(config)
+    try:
+        if os.path.lexists(os.path.join(store, _FORMAT)):
+            shutil.rmtree(store)
+        if os.path.isdir(folder) and not os.listdir(folder):
+            os.rmdir(folder)
+    except OSError as error:
+        raise Storage(
+            f"{error.filename or folder} cannot be deleted: {error.strerror}", hint="check its permissions"
+        ) from error
+
+
+# --- What a service does, synchronously: checkpoints of one workspace, in a store of their own ---
 
 Checkpoints = list[Checkpoint]
 Conversation = list[dict[str, object]]
 Changes = tuple[ChangedFiles, int, int]
 
-TYPE_CHECKING = False
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
-
-    from lastgood.model import checkpoint as model
-    from lastgood.model.report import RestoreReport
-    from lastgood.model.settings import Settings
-    from lastgood.workspace import Workspace
-
-    Messages = Iterable[Mapping[str, object]]
 
 logger = logging.getLogger(__name__)
 
@@ -195,10 +415,10 @@ class Timeline:
             after = None if to_ref is None else found(line, workspace, to_ref)
             report = workspace.diff(before.id, None if after is None else after.id)
             ends = (
-                comparing.stored(workspace, before.id),
-                (comparing.present(workspace) if after is None else comparing.stored(workspace, after.id)),
+                types.stored(workspace, before.id),
+                (types.present(workspace) if after is None else types.stored(workspace, after.id)),
             )
-            files = comparing.files_of(report, place=self._config.place, contents=comparing.Contents(*ends))
+            files = types.files_of(report, place=self._config.place, contents=types.Contents(*ends))
             return CheckpointDiff(
                 from_checkpoint=_digits(before)[:SHORT],
                 to_checkpoint=None if after is None else _digits(after)[:SHORT],
@@ -322,7 +542,7 @@ class Timeline:
         except LastgoodError as error:  # damage of one checkpoint hides no other
             logger.warning("what %s changed cannot be told: %s", one.short_id, error)
             return ChangedFiles(), 0, 0
-        files = comparing.files_of(report, place=self._config.place, contents=None)
+        files = types.files_of(report, place=self._config.place, contents=None)
         lines = sum(one.additions for one in files), sum(one.deletions for one in files)
         self._changes[one.id] = (paths_of(files), *lines)
         return self._changes[one.id]

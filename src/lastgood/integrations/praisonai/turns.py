@@ -8,8 +8,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from lastgood.errors import LastgoodError
-from lastgood.integrations.praisonai.line import is_number
 from lastgood.integrations.praisonai.service import CheckpointService
+from lastgood.integrations.praisonai.timeline import is_number
 from lastgood.integrations.praisonai.types import CheckpointDiff
 
 TYPE_CHECKING = False

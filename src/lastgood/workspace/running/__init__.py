@@ -1,1 +1,1 @@
-"""The conductor of `run`: carries out a work plan by the workspace's own verbs."""
+"""Carries out a work plan by the workspace's own verbs."""

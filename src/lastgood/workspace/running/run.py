@@ -4,28 +4,342 @@ from __future__ import annotations
 
 import os
 
-from lastgood.adapters.command import GuardedCommands
-from lastgood.adapters.outputs import OutputFolder
-from lastgood.errors import Usage
-from lastgood.model.recovery import CHOICES
-from lastgood.model.running import RunReport
-from lastgood.workspace.outputs import outputs_of
-from lastgood.workspace.running.conductor import Conductor
-from lastgood.workspace.running.plans import check_named, plan_from
-from lastgood.workspace.running.resuming import Orders, Wish, alone, engage, reviewed
-from lastgood.workspace.running.signals import Signals
-from lastgood.workspace.running.stage import Stage
-from lastgood.workspace.running.telling import Telling
+from lastgood.command import GuardedCommands
+from lastgood.errors import Conflict, LastgoodError, Usage
+from lastgood.model.run import CHOICES, RunReport
+from lastgood.paths import to_text
+from lastgood.tasks import ATTEMPT, doubt_of, outlook
+from lastgood.workspace.running.attempt import Attempt, keep_once, take_back
+from lastgood.workspace.running.context import Interrupted, Signals, Stage, Telling, name_of, said
+from lastgood.workspace.running.output import OutputFolder, outputs_of
+from lastgood.workspace.running.resume import Orders, Wish, alone, check_named, engage, plan_from, reviewed
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.model.recovery import Choice
-    from lastgood.model.running import RunObserver
-    from lastgood.model.workplan import WorkPlan
-    from lastgood.workspace.paths import PathLike
-    from lastgood.workspace.running.hands import Hands
+    from lastgood.model.run import Choice, PlannedTask, RunObserver, RunState, WorkPlan
+    from lastgood.model.session import Effect, Task
+    from lastgood.tasks import Outlook
+    from lastgood.workspace.arguments import PathLike
+    from lastgood.workspace.running.attempt import Ended
+    from lastgood.workspace.running.resume import Engaged
+    from lastgood.workspace.running.workspace import Hands
+
+
+# --- Carries out a work plan: task after task, each with what its plan says about failure (P1, P3, P6, P7)
+# ---
+
+
+class Conductor:
+    """Carries out the plan of one session that is active and this process's own."""
+
+    def __init__(
+        self,
+        stage: Stage,
+        *,
+        orders: Orders,
+        engaged: Engaged,
+    ) -> None:
+        self._stage = stage
+        self._orders = orders
+        self._engaged = engaged
+        self._unknown = list(engaged.unknown)
+        self._began = stage.hands.monotonic()
+        self._reason: str | None = None
+        self._at: PlannedTask | None = None
+        self._closed: set[str] = set()
+        self._taken_back: set[str] = set()
+
+    def carry_out(self) -> RunReport:
+        """Carry out what is left of the plan, and leave the session ended, or to be continued."""
+        telling = self._stage.telling
+        telling.changed("started", continued=self._engaged.continued)
+        telling.saved(self._engaged.saved)
+        for note in self._engaged.notes:
+            telling.notice(note)
+        try:
+            self._mend()
+            if self._clear():
+                self._walk()
+            return self._over()
+        except Interrupted as stop:
+            return self._interrupted(stop)
+        except Conflict as error:
+            self._beside(error)
+            raise self._dispossessed(error) from error
+        except BaseException as error:
+            self._beside(error)
+            raise
+
+    # Tasks
+
+    def _mend(self) -> None:
+        """Make the checkpoint of a task's end that a kill left out: that came of the last task, if any."""
+        hands = self._stage.hands
+        if not self._engaged.continued:
+            return
+        ended = [task for task in self._stage.telling.tasks() if task.state == "done" and task.ended_at]
+        last = max(ended, key=lambda task: task.ended_at or 0, default=None)
+        if last is not None and not hands.shows_done(last.id):
+            self._stage.telling.saved(hands.attempt_done(last.id).saved, task=last.id)
+        self._closed = {sprint for sprint in self._stage.plan.sprints if hands.is_marked("sprint", sprint)}
+        states = self._states()
+        for task in {task.sprint: task for task in self._stage.plan.tasks}.values():
+            self._close_sprint(task, states)
+
+    def _clear(self) -> bool:
+        """Take back what attempts left before any task works on top of it; False if that cannot be done.
+
+        What waits for a person's word is kept as it is, to be told later from the work of others.
+        """
+        if not self._engaged.continued:
+            return True
+        stage, states, steps = self._stage, self._states(), self._stage.hands.all_attempts()
+        left: list[tuple[PlannedTask, Outlook, Effect]] = []
+        for task in stage.plan.tasks:
+            look = outlook(task, task=states[task.id], steps=steps.get(task.id, ()))
+            if look.back is not None and task.id not in self._orders.done:
+                left.append((task, look, look.back))
+        for task, look, attempt in sorted(left, key=lambda one: one[2].after, reverse=True):
+            if task.id not in self._orders.redo and self._doubt(task, look) is not None:
+                keep_once(stage, task, attempt)
+            elif not self._back(task, attempt):
+                return False
+        return True
+
+    def _doubt(self, task: PlannedTask, look: Outlook) -> str | None:
+        within = () if look.last is None else self._stage.hands.unknown_within(task.id)
+        return doubt_of(task.id, look, within=within)
+
+    def _states(self) -> Mapping[str, Task]:
+        return {task.id: task for task in self._stage.telling.tasks()}
+
+    def _walk(self) -> None:
+        states = self._states()
+        for task in self._stage.plan.tasks:
+            self._stage.signals.heed()
+            if states[task.id].state == "done":
+                self._passed_over(task)
+                continue
+            self._at = task
+            going_on = self._turn(task, states)
+            self._at = None
+            states = self._states()
+            self._close_sprint(task, states)
+            if not going_on:
+                return
+
+    def _passed_over(self, task: PlannedTask) -> None:
+        again = "; it is not done again" if task.id in self._orders.redo else ""
+        self._stage.telling.tell(
+            "task-skipped", task=task.id, sprint=task.sprint, reason=f"it is done{again}"
+        )
+
+    def _turn(self, task: PlannedTask, states: Mapping[str, Task]) -> bool:
+        """See to one task that is not done; False if the run ends here."""
+        stage = self._stage
+        if task.id in self._orders.done:
+            return self._taken_as_done(task)
+        missing = [states[need] for need in task.needs if need in states and states[need].state != "done"]
+        if missing:
+            return self._skipped(task, missing[0])
+        look = outlook(task, task=states[task.id], steps=stage.hands.attempts(task.id))
+        if task.id not in self._orders.redo:
+            doubt = self._doubt(task, look)
+            if doubt is not None:
+                return self._asked(task, doubt)
+        self._enter_sprint(task)
+        return self._tried(task, look)
+
+    def _tried(self, task: PlannedTask, look: Outlook) -> bool:
+        if look.back is not None and not self._back(task, look.back):
+            return False
+        tries = 1 + task.retries
+        checks = look.way == "check"
+        while True:
+            attempt = Attempt(self._stage, task)
+            if checks:
+                assert look.last is not None
+                ended = attempt.check_again(look.last)
+            else:
+                ended = attempt.carry_out()
+            if ended.reason is None:
+                self._settled(task)
+                return True
+            tries -= not checks
+            if task.on_failure == "rollback" and not self._back(task, ended.effect):
+                return False
+            if tries <= 0 or not self._may_repeat(task, ended, checks=checks):
+                return self._failed(task, ended)
+            checks = False
+            self._stage.signals.heed()
+
+    def _may_repeat(self, task: PlannedTask, ended: Ended, *, checks: bool) -> bool:
+        """Tell whether a failed attempt may be followed by another.
+
+        Of an irreversible task none follows one that may have had its effect, but what its plan allows:
+        that has its retries for what fails by itself.
+        """
+        if not task.irreversible:
+            return True
+        return not ended.unknown and (not checks or task.id in self._orders.redo)
+
+    def _failed(self, task: PlannedTask, ended: Ended) -> bool:
+        if ended.unknown:
+            self._unknown.append(ended.effect.replace(state="unknown"))
+        self._stage.telling.changed(
+            "task-failed", task=task.id, sprint=task.sprint, attempt=ended.effect.attempt, reason=ended.reason
+        )
+        self._reason = self._reason or f"task {task.id} failed: {ended.reason}"
+        return task.on_failure != "stop"
+
+    def _skipped(self, task: PlannedTask, missing: Task) -> bool:
+        how = {"failed": "failed", "skipped": "was skipped"}.get(missing.state, "is not done")
+        reason = f"it needs {missing.id}, which {how}"
+        self._stage.hands.task_skip(task.id)
+        self._stage.telling.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
+        return True
+
+    def _asked(self, task: PlannedTask, doubt: str) -> bool:
+        """End the run before a task that may have done already what cannot be taken back."""
+        self._reason = f"{doubt}; go on with --done {task.id}, or with --redo {task.id}"
+        self._stage.telling.notice(doubt, task=task.id)
+        return False
+
+    def _taken_as_done(self, task: PlannedTask) -> bool:
+        report = self._stage.hands.happened(task.id)
+        self._settled(task)
+        self._stage.telling.saved(report.saved, task=task.id)
+        self._stage.telling.changed(
+            "task-done", task=task.id, sprint=task.sprint, reason="somebody said that it is done"
+        )
+        return True
+
+    def _settled(self, task: PlannedTask) -> None:
+        """Take a task that is done off those that a person has to look at: its word was given."""
+        self._unknown = [one for one in self._unknown if one.task != task.id or not one.irreversible]
+
+    def _back(self, task: PlannedTask, attempt: Effect) -> bool:
+        if attempt.id in self._taken_back:
+            return True
+        fault = take_back(self._stage, task, attempt)
+        if fault is not None:
+            self._reason = fault
+            self._stage.telling.notice(fault, task=task.id)
+            return False
+        self._taken_back.add(attempt.id)
+        return True
+
+    # Sprints
+
+    def _enter_sprint(self, task: PlannedTask) -> None:
+        hands = self._stage.hands
+        if task.sprint is not None and hands.stands().position.sprint != task.sprint:
+            hands.sprint_start(task.sprint)
+
+    def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
+        """Make the checkpoint of a sprint whose tasks are all done."""
+        sprint, stage = task.sprint, self._stage
+        if sprint is None or sprint in self._closed:
+            return
+        if any(states[one.id].state != "done" for one in stage.plan.tasks if one.sprint == sprint):
+            return
+        self._enter_sprint(task)
+        report = stage.hands.sprint_done(sprint)
+        self._closed.add(sprint)
+        stage.telling.saved(report.saved, sprint=sprint)
+        stage.telling.tell("sprint-done", sprint=sprint, checkpoint=stage.telling.last)
+
+    # The end
+
+    def _over(self) -> RunReport:
+        """End the session; one command has ended its run whatever came of it."""
+        stage = self._stage
+        all_done = all(task.state == "done" for task in stage.telling.tasks())
+        finished = all_done or stage.plan.command
+        ended = stage.hands.leave(finished=finished, by="finished" if all_done else "error")
+        stage.telling.saved(ended.saved)
+        report = self._report("done" if all_done else "failed")
+        stage.telling.changed("finished", reason=report.reason, seconds=report.seconds)
+        return report
+
+    def _interrupted(self, stop: Interrupted) -> RunReport:
+        """Make the checkpoint of an interruption, and leave the session to be continued."""
+        stage, task = self._stage, self._at
+        self._reason = f"interrupted by {name_of(stop.signal)}"
+        try:
+            self._keep_interrupted(self._reason)
+        except LastgoodError as error:
+            stage.telling.notice(f"no checkpoint could be made: {said(error)}")
+        ended = stage.hands.session_break_off(
+            stage.hands.own, reason="interrupted", interrupted=True, save=False
+        )
+        self._unknown += ended.unknown
+        stage.telling.changed(
+            "interrupted",
+            task=None if task is None else task.id,
+            checkpoint=stage.telling.last,
+            reason=self._reason,
+        )
+        report = self._report("interrupted").replace(signal=stop.signal)
+        stage.telling.changed("finished", reason=report.reason, seconds=report.seconds)
+        return report
+
+    def _keep_interrupted(self, reason: str) -> None:
+        """Keep what is there now: what the task under way left, from which it may be taken back."""
+        stage, task = self._stage, self._at
+        if not stage.hands.wants("interrupt") and (task is None or task.on_failure != "rollback"):
+            return
+        id = None if task is None else task.id
+        steps = [] if id is None else stage.hands.attempts(id)
+        metadata = {ATTEMPT: str(steps[-1].attempt)} if steps else {}
+        stage.telling.saved(stage.hands.keep("interrupt", reason, task=id, metadata=metadata), task=id)
+
+    def _beside(self, error: BaseException) -> None:
+        """Leave the session to be continued while an exception goes on, which is not to be hidden."""
+        hands = self._stage.hands
+        stopped = isinstance(error, KeyboardInterrupt)
+        try:
+            hands.session_break_off(
+                hands.own,
+                reason="interrupted" if stopped else type(error).__name__,
+                interrupted=stopped,
+                save=stopped,
+            )
+        except LastgoodError as failure:
+            error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
+
+    def _dispossessed(self, error: Conflict) -> Conflict:
+        """Return the same error in words that fit a run whose session somebody else has ended."""
+        own = self._stage.hands.own
+        if "ended_by" not in error.details or error.details.get("session") != own:
+            return error
+        at = "" if self._at is None else f" at task {self._at.id}"
+        return Conflict(
+            f"{error.message}; its run was stopped{at}, and the files stay as they are",
+            hint="see who works here now: lastgood status    and carry the plan out anew when that is over",
+            details=error.details,
+        )
+
+    def _report(self, state: RunState) -> RunReport:
+        stage = self._stage
+        return RunReport(
+            session=stage.hands.own,
+            state=state,
+            plan=stage.plan,
+            tasks=stage.telling.tasks(),
+            checkpoint=stage.telling.last,
+            continued=self._engaged.continued,
+            seconds=round(stage.hands.monotonic() - self._began, 3),
+            exit_code=stage.exit_code,
+            reason=self._reason,
+            unknown_effects=tuple(self._unknown),
+            outputs=to_text(stage.outputs.path),
+        )
+
+
+# --- run: from what was asked for to the report ---
 
 
 def run(

@@ -1,1 +1,0 @@
-"""The world behind the ports: git format, SQLite, files, locks, clocks."""

@@ -1,1 +1,0 @@
-"""Export files: one tar archive of a fixed form."""

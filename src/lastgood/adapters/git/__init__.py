@@ -1,1 +1,0 @@
-"""The engine on git's object format, written and read in process."""

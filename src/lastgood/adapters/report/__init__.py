@@ -1,1 +1,0 @@
-"""A report as a page: plots by Vega-Lite, the page by a template that escapes everything."""

@@ -1,1 +1,0 @@
-"""Reads a workspace into a tree: walk, read, settle, build; with a cache of what stat said."""

@@ -1,1 +1,0 @@
-"""The catalogue in one SQLite file."""

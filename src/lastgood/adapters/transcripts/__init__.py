@@ -1,1 +1,0 @@
-"""Files of conversations: read where hosts keep them, and remembered between saves."""

@@ -1,0 +1,593 @@
+"""The catalogue: every fact about checkpoints that queries need, and all that may change.
+
+What lists and saves do not need is imported when it is called for: start-up time is part of both.
+"""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.catalogue import LatestFacts, rows
+from lastgood.catalogue.database import (
+    CURRENT,
+    DEFAULT_WAIT,
+    Database,
+    broken_seal,
+    create,
+    ensure,
+    is_broken,
+    prepare,
+    reseal,
+)
+from lastgood.catalogue.rows import AWAITS_ADOPTION, COMPLETE_FACTS, NEWEST_FACTS, selection
+from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
+from lastgood.errors import Damaged, NotFound
+from lastgood.ids import CHECKPOINT_PREFIX
+from lastgood.model.checkpoint import Checkpoint
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterable, Sequence
+
+    from lastgood.catalogue import Arrivals, Query, WorkspaceRow
+    from lastgood.catalogue.database import Schema
+    from lastgood.catalogue.work import SqliteWork
+    from lastgood.host import Clock
+    from lastgood.model.checkpoint import Check, Manifest
+    from lastgood.model.operation import Operation
+    from lastgood.settings import Durability
+
+    Parameters = tuple[object, ...] | dict[str, object]
+
+
+# --- Rows that a prune takes away, and what counts against the limit ---
+
+LOOSE = (
+    "SELECT count(*) FROM checkpoint WHERE workspace_key = ? AND deleted_at IS NULL"
+    " AND pinned = 0 AND name IS NULL AND kind <> 'feature'"
+)
+_MARK = (
+    "UPDATE checkpoint SET deleted_at = ?"
+    " WHERE id = ? AND deleted_at IS NULL AND name IS ? AND pinned = ? AND good IS ?"
+)
+_OLD_OPERATIONS = (
+    f"FROM operation WHERE at < ? AND NOT {broken_seal('operation')}"  # noqa: S608 - names of columns
+    " AND number <= (SELECT number FROM operation AS newer"
+    " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
+)
+_DROP = f"DELETE FROM checkpoint WHERE id = ? AND deleted_at IS NOT NULL AND NOT {broken_seal('checkpoint')}"  # noqa: S608 - names of columns
+# Pages that dropped rows leave free are used again; a file of which many are free is written anew: those who
+# save wait meanwhile, so not if much of it stays. In bytes.
+_LEAST_SPARE = 1 << 18
+_MOST_KEPT = 1 << 26
+_A_PART = 4
+# What a row takes beside its long columns, in bytes.
+_ROW = "length(manifest) + length(gaps) + 500"
+_FORGET = (
+    f"SELECT id FROM checkpoint WHERE deleted_at < ? AND NOT {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - names of columns
+)
+
+
+def delete_unchanged(
+    connection: sqlite3.Connection, checkpoints: Iterable[Checkpoint], *, at: int
+) -> list[str]:
+    """Mark checkpoints as deleted, but those that somebody named, pinned or judged meanwhile."""
+    marked = []
+    for one in checkpoints:
+        sound = not is_broken(connection, "checkpoint", one.id)
+        changed = connection.execute(_MARK, (at, one.id, one.name, one.pinned, one.good))
+        if not changed.rowcount:
+            continue
+        marked.append(one.id)
+        if sound:
+            reseal(connection, "checkpoint", one.id)
+    return marked
+
+
+def forget(connection: sqlite3.Connection, before: int) -> list[str]:
+    """Drop the rows of what was deleted before a time."""
+    return drop(connection, [str(row[0]) for row in connection.execute(_FORGET, (before,)).fetchall()])
+
+
+def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str]:
+    """Drop rows that are marked as deleted and were not altered from outside; remember their commits."""
+    dropped = {}
+    for id in checkpoints:
+        commit = connection.execute("SELECT commit_id FROM checkpoint WHERE id = ?", (id,)).fetchone()
+        if connection.execute(_DROP, (id,)).rowcount:
+            dropped[id] = str(commit[0])
+    if dropped:
+        going = sorted({*freed(connection), *dropped.values()})
+        connection.execute("INSERT OR REPLACE INTO meta VALUES ('freed', ?)", (" ".join(going),))
+    return list(dropped)
+
+
+def freed(connection: sqlite3.Connection) -> list[str]:
+    """Return the commits of dropped rows until their bytes are said to be freed."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'freed'").fetchone()
+    return [] if row is None else str(row[0]).split()
+
+
+def clear_freed(connection: sqlite3.Connection) -> None:
+    """Forget the commits of dropped rows."""
+    connection.execute("DELETE FROM meta WHERE name = 'freed'")
+
+
+def swept(connection: sqlite3.Connection) -> int | None:
+    """Return when nothing was left to be freed; None where that is not known."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'swept'").fetchone()
+    return row[0] if row is not None and isinstance(row[0], int) else None
+
+
+def set_swept(connection: sqlite3.Connection, at: int) -> None:
+    """Remember when nothing was left to be freed."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('swept', ?)", (at,))
+
+
+def old_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
+    """Return how many operations are older than a time and not among the newest of their workspace."""
+    return int(connection.execute(f"SELECT count(*) {_OLD_OPERATIONS}", (before, keep)).fetchone()[0])
+
+
+def drop_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
+    """Drop those operations, and return how many that were."""
+    return connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
+
+
+def spare_bytes(connection: sqlite3.Connection, *, without: Collection[str] = ()) -> int:
+    """Return about what `shrink` would give back if the rows of some checkpoints were dropped, in bytes."""
+    page, pages, free = (_number(connection, name) for name in ("page_size", "page_count", "freelist_count"))
+    spare = free * page
+    for id in without:
+        row = connection.execute(f"SELECT {_ROW} FROM checkpoint WHERE id = ?", (id,)).fetchone()  # noqa: S608 - names of columns
+        spare += 0 if row is None else row[0]
+    size = pages * page
+    worthwhile = spare >= max(_LEAST_SPARE, size // _A_PART) and size - spare <= _MOST_KEPT
+    return min(spare, size) if worthwhile else 0
+
+
+def shrink(connection: sqlite3.Connection) -> int:
+    """Write the file anew without its free pages, where these are many; return the bytes given back."""
+    if not spare_bytes(connection):
+        return 0
+    before = _number(connection, "page_count")
+    connection.execute("VACUUM")
+    return (before - _number(connection, "page_count")) * _number(connection, "page_size")
+
+
+def _number(connection: sqlite3.Connection, pragma: str) -> int:
+    return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
+
+
+# --- The catalogue: every fact about checkpoints that queries need, and all that may change ---
+
+_INSERT = f"INSERT INTO checkpoint ({rows.BIRTH}) VALUES ({rows.BIRTH_MARKS})"  # noqa: S608 - names of columns
+_SELECT = f"SELECT {rows.CHECKPOINT} FROM checkpoint"  # noqa: S608 - names of columns
+_WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
+_OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
+_ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
+_SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
+_ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
+_HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
+_KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
+_UNKNOWN = "the store knows no such checkpoint"
+_OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
+
+
+class SqliteCatalogue:
+    """Facts in SQLite (WAL); threads may share it, and it lives on in a forked child."""
+
+    def __init__(self, database: Database) -> None:
+        self._database = database
+
+    @classmethod
+    def open(
+        cls,
+        path: str,
+        *,
+        clock: Clock,
+        durability: Durability = "full",
+        wait: float = DEFAULT_WAIT,
+        create: bool = True,
+        schema: Schema = CURRENT,
+    ) -> SqliteCatalogue:
+        """Open the catalogue, making it first where ``create`` allows, and bringing an older one up.
+
+        ``wait`` is how many seconds another writer is waited for. Raises `Damaged` (also when the
+        file is gone but its backup is there), `Unsupported`, `Busy`, `Storage`.
+        """
+        path = os.path.abspath(path)
+        ensure(path, schema, generation=clock.random().hex(), allowed=create)
+        return cls(Database(path, schema=schema, durability=durability, wait=wait))
+
+    @classmethod
+    def of_nothing(cls, path: str, *, schema: Schema = CURRENT) -> SqliteCatalogue:
+        """Return the catalogue of a store that is not there: empty, in memory, gone with its closing."""
+        return cls(MemoryDatabase(path, schema=schema, durability="fast", wait=0))
+
+    @property
+    def work(self) -> SqliteWork:
+        """The facts about the work, in the same file."""
+        from lastgood.catalogue.work import SqliteWork
+
+        return SqliteWork(self._database)
+
+    @property
+    def path(self) -> str:
+        """Where the catalogue lies."""
+        return self._database.path
+
+    def generation(self) -> str:
+        """Return the engine generation: it changes whenever objects may have been freed."""
+        found = self._one("SELECT value FROM meta WHERE name = 'generation'")
+        if found is None:
+            raise Damaged("the catalogue has lost its generation", hint=REPAIR_HINT)
+        return str(found[0])
+
+    def workspaces(self) -> Sequence[WorkspaceRow]:
+        """Return every workspace, by path."""
+        return [rows.workspace(row) for row in self._all(_WORKSPACES + " ORDER BY path")]
+
+    def workspace(self, key: str) -> WorkspaceRow | None:
+        """Return one workspace."""
+        row = self._one(_WORKSPACES + " WHERE key = ?", (key,))
+        return None if row is None else rows.workspace(row)
+
+    def latest_facts(self, workspace_key: str) -> LatestFacts | None:
+        """Return what a save has to know of the newest checkpoints; None before the first."""
+        newest = self._one(NEWEST_FACTS, (workspace_key,))
+        if newest is None:
+            return None
+        complete = self._one(COMPLETE_FACTS, (workspace_key,))
+        return LatestFacts(
+            newest=rows.facts(newest), complete=None if complete is None else rows.facts(complete)
+        )
+
+    def find(self, query: Query) -> Sequence[Checkpoint]:
+        """Return checkpoints, newest first by sequence."""
+        return self._checkpoints(self._all(*selection(query)))
+
+    def get(self, checkpoint: str) -> Checkpoint | None:
+        """Return the checkpoint with exactly this id, deleted or not."""
+        row = self._one(f"{_SELECT} WHERE id = ?", (checkpoint,))
+        return None if row is None else self._checkpoints([row])[0]
+
+    def with_prefix(self, digits: str) -> Sequence[Checkpoint]:
+        """Return the checkpoints whose id begins with these hex digits, newest first, all workspaces."""
+        least = CHECKPOINT_PREFIX + digits
+        found = self._all(
+            f"{_SELECT} WHERE id >= ? AND id < ? AND deleted_at IS NULL ORDER BY sequence DESC",
+            (least, least + "g"),
+        )
+        return self._checkpoints(found)
+
+    def count(self, workspace_key: str | None = None) -> int:
+        """Return how many checkpoints exist."""
+        row = self._one(
+            "SELECT count(*) FROM checkpoint WHERE deleted_at IS NULL"
+            " AND (:key IS NULL OR workspace_key = :key)",
+            {"key": workspace_key},
+        )
+        return 0 if row is None else int(str(row[0]))
+
+    def count_loose(self, workspace_key: str) -> int:
+        """Return how many checkpoints of a workspace are neither named nor pinned nor a feature."""
+        row = self._one(LOOSE, (workspace_key,))
+        return 0 if row is None else int(str(row[0]))
+
+    def commits(self, *, deleted_after: int | None = None) -> Sequence[str]:
+        """Return the commits that rows refer to; of deleted rows only those deleted after a time.
+
+        Without a time, of all rows. Raises `Damaged` if a row was altered from outside, or some may
+        be missing after a rescue: the commit that is meant might be left out, and its bytes freed.
+        """
+        if self._one(AWAITS_ADOPTION) is not None:
+            raise Damaged("the repair of the catalogue was not finished", hint=REPAIR_HINT)
+        if self.altered():
+            raise Damaged("the catalogue has rows that were altered from outside", hint=REPAIR_HINT)
+        found = self._all(
+            "SELECT commit_id FROM checkpoint"
+            " WHERE deleted_at IS NULL OR :after IS NULL OR deleted_at > :after ORDER BY sequence",
+            {"after": deleted_after},
+        )
+        return [str(row[0]) for row in found]
+
+    def operations(
+        self, workspace_key: str, *, limit: int | None = None, offset: int = 0
+    ) -> Sequence[Operation]:
+        """Return operations of a workspace, newest first, without those altered from outside."""
+        statement = _OPERATIONS + " AND workspace_key = ? ORDER BY number DESC LIMIT ? OFFSET ?"
+        wanted = (workspace_key, -1 if limit is None else limit, offset)
+        return [rows.operation(row) for row in self._all(statement, wanted)]
+
+    def next_sequence(self) -> int:
+        """Return the number that the next checkpoint will probably get."""
+        row = self._one("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'")
+        return 1 if row is None else int(str(row[0]))
+
+    def fault(self) -> str | None:
+        """Return what SQLite's own integrity check says, None if all is well."""
+        from lastgood.catalogue.backup import integrity_fault
+
+        try:
+            return self._database.read(integrity_fault)
+        except Damaged as error:
+            return error.message
+
+    def faults(self) -> Sequence[str]:
+        """Return what `fault` does, and what is wrong with the copies beside the catalogue."""
+        from lastgood.catalogue.backup import OLDER
+
+        fault = self.fault()
+        found = [] if fault is None else [fault]
+        if fault is None and self.is_older():
+            found.append(f"it {OLDER}")
+        return found + [f"its backup {os.path.basename(one)} is damaged" for one in self._unsound_copies()]
+
+    def _unsound_copies(self) -> Sequence[str]:
+        from lastgood.catalogue.backup import unsound_backups
+
+        return self._database.read(lambda _connection: unsound_backups(self.path))
+
+    def is_older(self) -> bool:
+        """Tell whether a backup is ahead of the catalogue: an older copy of it was put back."""
+        from lastgood.catalogue.backup import is_older
+
+        return self._database.read(lambda connection: is_older(connection, self.path))
+
+    def mend_copies(self) -> Sequence[str]:
+        """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""
+        from lastgood.catalogue.backup import back_up, set_aside
+
+        wrong = self._unsound_copies()
+        if not wrong or self.fault() is not None or self.is_older():
+            return []
+        aside = self._database.read(lambda _connection: [set_aside(one) for one in wrong])
+        self._database.read(lambda connection: back_up(connection, self.path))
+        return [f"the damaged copy {one} was set aside" for one in aside]
+
+    def accounted(self) -> Sequence[str]:
+        """Return the commits of rows that nobody altered, and of those dropped whose bytes are not freed."""
+        return [*(str(row[0]) for row in self._all(_SOUND)), *self.freed()]
+
+    def altered(self) -> Sequence[str]:
+        """Return the commits of the rows that were altered from outside (`adopt` mends them)."""
+        return [str(row[0]) for row in self._all(_ALTERED)]
+
+    def add_workspace(self, row: WorkspaceRow) -> None:
+        """Add a workspace, or leave the one that is there, which waits for nobody."""
+        if self._one(_HAS_WORKSPACE, (row.key,)) is not None:
+            return
+
+        def insert(connection: sqlite3.Connection) -> None:
+            if connection.execute(_ADD_WORKSPACE, rows.workspace_columns(row)).rowcount:
+                reseal(connection, "workspace", row.key)
+
+        self._database.write(insert)
+
+    def attach(self, key: str, *, path: str, machine: str | None = None) -> None:
+        """Give a workspace another path, and another machine if one is given; plans in it move along."""
+        from lastgood.catalogue.import_ import move
+
+        self._database.write(lambda connection: move(connection, key, path=path, machine=machine))
+
+    def take_in(self, arrivals: Arrivals) -> Arrivals:
+        """Add what comes from another store, all of it or nothing, and return what was not here yet."""
+        from lastgood.catalogue.import_ import take_in
+
+        return self._database.write(lambda connection: take_in(connection, arrivals))
+
+    def demand_room(self, *, beside: int) -> None:
+        """Refuse with `NoRoom` where the disk would not take a change any more after so many bytes."""
+        self._database.demand_room(beside=beside)
+
+    def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
+        """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
+        columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False)
+
+        def insert(connection: sqlite3.Connection) -> int:
+            sequence = connection.execute(_INSERT, columns).lastrowid or 0
+            reseal(connection, "checkpoint", manifest.id)
+            return sequence
+
+        sequence = self._database.write(insert)
+        return Checkpoint(manifest=manifest, commit=commit, sequence=sequence, name=name, pinned=pinned)
+
+    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
+
+        None if a sound row of it is there. It gets the number that its manifest expected, or the
+        next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
+        A row that was altered from outside is written anew, and keeps its mutable facts.
+        """
+        from lastgood.catalogue.rebuild import adopt
+
+        return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
+
+    def set_name(self, checkpoint: str, name: str | None) -> None:
+        """Name a checkpoint."""
+        self._set("name", [(rows.stored_name(name), checkpoint)])
+
+    def set_pinned(self, checkpoint: str, *, pinned: bool) -> None:
+        """Pin or unpin a checkpoint."""
+        self._set("pinned", [(pinned, checkpoint)])
+
+    def set_verdict(self, checkpoint: str, *, good: bool | None, check: Check) -> None:
+        """Record what came of a check command."""
+        self._change(
+            "checkpoint",
+            "UPDATE checkpoint SET (good, verdict) = (?, ?) WHERE id = ?",
+            [(good, rows.stored_verdict(check), checkpoint)],
+            missing=_UNKNOWN,
+        )
+
+    def set_damaged(self, faults: dict[str, str | None]) -> None:
+        """Mark checkpoints as damaged, with the reason, or as sound again.
+
+        One that cannot be found by its id (a damaged index) cannot be marked; `fault` tells of it.
+        """
+        marks = [(rows.stored_reason(reason), id) for id, reason in faults.items()]
+        self._set("damaged", [mark for mark in marks if self._one(_KNOWN, (mark[1],)) is not None])
+
+    def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
+        """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""
+        self._change(
+            "checkpoint",
+            "UPDATE checkpoint SET deleted_at = coalesce(deleted_at, ?) WHERE id = ?",
+            [(at, id) for id in checkpoints],
+            missing=_UNKNOWN,
+        )
+
+    def delete_unchanged(self, checkpoints: Iterable[Checkpoint], *, at: int) -> Sequence[str]:
+        """Mark those as deleted whose name and pin are what they were when they were read; say which."""
+        return self._database.write(lambda connection: delete_unchanged(connection, checkpoints, at=at))
+
+    def undelete(self, checkpoints: Iterable[str]) -> None:
+        """Take deletions back."""
+        self._set("deleted_at", [(None, id) for id in checkpoints])
+
+    def forget(self, *, deleted_before: int) -> Sequence[str]:
+        """Drop the rows of checkpoints deleted before a time, and return their ids."""
+        return self._database.write(lambda connection: forget(connection, deleted_before))
+
+    def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
+        """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
+        return self._database.write(lambda connection: drop(connection, checkpoints))
+
+    def freed(self) -> Sequence[str]:
+        """Return the commits whose rows were dropped and whose bytes may not be freed yet."""
+        return self._database.read(freed)
+
+    def clear_freed(self) -> None:
+        """Declare that the bytes of all dropped rows are freed."""
+        self._database.write(clear_freed)
+
+    def swept(self) -> int | None:
+        """Return when nothing was left to be freed, None where that is not known."""
+        return self._database.read(swept)
+
+    def set_swept(self, at: int) -> None:
+        """Remember that at a time (in nanoseconds) nothing was left to be freed."""
+        self._database.write(lambda connection: set_swept(connection, at))
+
+    def add_operation(self, operation: Operation) -> None:
+        """Record an operation."""
+        columns = rows.operation_columns(operation)
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(_OPERATION, columns)
+            reseal(connection, "operation", operation.id)
+
+        self._database.write(insert)
+
+    def forget_operations(self, *, before: int, keep: int) -> int:
+        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
+        if not self._database.read(lambda known: old_operations(known, before=before, keep=keep)):
+            return 0  # and nothing new to back up
+        return self._database.write(lambda known: drop_operations(known, before=before, keep=keep))
+
+    def set_undone(self, operation: str, *, undone: bool) -> None:
+        """Mark an operation as undone, or as standing again."""
+        self._change(
+            "operation",
+            "UPDATE operation SET undone = ? WHERE id = ?",
+            [(undone, operation)],
+            missing="the store knows no such operation",
+        )
+
+    def set_generation(self, generation: str) -> None:
+        """Declare that objects may have been freed."""
+        self._database.write(
+            lambda connection: connection.execute(
+                "UPDATE meta SET value = ? WHERE name = 'generation'", (generation,)
+            )
+        )
+
+    def mend(self) -> Sequence[str]:
+        """Mend what was altered from outside (operations, the work, workspaces), and say what was done."""
+        from lastgood.catalogue.rebuild import altered_work, backed_up_work, is_whole, mend
+
+        if self._database.read(is_whole):
+            return []
+        backed_up = backed_up_work(self.path, self._database.read(altered_work))
+        return self._database.write(lambda connection: mend(connection, backed_up=backed_up))
+
+    def back_up(self) -> bool:
+        """Write a sound copy beside the catalogue; False when nothing changed since the last one.
+
+        `Damaged`, and no copy, if the catalogue itself is not sound.
+        """
+        from lastgood.catalogue.backup import back_up
+
+        return self._database.read(lambda connection: back_up(connection, self.path))
+
+    def spare_bytes(self, *, without: Collection[str] = ()) -> int:
+        """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
+        return self._database.read(lambda known: spare_bytes(known, without=without))
+
+    def shrink(self) -> int:
+        """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
+        return self._database.read(shrink)
+
+    def empty_log(self) -> None:
+        """Carry what stands in the log into the file, and give its room back; not if others are at it."""
+        self._database.empty_log()
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
+
+    def _checkpoints(self, found: Sequence[rows.Row]) -> list[Checkpoint]:
+        read = [rows.checkpoint(row) for row in found]
+        if any(one.damaged is not None for one in read):
+            self._database.refuse_newer()  # whose rows only look damaged
+        return read
+
+    def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
+        found = self._all(statement, parameters)
+        return found[0] if found else None
+
+    def _all(self, statement: str, parameters: Parameters = ()) -> list[rows.Row]:
+        try:
+            return self._database.read(
+                lambda connection: connection.execute(statement, parameters).fetchall()
+            )
+        except UnicodeEncodeError:
+            return []  # what is not Unicode is nobody's id, key or name
+
+    def _set(self, column: str, changes: Sequence[tuple[object, ...]]) -> None:
+        statement = f"UPDATE checkpoint SET {column} = ? WHERE id = ?"  # noqa: S608 - columns named above
+        if changes:
+            self._change("checkpoint", statement, changes, missing=_UNKNOWN)
+
+    def _change(
+        self, table: str, statement: str, changes: Sequence[tuple[object, ...]], *, missing: str
+    ) -> None:
+        """Carry out a statement for each change; a change ends with the key of its row."""
+
+        def change(connection: sqlite3.Connection) -> None:
+            for parameters in changes:
+                key = str(parameters[-1])
+                sound = not is_broken(connection, table, key)
+                if connection.execute(statement, parameters).rowcount == 0:
+                    raise NotFound(missing, details={"id": key})
+                if sound:
+                    reseal(connection, table, key)
+
+        self._database.write(change)
+
+
+# --- A database in memory: the catalogue of a store that is not there ---
+
+
+class MemoryDatabase(Database):
+    """An empty database that ends with its connection; its path is only what errors call it."""
+
+    def _no_room(self, *, beside: int = 0) -> None:
+        """Nothing is on any disk."""
+
+    def _connect(self) -> sqlite3.Connection:
+        connection = sqlite3.connect(":memory:", isolation_level=None, check_same_thread=False)
+        prepare(connection)
+        create(connection, self._schema, generation="none")
+        return connection

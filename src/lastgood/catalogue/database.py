@@ -1,0 +1,803 @@
+"""One SQLite file: created whole, opened safely, every transaction durable, every failure translated.
+
+SQLite waits for a lock as long as it was told, whoever holds it; and while a database is set up (the
+index of its log is made) it tries again for ten seconds whatever it was told. So it is let wait for a
+slice at a time, and between them the kernel is asked who is in the way (rule S16: nobody is robbed).
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import time
+import zlib
+from _thread import RLock
+
+from lastgood.cancellation import heed, pause
+from lastgood.catalogue.sqlite import REPAIR_HINT, is_busy, primary_code, sqlite3, translate
+from lastgood.errors import Damaged, LastgoodError, Unsupported, Usage
+from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
+from lastgood.locks import FolderTurn
+from lastgood.paths import printable
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from typing import TypeVar
+
+    from lastgood.catalogue.image import Seen
+    from lastgood.settings import Durability
+
+    Result = TypeVar("Result")
+    Migration = Callable[[sqlite3.Connection], None]
+
+
+# --- Waiting for others who have a database open, but not for those who are stopped ---
+
+# How long SQLite waits by itself, in seconds.
+SLICE = 1.0
+_STRIDE = 0.02
+# The byte of the index that is locked by whoever sets it up: UNIX_SHM_DMS of SQLite's os_unix.c.
+_SET_UP = 128
+
+
+def patiently(act: Callable[[], Result], *, path: str, wait: float) -> Result:
+    """Do something that may be repeated until nobody is in its way, or `wait` seconds are over.
+
+    Raises SQLite's own error; that of one who is in the way at once when he is stopped.
+    """
+    ends = time.monotonic() + wait
+    while True:
+        try:
+            return act()
+        except sqlite3.OperationalError as error:
+            if not is_busy(error) or time.monotonic() >= ends or in_the_way(path) is not None:
+                raise
+        heed()
+
+
+def in_the_way(path: str) -> int | None:
+    """Return a stopped process that holds what others of a database cannot share."""
+    from lastgood.lock_owner import stopped_holder
+
+    return stopped_holder((os.fsencode(path), os.fsencode(path + "-shm")), alone=True)
+
+
+def await_set_up(path: str, *, wait: float) -> None:
+    """Wait until nobody sets a database up; `Busy` for one who is stopped at it, or does not end.
+
+    Where nobody has it open there is no index, and nothing to ask.
+    """
+    index = path + "-shm"
+    if not os.path.exists(index):
+        return
+    from lastgood.catalogue.sqlite import busy
+    from lastgood.lock_owner import holders
+
+    started = time.monotonic()
+    while next(holders(os.fsencode(index), alone=True, at=_SET_UP), None) is not None:
+        passed = time.monotonic() - started
+        if passed >= wait or (passed >= SLICE and in_the_way(path) is not None):
+            raise busy(path)
+        pause(_STRIDE)
+
+
+# --- The tables of the catalogue, their version, and the way from older versions to the present one ---
+
+# "lstg": tells our file from any other SQLite database.
+APPLICATION_ID = 0x6C737467
+
+
+class Schema(Value):
+    """A version of the tables. ``migrations[n]`` leads from version ``n + 1`` to ``n + 2``."""
+
+    version: int
+    statements: tuple[str, ...]
+    migrations: tuple[Migration, ...] = ()
+
+
+WORK = (
+    """
+    CREATE TABLE session (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        exclusive INTEGER NOT NULL,
+        state TEXT NOT NULL,
+        heartbeat_at INTEGER NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX session_of_workspace ON session (workspace_key, number)",
+    """
+    CREATE TABLE progress (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    """
+    CREATE TABLE step (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        session TEXT,
+        state TEXT NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX step_of_workspace ON step (workspace_key, number)",
+)
+
+# The plans that runs carry out; ``id`` is that of the run's session.
+RUNS = (
+    """
+    CREATE TABLE run (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        fingerprint TEXT NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX run_of_workspace ON run (workspace_key, number)",
+)
+
+# Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
+# last because it is long: a query that does not ask for it never reads its pages.
+_STATEMENTS = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE workspace (
+        key TEXT PRIMARY KEY NOT NULL,
+        path BLOB NOT NULL,
+        machine TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0
+    ) WITHOUT ROWID
+    """,
+    """
+    CREATE TABLE checkpoint (
+        sequence INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        kind TEXT NOT NULL,
+        created_at INTEGER NOT NULL,
+        name TEXT,
+        commit_id TEXT NOT NULL,
+        tree TEXT NOT NULL,
+        modes TEXT NOT NULL,
+        previous TEXT,
+        partial INTEGER NOT NULL,
+        session TEXT,
+        task TEXT,
+        moment TEXT,
+        step INTEGER,
+        pinned INTEGER NOT NULL DEFAULT 0,
+        good INTEGER,
+        verdict TEXT,
+        damaged TEXT,
+        recovered INTEGER NOT NULL DEFAULT 0,
+        deleted_at INTEGER,
+        seal INTEGER NOT NULL DEFAULT 0,
+        gaps TEXT NOT NULL,
+        manifest BLOB NOT NULL
+    )
+    """,
+    "CREATE INDEX checkpoint_of_workspace ON checkpoint (workspace_key, sequence)",
+    "CREATE INDEX checkpoint_by_name ON checkpoint (name) WHERE name IS NOT NULL",
+    "CREATE INDEX checkpoint_deleted ON checkpoint (deleted_at) WHERE deleted_at IS NOT NULL",
+    """
+    CREATE TABLE operation (
+        number INTEGER PRIMARY KEY AUTOINCREMENT,
+        id TEXT NOT NULL UNIQUE,
+        workspace_key TEXT NOT NULL REFERENCES workspace (key),
+        type TEXT NOT NULL,
+        at INTEGER NOT NULL,
+        undone INTEGER NOT NULL,
+        seal INTEGER NOT NULL DEFAULT 0,
+        payload TEXT NOT NULL
+    )
+    """,
+    "CREATE INDEX operation_of_workspace ON operation (workspace_key, number)",
+    *WORK,
+    *RUNS,
+)
+
+
+def _to_version_2(connection: sqlite3.Connection) -> None:
+    """Add sessions, progress and steps; the seals of the rows that are there stay good."""
+    for column in ("task TEXT", "moment TEXT", "step INTEGER"):
+        connection.execute(f"ALTER TABLE checkpoint ADD COLUMN {column}")
+    for statement in WORK:
+        connection.execute(statement)
+
+
+def _to_version_3(connection: sqlite3.Connection) -> None:
+    """Add the plans of runs."""
+    for statement in RUNS:
+        connection.execute(statement)
+
+
+def _to_version_4(_connection: sqlite3.Connection) -> None:
+    """Let new rows keep their manifest compressed; those that are there stay as they are."""
+
+
+def _to_version_5(_connection: sqlite3.Connection) -> None:
+    """Let long progress be kept compressed when it changes; what is there stays as it is."""
+
+
+CURRENT = Schema(
+    version=5,
+    statements=_STATEMENTS,
+    migrations=(_to_version_2, _to_version_3, _to_version_4, _to_version_5),
+)
+
+
+def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -> None:
+    """Make the tables of a schema in an empty database."""
+    connection.execute("BEGIN IMMEDIATE")
+    for statement in schema.statements:
+        connection.execute(statement)
+    connection.execute("INSERT INTO meta VALUES ('generation', ?), ('changes', 0)", (generation,))
+    say(connection, schema.version)
+    connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+    connection.execute(f"PRAGMA user_version = {schema.version}")
+    connection.execute("COMMIT")
+
+
+def migrate(connection: sqlite3.Connection, schema: Schema) -> None:
+    """Bring an older database to a schema in one transaction; harmless if another did it meanwhile."""
+    connection.execute("BEGIN IMMEDIATE")
+    try:
+        found = version(connection)
+        for migration in schema.migrations[found - 1 : schema.version - 1]:
+            migration(connection)
+        connection.execute(f"PRAGMA user_version = {max(found, schema.version)}")
+        say(connection, max(found, schema.version))
+        connection.execute("COMMIT")
+    finally:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+
+
+def said(connection: sqlite3.Connection) -> int | None:
+    """Return the version that is written down a second time; None where it is not, as in early ones."""
+    row = connection.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
+    return row[0] if row is not None and isinstance(row[0], int) else None
+
+
+def say(connection: sqlite3.Connection, number: int) -> None:
+    """Write the version down a second time: by that a damaged number is told from a newer one."""
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (number,))
+
+
+def version(connection: sqlite3.Connection) -> int:
+    """Return the version of a database's tables."""
+    return int(connection.execute("PRAGMA user_version").fetchone()[0])
+
+
+def application(connection: sqlite3.Connection) -> int:
+    """Return the mark of the program that a database belongs to."""
+    return int(connection.execute("PRAGMA application_id").fetchone()[0])
+
+
+# --- A checksum in every row: SQLite proves its structure, not that a value is what was written ---
+
+# Table: its key, and every column but the seal. Later versions of the schema append columns here.
+SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
+    "checkpoint": (
+        "id",
+        (
+            "sequence",
+            "id",
+            "workspace_key",
+            "kind",
+            "created_at",
+            "name",
+            "commit_id",
+            "tree",
+            "modes",
+            "previous",
+            "partial",
+            "session",
+            "pinned",
+            "good",
+            "verdict",
+            "damaged",
+            "recovered",
+            "deleted_at",
+            "gaps",
+            "manifest",
+            "task",
+            "moment",
+            "step",
+        ),
+    ),
+    "operation": ("id", ("number", "id", "workspace_key", "type", "at", "undone", "payload")),
+    "workspace": ("key", ("key", "path", "machine", "created_at")),
+    "session": ("id", ("number", "id", "workspace_key", "exclusive", "state", "heartbeat_at", "payload")),
+    "progress": ("id", ("number", "id", "workspace_key", "payload")),
+    "step": ("id", ("number", "id", "workspace_key", "session", "state", "payload")),
+    "run": ("id", ("number", "id", "workspace_key", "fingerprint", "payload")),
+}
+
+# Table: the column by which SQLite itself finds a row.
+_NUMBERS = {"checkpoint": "sequence", "workspace": "key"}
+
+
+def columns(table: str) -> str:
+    """Return the columns of a whole row, in order: all of `SEALED`, then the seal."""
+    _, names = SEALED[table]
+    return ", ".join((*names, "seal"))
+
+
+def seal_of(*columns: bytes | None) -> int:
+    """Return the checksum of a row's columns, each cast to a blob (so that no text can fail).
+
+    Empty columns at the end do not count: those that a later version appends leave old seals good.
+    """
+    checksum = 0
+    filled = len(columns)
+    while filled and columns[filled - 1] is None:
+        filled -= 1
+    for column in columns[:filled]:
+        length = b"-" if column is None else b"%d:" % len(column)
+        checksum = zlib.crc32(length + (column or b""), checksum)
+    return checksum
+
+
+def reseal(connection: sqlite3.Connection, table: str, key: str) -> None:
+    """Seal a row that was written."""
+    name, _ = SEALED[table]
+    connection.execute(f"UPDATE {table} SET seal = {_fresh(table)} WHERE {name} = ?", (key,))  # noqa: S608 - names above
+
+
+def broken_seal(table: str) -> str:
+    """Return the expression that is true for a row that was not altered by us."""
+    return f"(seal <> {_fresh(table)})"
+
+
+def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
+    """Tell whether a row was altered by others than us.
+
+    The row is read by its number: by its key SQLite would take the key from the index, or from the
+    question itself, and an altered key in the row would go unnoticed.
+    """
+    (name, _), number = SEALED[table], _NUMBERS.get(table, "number")
+    statement = (
+        f"SELECT 1 FROM {table} WHERE {number} = (SELECT {number} FROM {table} WHERE {name} = :key)"  # noqa: S608 - names above
+        f" AND ({name} <> :key OR {broken_seal(table)})"
+    )
+    return connection.execute(statement, {"key": key}).fetchone() is not None
+
+
+def broken_rows(connection: sqlite3.Connection) -> list[str]:
+    """Return which rows were altered from outside, as ``TABLE KEY``.
+
+    A backup of an earlier version lacks the tables that came later.
+    """
+    found: list[str] = []
+    present = tables(connection)
+    for table, (name, _) in SEALED.items():
+        if table not in present:
+            continue
+        statement = f"SELECT {name} FROM {table} NOT INDEXED WHERE {broken_seal(table)} ORDER BY {name}"  # noqa: S608 - names above
+        found += [f"{table} {row[0]}" for row in connection.execute(statement)]
+    return found
+
+
+def tables(connection: sqlite3.Connection) -> set[str]:
+    """Return which tables a database has."""
+    return {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+
+
+def _fresh(table: str) -> str:
+    _, columns = SEALED[table]
+    return f"seal_of({', '.join(f'CAST({column} AS BLOB)' for column in columns)})"
+
+
+# --- One SQLite file: created whole, opened safely, every transaction durable, every failure translated ---
+
+if TYPE_CHECKING:
+    Work = Callable[[sqlite3.Connection], Result]
+
+DEFAULT_WAIT = 10.0
+# By one of these SQLite says that it cannot make the file beside a database which it needs for its log.
+_UNWRITABLE = frozenset(
+    {sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_READONLY, sqlite3.SQLITE_IOERR, sqlite3.SQLITE_FULL}
+)
+# So many pages (a megabyte) of the log are carried into the file at a time, about once in forty saves.
+_LOG_PAGES = 256
+# With less than that free no file of a database is written to.
+_SCANT_BYTES = 64 << 10
+# With fewer inodes left nothing is written beside one: a pack, its index, and the files of a log.
+_SCANT_FILES = 4
+BACKUP = "catalogue.backup.sqlite3"
+# The newest first: as they are written now, and (without compression) as they were before.
+BACKUPS = (BACKUP + ".gz", BACKUP + ".1.gz", BACKUP, BACKUP + ".1")
+# A finished replacement for a damaged catalogue; while it is there, a repair has not ended.
+RESCUE = ".rescue"
+_PLAIN = frozenset(b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789/._-~")
+# A connection that came over a fork belongs to the parent: closing it here could undo its locks.
+_abandoned: list[sqlite3.Connection] = []
+
+
+class Database:
+    """A connection that threads may share, and that is opened anew in a forked child."""
+
+    # Set where the file could not be opened, and its copy is what is read.
+    _copied: Seen | None = None
+
+    def __init__(self, path: str, *, schema: Schema, durability: Durability, wait: float) -> None:
+        self.path = path
+        self._schema = schema
+        self._durability = durability
+        self._wait = wait
+        self._lock = RLock()
+        self._pid = os.getpid()
+        self._connection: sqlite3.Connection | None = self._connect()
+
+    def read(self, work: Work[Result]) -> Result:
+        """Ask something; one statement sees one moment."""
+        with self._lock:
+            self._look_again(changing=False)
+            connection = self._ready()
+            try:
+                return patiently(lambda: work(connection), path=self.path, wait=self._wait)
+            except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+                self._refuse_newer(connection)
+                raise self.failure(error) from error
+            except Damaged:
+                self._refuse_newer(connection)
+                raise
+
+    def write(self, work: Work[Result]) -> Result:
+        """Change something in one transaction, durable on return; nothing is changed if it raises."""
+        with self._lock:
+            self._look_again(changing=True)
+            connection = self._ready()
+            self.demand_room()
+            try:
+                return self._in_transaction(connection, work)
+            except (sqlite3.Error, UnicodeDecodeError) as error:
+                raise self.failure(error) from error
+
+    def demand_room(self, *, beside: int = 0) -> None:
+        """Refuse with `NoRoom` where the disk takes no change, once so many other bytes are written."""
+        full = self._no_room(beside=beside)
+        if full is not None:
+            raise full
+
+    def empty_log(self) -> None:
+        """Carry the log over and cut it to nothing, unless others read or write just then."""
+        self.read(_empty_log)
+
+    def close(self) -> None:
+        """Close the connection; harmless when repeated."""
+        with self._lock:
+            connection, self._connection = self._connection, None
+            if connection is None:
+                return
+            if self._pid != os.getpid():
+                _abandoned.append(connection)
+                return
+            connection.close()
+
+    def refuse_newer(self) -> None:
+        """Raise `Unsupported` if a newer lastgood has brought it up since it was opened."""
+        with self._lock:
+            self._refuse_newer(self._ready())
+
+    def _refuse_newer(self, connection: sqlite3.Connection) -> None:
+        try:
+            found = version(connection)
+        except (sqlite3.Error, UnicodeDecodeError):
+            return  # what went wrong before says more
+        if found > self._schema.version:
+            raise self._newer(found)
+
+    def _newer(self, found: int) -> Unsupported:
+        return newer(self.path, found, self._schema)
+
+    def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
+        """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
+        fault = self._header_fault(error)
+        if fault is not None:
+            return Damaged(f"the catalogue {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
+        return translate(error, self.path)
+
+    def _header_fault(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> str | None:
+        """Return what is wrong with the file's header where that is what SQLite takes for read-only."""
+        if isinstance(error, OSError) or primary_code(error) != sqlite3.SQLITE_READONLY:
+            return None
+        from lastgood.catalogue.image import form_fault  # lazily: hardly any header is damaged
+
+        try:
+            connection = open_uri(self.path, "mode=ro", wait=0)
+        except sqlite3.Error:
+            return None
+        try:
+            return form_fault(connection)
+        except sqlite3.Error:
+            return None
+        finally:
+            connection.close()
+
+    def _ready(self) -> sqlite3.Connection:
+        if self._pid != os.getpid():
+            if self._connection is not None:
+                _abandoned.append(self._connection)
+                self._connection = self._connect()
+            self._pid = os.getpid()
+        if self._connection is None:
+            raise Usage("the workspace was closed", hint="open it again: lastgood.open(path)")
+        return self._connection
+
+    def _in_transaction(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
+        try:
+            # A signal that came while it waited for its turn is met here, when it has just begun.
+            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), path=self.path, wait=self._wait)
+            # Brought up by a newer lastgood since it was opened, it takes nothing of ours.
+            self._refuse_newer(connection)
+            result = work(connection)
+            connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
+            connection.execute("COMMIT")
+            return result
+        finally:
+            _take_back(connection)
+
+    def _look_again(self, *, changing: bool) -> None:
+        """Open the file anew where a copy of it was read: it is to be changed, or somebody changed it."""
+        if self._copied is None or self._connection is None or self._pid != os.getpid():
+            return
+        from lastgood.catalogue.image import seen
+
+        if not changing and seen(self.path) == self._copied:
+            return
+        old, copied = self._connection, self._copied
+        try:
+            self._connection = self._connect()
+        except BaseException:
+            self._copied = copied
+            raise
+        old.close()
+
+    def _connect(self) -> sqlite3.Connection:
+        try:
+            return patiently(self._opened, path=self.path, wait=self._wait)
+        except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
+            raise self.failure(error) from error
+
+    def _opened(self) -> sqlite3.Connection:
+        await_set_up(self.path, wait=self._wait)
+        connection, self._copied = self._open()
+        try:
+            self._prepare(connection)
+            if self._copied is not None:
+                connection.execute("PRAGMA query_only = ON")
+        except BaseException:
+            connection.close()
+            raise
+        return connection
+
+    def _open(self) -> tuple[sqlite3.Connection, Seen | None]:
+        """Open the file, or where the disk or medium takes nothing a copy of it in memory."""
+        failure = self._no_room()
+        if failure is None:
+            try:
+                return connect(self.path, wait=min(self._wait, SLICE)), None
+            except sqlite3.Error as error:
+                if primary_code(error) not in _UNWRITABLE:
+                    raise
+                failure = self.failure(error)
+        from lastgood.catalogue.image import (
+            Unsteady,  # lazily: a disk is seldom full
+            copy,  # lazily: a disk is seldom full
+        )
+
+        try:
+            return copy(self.path, lambda: open_uri(self.path, "immutable=1", wait=0))
+        except (sqlite3.Error, OSError, Unsteady) as error:
+            raise failure from error
+
+    def _no_room(self, *, beside: int = 0) -> LastgoodError | None:
+        """Return what is said where the disk has next to nothing left, None where it has.
+
+        SQLite writes to what it shares with others through memory, and where a file system finds no room
+        for that (ext4 with small blocks, those that copy on each write) the whole process ends by SIGBUS.
+        """
+        try:
+            disk = os.statvfs(os.path.dirname(self.path))
+        except OSError:
+            return None  # whoever opens the file says why
+        files = not beside or not disk.f_files or disk.f_favail >= _SCANT_FILES
+        if files and disk.f_bavail * disk.f_frsize >= _SCANT_BYTES + beside:
+            return None
+        return self.failure(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)))
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        prepare(connection)
+        connection.execute(f"PRAGMA synchronous = {'FULL' if self._durability == 'full' else 'NORMAL'}")
+        connection.execute("PRAGMA foreign_keys = ON")
+        connection.execute(f"PRAGMA wal_autocheckpoint = {_LOG_PAGES}")
+        if gate(connection, self._schema, path=self.path):
+            if self._copied is not None:
+                migrate(connection, self._schema)
+                return
+            upgrade(connection, self._schema, path=self.path)
+            gate(connection, self._schema, path=self.path)  # a newer lastgood may have been quicker
+
+
+def prepare(connection: sqlite3.Connection) -> None:
+    """Teach a connection our functions."""
+    connection.text_factory = _tolerant
+    connection.create_function("seal_of", -1, seal_of, deterministic=True)
+    # The disk that temporary files would go to may be the one that is full.
+    connection.execute("PRAGMA temp_store = MEMORY")
+
+
+def _tolerant(text: bytes) -> str:
+    # One altered byte must not make a whole query fail.
+    return text.decode("utf-8", "replace")
+
+
+def within(begin: str, connection: sqlite3.Connection, *, work: Work[Result]) -> Result:
+    """Do something in a transaction, and take back what the work did not commit."""
+    try:
+        connection.execute(begin)
+        return work(connection)
+    finally:
+        _take_back(connection)
+
+
+def _take_back(connection: sqlite3.Connection) -> None:
+    if connection.in_transaction:
+        connection.execute("ROLLBACK")
+
+
+def _empty_log(connection: sqlite3.Connection) -> None:
+    # What others need not wait for comes first; the rest is tried once.
+    (patience,) = connection.execute("PRAGMA busy_timeout").fetchone()
+    connection.execute("PRAGMA wal_checkpoint(PASSIVE)").fetchall()
+    connection.execute("PRAGMA busy_timeout = 0")
+    try:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+    finally:
+        connection.execute(f"PRAGMA busy_timeout = {patience}")
+
+
+def connect(path: str, *, wait: float) -> sqlite3.Connection:
+    """Open an existing database."""
+    connection = open_uri(path, "mode=rw", wait=wait)
+    try:
+        version(connection)
+    except sqlite3.Error:
+        connection.close()
+        raise
+    return connection
+
+
+def open_uri(path: str, options: str, *, wait: float) -> sqlite3.Connection:
+    """Open a database by its path, whatever bytes that has."""
+    quoted = "".join(chr(byte) if byte in _PLAIN else f"%{byte:02x}" for byte in os.fsencode(path))
+    return sqlite3.connect(
+        f"file:{quoted}?{options}", uri=True, timeout=wait, isolation_level=None, check_same_thread=False
+    )
+
+
+def ensure(path: str, schema: Schema, *, generation: str, allowed: bool) -> None:
+    """Create a database unless it is there.
+
+    Whatever is still around of a lost one (its log, its backup) makes that `Damaged`: an empty
+    catalogue in its place would hide every checkpoint. So does absence where none is ``allowed``.
+    """
+    if os.path.exists(path + RESCUE):
+        raise Damaged(f"a repair of the catalogue {printable(path)} was interrupted", hint=REPAIR_HINT)
+    if os.path.exists(path):
+        return
+    folder = os.path.dirname(path)
+    try:
+        with FolderTurn(folder, what=f"the catalogue {printable(path)}, which is being made,"):
+            if not os.path.exists(path):
+                _refuse_loss(path, allowed=allowed)
+                _create(path, schema, generation=generation)
+    except (sqlite3.Error, OSError) as error:
+        raise translate(error, path) from error
+
+
+def _refuse_loss(path: str, *, allowed: bool) -> None:
+    folder = os.path.dirname(path)
+    backups = [os.path.join(folder, name) for name in BACKUPS]
+    remains = [name for name in (path + "-wal", *backups) if os.path.exists(name)]
+    if remains or not allowed:
+        raise Damaged(
+            f"the catalogue {printable(path)} is missing",
+            hint=REPAIR_HINT,
+            details={"found": [printable(name) for name in remains]},
+        )
+
+
+def _create(path: str, schema: Schema, *, generation: str) -> None:
+    temporary = path + ".new"
+    for leftover in (temporary, temporary + "-journal"):
+        if os.path.exists(leftover):
+            os.unlink(leftover)
+    make_private_file(temporary)
+    connection = sqlite3.connect(temporary, isolation_level=None)
+    try:
+        create(connection, schema, generation=generation)
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    sync_file(temporary)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def make_private_file(path: str) -> None:
+    """Make an empty file that only its owner may read, before SQLite sees it."""
+    descriptor = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE)
+    try:
+        os.fchmod(descriptor, PRIVATE_FILE)
+    finally:
+        os.close(descriptor)
+
+
+def gate(connection: sqlite3.Connection, schema: Schema, *, path: str) -> bool:
+    """Tell whether a database is older than a schema; raise if it is newer or none of ours."""
+    if application(connection) != APPLICATION_ID:
+        raise Damaged(f"{printable(path)} is not a catalogue of lastgood", hint=REPAIR_HINT)
+    found = version(connection)
+    if found < schema.version:
+        # Damage may have made it less than a newer one's, which is not to be brought up as if it were old.
+        newest = said(connection) or found
+        found = newest if newest > schema.version else found
+    if found > schema.version:
+        raise newer(path, found, schema)
+    if found < 1:
+        raise Damaged(f"the catalogue {printable(path)} has no version (it says {found})", hint=REPAIR_HINT)
+    return found < schema.version
+
+
+def newer(path: str, found: int, schema: Schema) -> Unsupported:
+    """Return the error for a catalogue that only a newer lastgood reads."""
+    return Unsupported(
+        f"the catalogue {printable(path)} was written by a newer lastgood"
+        f" (catalogue version {found}; this one reads up to {schema.version})",
+        hint="use the newer lastgood for this store"
+        "    if none ever used it, its version is damaged: lastgood verify --repair",
+        details={"found": found, "supported": schema.version},
+    )
+
+
+def upgrade(connection: sqlite3.Connection, schema: Schema, *, path: str) -> None:
+    """Bring an older database to a schema, after writing a copy of it beside it; one at a time."""
+    with FolderTurn(os.path.dirname(path), what=f"the catalogue {printable(path)}, which is brought up,"):
+        found = version(connection)
+        if found < schema.version and not os.path.exists(kept_copy(path, found)):
+            copy_into(connection, kept_copy(path, found))
+        migrate(connection, schema)
+
+
+def kept_copy(path: str, number: int | str) -> str:
+    """Return where a database of an older version is kept as it was."""
+    return f"{path}.version-{number}"
+
+
+def copy_into(connection: sqlite3.Connection, path: str) -> None:
+    """Write a compact, private, durable copy of a database; it appears whole under its name."""
+    temporary = path + ".new"
+    if os.path.exists(temporary):
+        os.unlink(temporary)
+    make_private_file(temporary)
+    connection.execute("VACUUM INTO CAST(? AS TEXT)", (os.fsencode(temporary),))
+    sync_file(temporary)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))

@@ -1,0 +1,683 @@
+"""Replacing a damaged catalogue: the newest sound backup, and whatever the damaged one still yields."""
+
+from __future__ import annotations
+
+import os
+from bisect import bisect_right
+from contextlib import closing
+
+from lastgood.catalogue import rows as forms
+from lastgood.catalogue import rows as manifests
+from lastgood.catalogue.backup import (
+    DAMAGED,
+    ask,
+    backups,
+    integrity_fault,
+    is_older,
+    is_sound,
+    soundest_backup,
+    structure_fault,
+    unpack,
+)
+from lastgood.catalogue.database import (
+    APPLICATION_ID,
+    CURRENT,
+    DEFAULT_WAIT,
+    RESCUE,
+    SEALED,
+    application,
+    broken_rows,
+    broken_seal,
+    columns,
+    create,
+    gate,
+    kept_copy,
+    make_private_file,
+    migrate,
+    open_uri,
+    prepare,
+    reseal,
+    said,
+    say,
+    tables,
+    version,
+)
+from lastgood.catalogue.rows import AWAITS_ADOPTION
+from lastgood.catalogue.sqlite import BROKEN, sqlite3, translate
+from lastgood.errors import Damaged, Internal, LastgoodError, Storage
+from lastgood.files import make_directories, sync_directory, sync_file
+from lastgood.model.canonical import iso
+from lastgood.model.checkpoint import decode
+from lastgood.model.records import decode_operation
+from lastgood.model.session import decode_effect, decode_progress, decode_session, encode_effect
+from lastgood.paths import printable, to_bytes
+from lastgood.value import Value, cast
+from lastgood.workplan.form import decode_plan
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from lastgood.catalogue.rows import Row
+    from lastgood.model.checkpoint import Checkpoint, Manifest
+
+
+# --- Reading what a damaged catalogue still yields: row by row, so that one bad page hides no other ---
+
+# Where even the highest number cannot be read: how far to look.
+_FAR = 100_000
+_UNTOLD = 1 << 62
+# Since this version the columns are the same; tables were added.
+_OLDEST = 2
+# Tables of the work: what reads a row's payload, the last column before the seal.
+WORK_FORMS: dict[str, Callable[[str], object]] = {
+    "session": decode_session,
+    "progress": decode_progress,
+    "step": decode_effect,
+    "run": decode_plan,
+}
+
+
+class Salvage(Value):
+    """Rows whose seal is whole, by table: every column of `SEALED`, then the seal."""
+
+    workspaces: tuple[Row, ...] = ()
+    checkpoints: tuple[Row, ...] = ()
+    operations: tuple[Row, ...] = ()
+    work: Mapping[str, tuple[Row, ...]] = {}
+    # How often the catalogue was changed; very often where that cannot be told.
+    changes: int = _UNTOLD
+
+
+def salvage(path: str) -> Salvage:
+    """Return the rows that can still be trusted; none if the file is none of ours any more.
+
+    Only reads: the file and its log stay as they are.
+    """
+    if not os.path.exists(path):
+        return Salvage()
+    connection = open_uri(path, "mode=ro", wait=0)
+    try:
+        prepare(connection)
+        if application(connection) != APPLICATION_ID or not _is_known(version(connection)):
+            return Salvage()
+        present = tables(connection)  # fails where no statement will do: nothing is asked row by row then
+        checkpoints = [row for row in _rows_by_number(connection, "checkpoint", "sequence") if _decodes(row)]
+        operations = [row for row in _rows_by_number(connection, "operation", "number") if _operates(row)]
+        work = {table: tuple(_sound(connection, table)) for table in WORK_FORMS if table in present}
+        keys = {
+            row[2] for row in (*checkpoints, *operations, *(row for found in work.values() for row in found))
+        }
+        return Salvage(
+            workspaces=tuple(_workspaces(connection, keys)),
+            checkpoints=tuple(checkpoints),
+            operations=tuple(operations),
+            work=work,
+            changes=_changes(connection),
+        )
+    except BROKEN:
+        return Salvage()
+    finally:
+        connection.close()
+
+
+def _changes(connection: sqlite3.Connection) -> int:
+    try:
+        row = connection.execute("SELECT value FROM meta WHERE name = 'changes'").fetchone()
+    except BROKEN:
+        return _UNTOLD
+    return row[0] if row is not None and isinstance(row[0], int) else _UNTOLD
+
+
+def is_readable(connection: sqlite3.Connection) -> bool:
+    """Tell whether every row of a catalogue whose structure is sound is in a form that is read here."""
+    try:
+        for (manifest,) in connection.execute("SELECT manifest FROM checkpoint"):
+            decode(manifests.unpack_manifest(manifest))
+        for (payload,) in connection.execute("SELECT payload FROM operation"):
+            decode_operation(str(payload))
+        for table, read in WORK_FORMS.items():
+            for (payload,) in connection.execute(f"SELECT payload FROM {table}"):  # noqa: S608 - names of ours
+                read(manifests.unpack_record(payload))
+    except LastgoodError:
+        return False
+    return True
+
+
+def _is_known(number: int) -> bool:
+    return number < 1 or _OLDEST <= number <= CURRENT.version  # below 1 it is damaged
+
+
+def _rows_by_number(connection: sqlite3.Connection, table: str, number: str) -> Iterator[Row]:
+    for candidate in range(1, _top(connection, table, number) + 1):
+        row = _one(connection, table, number, candidate)
+        if row is not None:
+            yield row
+
+
+def _workspaces(connection: sqlite3.Connection, keys: set[object]) -> Iterator[Row]:
+    try:
+        found = connection.execute("SELECT key FROM workspace").fetchall()
+    except BROKEN:
+        found = []
+    for key in sorted({str(key) for key in keys} | {str(row[0]) for row in found}):
+        row = _one(connection, "workspace", "key", key)
+        if row is not None:
+            yield row
+
+
+def _one(connection: sqlite3.Connection, table: str, column: str, value: object) -> Row | None:
+    statement = (
+        f"SELECT {columns(table)} FROM {table}"  # noqa: S608 - names of ours
+        f" WHERE {column} = ? AND NOT {broken_seal(table)}"
+    )
+    try:
+        row: Row | None = connection.execute(statement, (value,)).fetchone()
+    except BROKEN:
+        return None
+    return row
+
+
+def _top(connection: sqlite3.Connection, table: str, number: str) -> int:
+    questions = (
+        f"SELECT seq FROM sqlite_sequence WHERE name = '{table}'",  # noqa: S608 - names of ours
+        f"SELECT max({number}) FROM {table}",  # noqa: S608 - names of ours
+    )
+    tops = []
+    for question in questions:
+        try:
+            row = connection.execute(question).fetchone()
+        except BROKEN:
+            tops.append(_FAR)
+        else:
+            tops.append(row[0] if row is not None and isinstance(row[0], int) else 0)
+    return max(tops) if max(tops) <= _FAR * 10 else _FAR
+
+
+def _sound(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
+    """Yield the rows of a table of the work that can be read."""
+    for row in _rows_by_number(connection, table, "number"):
+        try:
+            WORK_FORMS[table](manifests.unpack_record(row[-2]))
+        except LastgoodError:
+            continue
+        yield row
+
+
+def _decodes(row: Row) -> bool:
+    try:
+        decode(manifests.unpack_manifest(row[19]))
+    except LastgoodError:
+        return False
+    return True
+
+
+def _operates(row: Row) -> bool:
+    try:
+        decode_operation(str(row[6]))
+    except LastgoodError:
+        return False
+    return True
+
+
+# --- Mending rows: checkpoints out of their commits, workspaces out of the manifests that name them ---
+
+# A rescued catalogue may lack what is newer than its backup, until the engine's commits were adopted.
+AWAIT_ADOPTION = "INSERT OR REPLACE INTO meta (name, value) VALUES ('unadopted', 1)"
+_ADOPTED = "DELETE FROM meta WHERE name = 'unadopted'"
+_WORK = ("operation", "session", "progress", "step", "run")
+_SELECT = f"SELECT {forms.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
+_INSERT = f"INSERT INTO checkpoint (sequence, {forms.BIRTH}) VALUES (?, {forms.BIRTH_MARKS})"  # noqa: S608 - as above
+_FOUND = (
+    f"SELECT sequence, name, pinned, {broken_seal('checkpoint')}"  # noqa: S608 - as above
+    " FROM checkpoint NOT INDEXED WHERE id = ? OR commit_id = ?"
+)
+
+
+def adopt(connection: sqlite3.Connection, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+    """Write the row of a checkpoint that is missing or was altered; None if a sound one is there."""
+    found = connection.execute(_FOUND, (manifest.id, commit)).fetchall()
+    if any(not row[3] for row in found):
+        return None
+    sequence = (
+        _rewrite(connection, manifest, commit, found[0]) if found else _insert(connection, manifest, commit)
+    )
+    reseal(connection, "checkpoint", manifest.id)
+    row: forms.Row = connection.execute(_SELECT, (sequence,)).fetchone()
+    return forms.checkpoint(row)
+
+
+def _rewrite(connection: sqlite3.Connection, manifest: Manifest, commit: str, row: forms.Row) -> object:
+    """Write an altered row anew. Nobody knows which column was hit: a deletion is not believed."""
+    sequence, name, pinned, *_ = row
+    kept = None if name is None else str(name)
+    columns = forms.birth(manifest, commit=commit, name=kept, pinned=bool(pinned), recovered=True)
+    number = manifest.sequence if _is_free(connection, manifest.sequence) else sequence
+    connection.execute(
+        f"UPDATE checkpoint SET (sequence, {forms.BIRTH}) = (?, {forms.BIRTH_MARKS}), deleted_at = NULL,"  # noqa: S608 - as above
+        " damaged = NULL, good = NULL, verdict = NULL WHERE sequence = ?",
+        (number, *columns, sequence),
+    )
+    return number
+
+
+def _insert(connection: sqlite3.Connection, manifest: Manifest, commit: str) -> object:
+    sequence = max(manifest.sequence, 1)
+    while not _is_free(connection, sequence):
+        sequence += 1
+    columns = forms.birth(manifest, commit=commit, name=manifest.name, pinned=False, recovered=True)
+    connection.execute(_INSERT, (sequence, *columns))
+    return sequence
+
+
+def _is_free(connection: sqlite3.Connection, sequence: int) -> bool:
+    taken = connection.execute("SELECT 1 FROM checkpoint WHERE sequence = ?", (sequence,)).fetchone()
+    return sequence > 0 and taken is None
+
+
+def is_whole(connection: sqlite3.Connection) -> bool:
+    """Tell whether `mend` would find nothing to do."""
+    return connection.execute(AWAITS_ADOPTION).fetchone() is None and not broken_rows(connection)
+
+
+def altered_work(connection: sqlite3.Connection) -> dict[str, list[int]]:
+    """Return the numbers of the operations and facts about the work that were altered, by table."""
+    return {table: [number for number, _ in _altered(connection, table)] for table in _WORK}
+
+
+def backed_up_work(path: str, wanted: Mapping[str, Iterable[int]]) -> dict[tuple[str, int], forms.Row]:
+    """Return what the newest sound backup of a catalogue has of some rows, by table and number."""
+    backup = soundest_backup(path) if any(wanted.values()) else None
+    if backup is None:
+        return {}
+
+    def read(connection: sqlite3.Connection) -> dict[tuple[str, int], forms.Row]:
+        prepare(connection)
+        return _sound_rows(connection, wanted)
+
+    try:
+        return ask(backup, read)
+    except (sqlite3.Error, OSError, ValueError) as error:
+        raise Storage(
+            f"the backup {printable(backup)} cannot be read: {error}", hint="check the disk, then try again"
+        ) from error
+
+
+def _sound_rows(
+    connection: sqlite3.Connection, wanted: Mapping[str, Iterable[int]]
+) -> dict[tuple[str, int], forms.Row]:
+    found = {}
+    present = tables(connection)
+    for table in present.intersection(wanted):
+        statement = f"SELECT {columns(table)} FROM {table} WHERE number = ? AND NOT {broken_seal(table)}"  # noqa: S608 - as above
+        for number in wanted[table]:
+            row: forms.Row | None = connection.execute(statement, (number,)).fetchone()
+            if row is not None:
+                found[table, number] = row
+    return found
+
+
+def mend(connection: sqlite3.Connection, *, backed_up: Mapping[tuple[str, int], forms.Row]) -> list[str]:
+    """Give operations and facts about the work that were altered back as a copy has them; say which.
+
+    Those that it does not have are dropped: without its record an operation cannot be undone, the
+    checkpoints that it refers to stay, and what was known of the work stands in the checkpoints as
+    well. Workspaces are restored from these. Called when all commits were adopted.
+    """
+    connection.execute(_ADOPTED)
+    done = [line for table in _WORK for line in _mend_work(connection, table, backed_up)]
+    return [*done, *_restore_workspaces(connection)]
+
+
+def _mend_work(
+    connection: sqlite3.Connection, table: str, backed_up: Mapping[tuple[str, int], forms.Row]
+) -> list[str]:
+    altered = _altered(connection, table)
+    for number, _ in altered:
+        connection.execute(f"DELETE FROM {table} WHERE number = ?", (number,))  # noqa: S608 - as above
+    done = []
+    for number, id in altered:
+        row = backed_up.get((table, number))
+        if row is not None and _is_new(connection, table, row[1]):
+            marks = ", ".join("?" * len(row))
+            connection.execute(f"INSERT INTO {table} ({columns(table)}) VALUES ({marks})", row)  # noqa: S608 - as above
+            done.append(f"{table} {row[1]} is as the backup has it: its record was altered")
+        else:
+            done.append(f"{table} {id} dropped: its record was altered")
+    return done
+
+
+def _altered(connection: sqlite3.Connection, table: str) -> list[tuple[int, object]]:
+    statement = f"SELECT number, id FROM {table} NOT INDEXED WHERE {broken_seal(table)}"  # noqa: S608 - as above
+    return connection.execute(statement).fetchall()
+
+
+def _is_new(connection: sqlite3.Connection, table: str, id: object) -> bool:
+    known = connection.execute(f"SELECT 1 FROM {table} WHERE id = ?", (id,))  # noqa: S608 - as above
+    return known.fetchone() is None
+
+
+def _restore_workspaces(connection: sqlite3.Connection) -> list[str]:
+    altered = broken_seal("workspace")
+    keys = [row[0] for row in connection.execute(f"SELECT key FROM workspace WHERE {altered}")]  # noqa: S608 - as above
+    for key in keys:
+        newest = connection.execute(
+            f"SELECT {forms.CHECKPOINT} FROM checkpoint"  # noqa: S608 - as above
+            f" WHERE workspace_key = ? AND NOT {broken_seal('checkpoint')} ORDER BY sequence DESC LIMIT 1",
+            (key,),
+        ).fetchone()
+        if newest is not None:
+            path = to_bytes(forms.checkpoint(newest).manifest.workspace)
+            connection.execute("UPDATE workspace SET path = ? WHERE key = ?", (path, key))
+        reseal(connection, "workspace", key)
+    return [f"workspace {key} restored: its record was altered" for key in keys]
+
+
+# --- Replacing a damaged catalogue: the newest sound backup, and whatever the damaged one still yields ---
+
+_SIDECARS = ("-wal", "-shm", "-journal")
+
+
+def restore_from_backup(path: str, *, generation: str, at: int) -> tuple[str, ...]:
+    """Put a sound catalogue in the place of a damaged or missing one, and say what was done.
+
+    The caller holds the store's lock alone, and nobody has the catalogue open. The damaged file and
+    its log are set aside under ``damaged/``, none is deleted. Checkpoints that come from the backup
+    only are marked as recovered; those newer than it have to be adopted from the engine. A file of
+    which only rows were altered is left in place: those are adopted and mended one by one. May be
+    killed at any moment and repeated. ``at`` is in nanoseconds.
+    """
+    path = os.path.abspath(path)
+    if _stands(path):
+        return ()
+    try:
+        done = _prepare_replacement(path, generation=generation)
+        done += _set_aside(path, at=at)
+        os.rename(path + RESCUE, path)
+        sync_directory(os.path.dirname(path))
+    except (sqlite3.Error, OSError) as error:
+        raise translate(error, path) from error
+    return tuple(done)
+
+
+def _stands(path: str) -> bool:
+    if not os.path.exists(path) or os.path.exists(path + RESCUE):
+        return False
+    connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
+    try:
+        prepare(connection)
+        gate(connection, CURRENT, path=path)
+        return structure_fault(connection) is None and not is_older(connection, path)
+    except (*BROKEN, Damaged):
+        return False
+    finally:
+        connection.close()
+
+
+def _prepare_replacement(path: str, *, generation: str) -> list[str]:
+    if os.path.exists(path + RESCUE) and is_sound(path + RESCUE):
+        return ["an interrupted repair of the catalogue was finished"]
+    found = salvage(path)
+    backup = soundest_backup(path)
+    draft = path + RESCUE + ".new"
+    for leftover in ("", *_SIDECARS):
+        if os.path.exists(draft + leftover):
+            os.unlink(draft + leftover)
+    _build(draft, backup, found, generation=generation)
+    os.rename(draft, path + RESCUE)
+    sync_directory(os.path.dirname(path))
+    source = "no sound backup" if backup is None else f"the backup {os.path.basename(backup)}"
+    yielded = f"{len(found.checkpoints)} checkpoint(s) and {len(found.operations)} operation(s)"
+    return [f"catalogue rebuilt from {source} and {yielded} out of the damaged file"]
+
+
+def _build(draft: str, backup: str | None, found: Salvage, *, generation: str) -> None:
+    if backup is None:
+        make_private_file(draft)
+    else:
+        unpack(backup, draft)
+    connection = sqlite3.connect(draft, isolation_level=None)
+    try:
+        prepare(connection)
+        if backup is None:
+            create(connection, CURRENT, generation=generation)
+        else:
+            migrate(connection, CURRENT)
+        connection.execute("BEGIN IMMEDIATE")
+        _merge(connection, found)
+        connection.execute("UPDATE meta SET value = ? WHERE name = 'generation'", (generation,))
+        connection.execute("UPDATE meta SET value = value + 1 WHERE name = 'changes'")
+        connection.execute(AWAIT_ADOPTION)
+        connection.execute("COMMIT")
+        fault = integrity_fault(connection)
+        if fault is not None:
+            raise Internal(f"the rebuilt catalogue is not sound: {fault}")
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    sync_file(draft)
+
+
+def _merge(connection: sqlite3.Connection, found: Salvage) -> None:
+    (changes,) = connection.execute("SELECT value FROM meta WHERE name = 'changes'").fetchone()
+    salvaged = {row[1] for row in found.checkpoints}
+    older = [row[0] for row in connection.execute("SELECT id FROM checkpoint") if row[0] not in salvaged]
+    for id in older:
+        connection.execute("UPDATE checkpoint SET recovered = 1 WHERE id = ?", (id,))
+        reseal(connection, "checkpoint", id)
+    over = found.changes >= changes
+    _put(connection, "workspace", found.workspaces, over=over)
+    _put(connection, "checkpoint", found.checkpoints, over=over)
+    steps = _placed(connection, found)
+    for table, rows in {"operation": found.operations, **found.work, "step": steps}.items():
+        _put(connection, table, rows, over=over)
+    _name_workspaces(connection)
+
+
+def _put(connection: sqlite3.Connection, table: str, found: tuple[Row, ...], *, over: bool) -> None:
+    """Add rows, those of an older catalogue beside what the backup says, others ``over`` it.
+
+    One whose number another bears gets the next, for only its id says which it is. The seals of the rows
+    found are whole; a new one is made for what is changed here alone.
+    """
+    key, names = SEALED[table]
+    marks = ", ".join("?" * (len(names) + 1))
+    statement = (
+        f"INSERT OR {'REPLACE' if over else 'IGNORE'} INTO {table} ({columns(table)}) VALUES ({marks})"  # noqa: S608 - names of ours
+    )
+    for row in found:
+        placed = row if table == "workspace" else _numbered(connection, table, row)
+        if connection.execute(statement, placed).rowcount and (placed != row or not row[-1]):
+            reseal(connection, table, str(row[names.index(key)]))
+
+
+def _numbered(connection: sqlite3.Connection, table: str, row: Row) -> Row:
+    """Return a row with the number that it has in a table already, or any if its own is another's."""
+    number = SEALED[table][1][0]
+    taken = connection.execute(f"SELECT id FROM {table} WHERE {number} = ?", row[:1]).fetchone()  # noqa: S608 - as above
+    if taken is None or taken[0] == row[1]:
+        return row
+    mine = connection.execute(f"SELECT {number} FROM {table} WHERE id = ?", row[1:2]).fetchone()  # noqa: S608 - as above
+    return (None if mine is None else mine[0], *row[1:])
+
+
+def _placed(connection: sqlite3.Connection, found: Salvage) -> tuple[Row, ...]:
+    """Return the steps found, each after the checkpoint that it was after, whatever number that has now.
+
+    The seal of those that had to be changed is 0: to be made.
+    """
+    moved = []
+    for row in found.checkpoints:
+        (number,) = connection.execute("SELECT sequence FROM checkpoint WHERE id = ?", row[1:2]).fetchone()
+        moved.append((cast("int", row[0]), cast("int", number)))
+    moved.sort()
+    return tuple(_after(row, moved) for row in found.work.get("step", ()))
+
+
+def _after(row: Row, moved: list[tuple[int, int]]) -> Row:
+    *others, payload, _ = row
+    effect = decode_effect(manifests.unpack_record(payload))
+    at = bisect_right(moved, effect.after, key=lambda pair: pair[0])
+    was, now = moved[at - 1] if at else (0, 0)
+    if was == now:
+        return row
+    return (*others, encode_effect(effect.replace(after=now)), 0)
+
+
+def _name_workspaces(connection: sqlite3.Connection) -> None:
+    """Add the workspaces that checkpoints belong to and whose own rows are lost."""
+    orphans = connection.execute(
+        "SELECT workspace_key, manifest, max(sequence) FROM checkpoint"
+        " WHERE workspace_key NOT IN (SELECT key FROM workspace) GROUP BY workspace_key"
+    ).fetchall()
+    for key, text, _ in orphans:
+        manifest = decode(manifests.unpack_manifest(text))
+        # The machine is not in the manifest; a workspace of no known machine can still be attached.
+        row = (key, to_bytes(manifest.workspace), "", manifest.created_at)
+        connection.execute("INSERT INTO workspace (key, path, machine, created_at) VALUES (?, ?, ?, ?)", row)
+        reseal(connection, "workspace", key)
+    for table in ("operation", *WORK_FORMS):
+        connection.execute(f"DELETE FROM {table} WHERE workspace_key NOT IN (SELECT key FROM workspace)")  # noqa: S608 - names of ours
+
+
+def _set_aside(path: str, *, at: int) -> list[str]:
+    """Move a catalogue and its log out of the way: a log that stayed would be applied to the new file."""
+    present = [path + suffix for suffix in ("", *_SIDECARS) if os.path.exists(path + suffix)]
+    if not present:
+        return []
+    stamp = iso(at).replace(":", "").replace("-", "")
+    folder = os.path.join(os.path.dirname(path), DAMAGED, f"catalogue-{stamp}")
+    make_directories(os.fsencode(folder))
+    for name in reversed(present):
+        os.rename(name, os.path.join(folder, os.path.basename(name)))
+    sync_directory(folder)
+    sync_directory(os.path.dirname(folder))
+    sync_directory(os.path.dirname(path))
+    return [f"damaged catalogue set aside in {printable(folder)}"]
+
+
+# --- The number of a catalogue's version: told from a damaged one by all that the catalogue holds ---
+
+# Since this version the tables are those of today: from here on an older number is no damage to see.
+_SAME_TABLES = 3
+_NAMED = "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
+
+
+def mend_number(path: str) -> tuple[str, ...]:
+    """Give a catalogue its version's number again if that alone is damaged, and say what was done.
+
+    The caller holds the store's lock alone. Nothing is written unless what the catalogue holds, and
+    what lies beside it, leave no doubt: one that a newer lastgood has written stays as it is.
+    """
+    path = os.path.abspath(path)
+    try:
+        found = _doubtless(path)
+    except (*BROKEN, OSError):  # more than the number is damaged, as whoever opens it says
+        found = None
+    if found is None:
+        return ()
+    try:
+        _write(path, found)
+    except sqlite3.Error as error:
+        raise translate(error, path) from error
+    return (f"the catalogue's version was set from {found} to {CURRENT.version}: its number was damaged",)
+
+
+def is_of_today(path: str) -> bool:
+    """Tell whether a catalogue is one that this version reads; False too where it cannot be asked."""
+    try:
+        with closing(open_uri(path, "mode=ro", wait=DEFAULT_WAIT)) as connection:
+            prepare(connection)
+            numbers = (version(connection), said(connection) or 1)
+            return application(connection) == APPLICATION_ID and all(
+                1 <= number <= CURRENT.version for number in numbers
+            )
+    except (*BROKEN, sqlite3.Error):
+        return False
+
+
+def _doubtless(path: str) -> int | None:
+    """Return the number that a catalogue bears by damage alone; None if that is not certain."""
+    connection = open_uri(path, "mode=ro", wait=DEFAULT_WAIT)
+    try:
+        prepare(connection)
+        found = version(connection)
+        if application(connection) != APPLICATION_ID or _SAME_TABLES <= found <= CURRENT.version:
+            return None
+        if _shape(connection) != _present_shape():
+            return None
+        right = said(connection)
+        if found < _SAME_TABLES:
+            # Tables and number change in one transaction: these tables never had a lower number.
+            return found if right is None or right <= CURRENT.version else None
+        return found if _is_ours(connection, path, right=right or _backed_up(path)) else None
+    finally:
+        connection.close()
+
+
+def _is_ours(connection: sqlite3.Connection, path: str, *, right: int) -> bool:
+    """Tell whether nobody newer can have brought a catalogue of a version up, nor written any of its rows."""
+    return (
+        _SAME_TABLES <= right <= CURRENT.version
+        and not any(os.path.exists(one) for one in _copies_since(right, path))
+        and integrity_fault(connection) is None
+        and is_readable(connection)
+    )
+
+
+def _backed_up(path: str) -> int:
+    """Return the version of a catalogue that is older than the word about it; 0 if no backup tells."""
+    there = backups(path)
+    return _version_of(there[0]) if there and all(map(is_sound, there)) else 0
+
+
+def _version_of(backup: str) -> int:
+    try:
+        return ask(backup, version)
+    except (sqlite3.DatabaseError, ValueError, LastgoodError):
+        return 0
+
+
+def _copies_since(number: int, path: str) -> list[str]:
+    """Return the copies that lie here because somebody brought a version or a later one up."""
+    folder = os.path.dirname(path)
+    stem = os.path.basename(kept_copy(path, ""))
+    return [
+        os.path.join(folder, name)
+        for name in os.listdir(folder)
+        if name.startswith(stem)
+        and name.removeprefix(stem).isdigit()
+        and int(name.removeprefix(stem)) >= number
+    ]
+
+
+def _shape(connection: sqlite3.Connection) -> dict[tuple[str, ...], frozenset[str]]:
+    """Return the tables with the names of their columns, and whatever else there is."""
+    named = [tuple(map(str, row)) for row in connection.execute(_NAMED)]
+    return {
+        row: frozenset(str(column[1]) for column in connection.execute(f'PRAGMA table_info("{row[1]}")'))
+        for row in named
+        if '"' not in row[1]
+    }
+
+
+def _present_shape() -> dict[tuple[str, ...], frozenset[str]]:
+    connection = sqlite3.connect(":memory:", isolation_level=None)
+    try:
+        create(connection, CURRENT, generation="none")
+        return _shape(connection)
+    finally:
+        connection.close()
+
+
+def _write(path: str, found: int) -> None:
+    connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
+    try:
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        if version(connection) == found:
+            connection.execute(f"PRAGMA user_version = {CURRENT.version}")
+            say(connection, CURRENT.version)
+        connection.execute("COMMIT")
+    finally:
+        connection.close()

@@ -1,1 +1,0 @@
-"""The verbs by group; `lastgood.cli.table` joins them."""

@@ -1,0 +1,67 @@
+"""delete: remove checkpoints, undoably."""
+
+from __future__ import annotations
+
+from lastgood.cli.opening import looked_up, open_existing
+from lastgood.cli.wording import called, count, moment
+from lastgood.documents import checkpoint_record, delete_document, document
+from lastgood.ids import short
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.model.report import DeleteReport
+
+
+def delete_verb(call: Call, console: Console) -> int:
+    """Delete without asking: it can be undone."""
+    with open_existing(call) as workspace:
+        report = workspace.delete(*(looked_up(ref, call, workspace).id for ref in call.arguments))
+    if console.json:
+        console.document(delete_document("delete", report))
+    else:
+        tell(report, call, console)
+    return 0
+
+
+def tell(report: DeleteReport, call: Call, console: Console) -> None:
+    """Say what was deleted, when its bytes go, and the way back."""
+    names = ", ".join(short(one) for one in report.checkpoints[:5])
+    more = ", ..." if len(report.checkpoints) > 5 else ""
+    console.line(f"deleted {count(len(report.checkpoints), 'checkpoint')}: {names}{more}")
+    for id, reason in report.needed.items():
+        console.warn(f"{short(id)} was {reason}: once its bytes are freed, that cannot be done any more")
+    console.line(f"their bytes are freed after {moment(report.free_after)} at the earliest")
+    console.line(f"take it back with: {call.command('undo')}")
+
+
+# --- name: name a checkpoint ---
+
+
+def name_verb(call: Call, console: Console) -> int:
+    """Name one checkpoint."""
+    with open_existing(call) as workspace:
+        checkpoint = workspace.name(looked_up(call.arguments[0], call, workspace).id, call.arguments[1])
+    if console.json:
+        console.document(document("name", {"checkpoint": checkpoint_record(checkpoint)}))
+    else:
+        console.line(f"named {checkpoint.short_id}: {printable(checkpoint.name or '')}")
+    return 0
+
+
+# --- pin, unpin: keep a checkpoint for ever, or let retention decide ---
+
+
+def pin_verb(call: Call, console: Console) -> int:
+    """Pin or unpin one checkpoint."""
+    verb = call.verb.name
+    with open_existing(call) as workspace:
+        act = workspace.pin if verb == "pin" else workspace.unpin
+        checkpoint = act(looked_up(call.arguments[0], call, workspace).id)
+    if console.json:
+        console.document(document(verb, {"checkpoint": checkpoint_record(checkpoint)}))
+    else:
+        console.line(f"{verb}ned {called(checkpoint)}")
+    return 0

@@ -1,0 +1,445 @@
+"""session: start, end, list, show or renew the runs of a workspace (rule P1)."""
+
+from __future__ import annotations
+
+import time
+
+from lastgood.cli import opening
+from lastgood.cli.opening import ProgressLine, open_at_work, open_existing, open_for
+from lastgood.cli.wording import (
+    ago,
+    artifacts,
+    called,
+    count,
+    moment,
+    pairs,
+    place,
+    place_cell,
+    table,
+    where_it_stands,
+)
+from lastgood.documents import checkpoint_record, document, effect_record, session_record
+from lastgood.documents.work import progress_document
+from lastgood.errors import Usage
+from lastgood.model.canonical import dumps
+from lastgood.model.checkpoint import gap_record
+from lastgood.model.session import TASK_STATES
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+
+    from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.session import Progress as Record
+    from lastgood.model.session import Session, SessionReport
+    from lastgood.workspace import Workspace
+
+
+# --- task, feature, sprint: tell what starts and ends (rule P2) ---
+
+_OMISSIONS = 3
+_TASK_TAKES = {
+    ("task", "start"): frozenset({"risky", "irreversible"}),
+    ("task", "fail"): frozenset({"reason"}),
+}
+_SAYS = {
+    ("task", "start"): "started task",
+    ("task", "done"): "completed task",
+    ("task", "fail"): "recorded the failure of task",
+    ("task", "skip"): "skipped task",
+    ("feature", "start"): "started feature",
+    ("feature", "done"): "completed feature",
+    ("sprint", "start"): "started sprint",
+    ("sprint", "done"): "completed sprint",
+}
+
+
+def task_verb(call: Call, console: Console) -> int:
+    """Record it, and tell of the checkpoint that came of it."""
+    verb, (action, id) = call.verb.name, call.arguments
+    opening.only(call, takes=_TASK_TAKES.get((verb, action), frozenset()))
+    opened = open_existing if action in {"done", "fail"} else open_at_work
+    with opened(call) as workspace, ProgressLine(console, "saving"):
+        report = _carried_out(workspace, call)
+    if console.json:
+        console.document(progress_document(verb, report))
+    elif not console.quiet:
+        attempt = f", attempt {report.task.attempts}" if report.task and action == "start" else ""
+        console.line(f"{_SAYS[verb, action]} {printable(id)}{attempt}{_where(report)}")
+        tell_saved(report, console)
+    return _OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+
+
+def _carried_out(workspace: Workspace, call: Call) -> ProgressReport:
+    verb, (action, id) = call.verb.name, call.arguments
+    if verb == "task" and action == "start":
+        return workspace.task_start(id, risky=call.has("risky"), irreversible=call.has("irreversible"))
+    if verb == "task" and action == "fail":
+        return workspace.task_fail(id, reason=call.text("reason") or "")
+    carried_out = {
+        ("task", "done"): workspace.task_done,
+        ("task", "skip"): workspace.task_skip,
+        ("feature", "start"): workspace.feature_start,
+        ("feature", "done"): workspace.feature_done,
+        ("sprint", "start"): workspace.sprint_start,
+        ("sprint", "done"): workspace.sprint_done,
+    }
+    return carried_out[verb, action](id)
+
+
+def _where(report: ProgressReport) -> str:
+    return "" if report.session is None else f" in session {report.session}"
+
+
+def tell_saved(report: ProgressReport, console: Console) -> None:
+    """Tell of the checkpoint that came of a change of progress, and of steps with an unknown end."""
+    for effect in report.unknown:
+        console.warn(
+            f"nobody saw the end of attempt {effect.attempt} of {printable(effect.name)}:"
+            " its effect is unknown"
+        )
+    if report.saved is None:
+        return
+    said = "checkpoint" if report.saved.created else "unchanged since"
+    console.line(f"{said} {called(report.saved.checkpoint)}")
+    tell_lacks(report.saved, console)
+
+
+def tell_lacks(saved: SaveReport, console: Console) -> None:
+    """Tell what a checkpoint that came by itself does not hold (rule S7)."""
+    for note in saved.notes:
+        console.warn(printable(note.message))
+    if saved.new_gaps:
+        shown = saved.checkpoint.short_id
+        console.warn(f"it has gaps that the one before it had not: lastgood show {shown}")
+
+
+# --- session: start, end, list, show or renew the runs of a workspace (rule P1) ---
+
+_HEADER = ("ID", "State", "Goal", "Started", "Owner", "Tasks", "Phase / Step")
+_GOAL = 2
+_SESSION_TAKES = {
+    "start": frozenset({"goal", "sprint", "owner-pid", "transcript", "shared", "force"}),
+    "end": frozenset({"incomplete"}),
+}
+
+
+def session_verb(call: Call, console: Console) -> int:
+    """Do what the action says."""
+    action, id = call.arguments[0], call.argument(1)
+    opening.only(call, takes=_SESSION_TAKES.get(action, frozenset()))
+    if id is not None and action in {"start", "list"}:
+        raise Usage(f"`session {action}` takes no ID", hint=f"write: lastgood session {action}")
+    return _ACTIONS[action](call, console)
+
+
+def _start(call: Call, console: Console) -> int:
+    pid = opening.number_option(call, "owner-pid")
+    with open_for(call) as workspace, ProgressLine(console, "saving"):
+        report = workspace.session_start(
+            goal=call.text("goal"),
+            sprint=call.text("sprint"),
+            owner_pid=pid,
+            transcript=call.text("transcript"),
+            exclusive=not call.has("shared"),
+            force=call.has("force"),
+        )
+    if console.json:
+        console.document(_started(report))
+    elif console.quiet:
+        console.line(report.session.id)
+    else:
+        _tell_start(report, call, console)
+    return _code(report.saved)
+
+
+def _started(report: SessionStarted) -> dict[str, object]:
+    took_over = report.took_over
+    return document(
+        "session",
+        {
+            "session": _record(report.session),
+            "checkpoint": _saved(report.saved),
+            "new_gaps": _new_gaps(report.saved),
+            "took_over": None if took_over is None else took_over.id,
+            "unfinished": list(report.unfinished),
+        },
+    )
+
+
+def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
+    session = report.session
+    if report.took_over is not None:
+        console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
+    console.line(f"started session {console.styled(session.id, 'green')}: {owner(session.session)}")
+    if report.saved is not None:
+        console.line(f"first checkpoint {called(report.saved.checkpoint)}")
+        tell_lacks(report.saved, console)
+    console.line(f"for every process that works in it: export LASTGOOD_SESSION={session.id}")
+    for id in report.unfinished:
+        console.warn(f"session {id} did not finish: {call.command('recover')}")
+
+
+def _new_gaps(saved: SaveReport | None) -> list[object]:
+    return [] if saved is None else [gap_record(gap) for gap in saved.new_gaps]
+
+
+def _code(saved: SaveReport | None) -> int:
+    """Return the exit code of a checkpoint that came by itself (rule S7)."""
+    return _OMISSIONS if saved is not None and saved.new_gaps else 0
+
+
+def _end(call: Call, console: Console) -> int:
+    with open_existing(call) as workspace, ProgressLine(console, "saving"):
+        report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
+    if console.json:
+        fields: dict[str, object] = {
+            "session": _record(report.session),
+            "checkpoint": _saved(report.saved),
+            "new_gaps": _new_gaps(report.saved),
+            "unknown_effects": [effect_record(one) for one in report.unknown],
+        }
+        console.document(document("session", fields))
+    else:
+        _tell_end(report, console)
+    return _code(report.saved)
+
+
+def _tell_end(report: SessionEnded, console: Console) -> None:
+    session = report.session
+    how = "ended" if session.state == "ended" else "left incomplete"
+    console.line(f"{how}: session {session.id}")
+    for line in standing(session):
+        console.line(f"  {line}")
+    if report.saved is not None:
+        console.line(f"last checkpoint {called(report.saved.checkpoint)}")
+        tell_lacks(report.saved, console)
+    for effect in report.unknown:
+        console.warn(f"nobody saw the end of {printable(effect.name)}: its effect is unknown")
+
+
+def _list(call: Call, console: Console) -> int:
+    with open_existing(call) as workspace:
+        reports = workspace.sessions()
+    if console.json:
+        console.document(document("session", {"sessions": [_record(one) for one in reports]}))
+        return 0
+    if not reports:
+        console.note(f"no sessions yet; start one: {call.command('session start')}")
+        return 0
+    for line in table(
+        [_HEADER, *map(_row, reports)], flexible=_GOAL, limit=console.columns(), optional=(5, 6)
+    ):
+        console.line(line)
+    return 0
+
+
+def _row(report: SessionReport) -> tuple[str, ...]:
+    session, progress = report.session, report.progress
+    pid = session.owner.pid
+    return (
+        report.id,
+        report.state,
+        printable((session.goal or "-").partition("\n")[0]),
+        moment(session.started_at),
+        "-" if pid is None else str(pid),
+        f"{progress.count('done')}/{len(progress.tasks)}" if progress.tasks else "-",
+        place_cell(None if progress.position.empty else progress.position),
+    )
+
+
+def _show_session(call: Call, console: Console) -> int:
+    with open_existing(call) as workspace:
+        report = workspace.get_session(call.argument(1))
+    if console.json:
+        console.document(document("session", {"session": _record(report)}))
+        return 0
+    for line in pairs(_session_facts(report), limit=console.columns()):
+        console.line(line)
+    return 0
+
+
+def _session_facts(report: SessionReport) -> list[tuple[str, str]]:
+    session, now = report.session, time.time_ns()
+    facts = [
+        ("session", session.id),
+        ("state", report.state),
+        ("goal", printable(session.goal or "-")),
+        ("owner", f"{owner(session)} on {printable(session.owner.host)}"),
+        ("started", moment(session.started_at)),
+        ("heartbeat", ago(session.heartbeat_at, now=now)),
+    ]
+    if session.ended_at is not None:
+        facts.append(("ended", f"{moment(session.ended_at)}, {session.ended_by}"))
+    if session.took_over is not None:
+        facts.append(("took over", session.took_over))
+    facts.append(("exclusive", "yes" if session.exclusive else "no"))
+    facts += [("" if index else "progress", line) for index, line in enumerate(standing(report))]
+    return facts
+
+
+def _heartbeat(call: Call, console: Console) -> int:
+    with open_existing(call) as workspace:
+        report = workspace.session_heartbeat(call.argument(1))
+    if console.json:
+        console.document(document("session", {"session": _record(report)}))
+    else:
+        console.line(f"session {report.id} lives")
+    return 0
+
+
+def owner(session: Session) -> str:
+    """Return whose a session is."""
+    who = session.owner
+    if who.pid is None:
+        return "it lives by heartbeat"
+    return f"process {who.pid} ({printable(who.command or '?')})"
+
+
+def standing(report: SessionReport) -> list[str]:
+    """Return how far the work of a session has come, in lines."""
+    progress = report.progress
+    lines = [] if progress.goal is None else [f"goal: {printable(progress.goal)}"]
+    if place(progress.position):
+        lines.append(f"position: {place(progress.position)}")
+    if progress.position.artifacts:
+        lines.append(f"in-progress artifacts: {artifacts(progress.position)}")
+    if progress.tasks:
+        counted = [f"{progress.count(state)} {state}" for state in TASK_STATES if progress.count(state)]
+        lines.append(f"{count(len(progress.tasks), 'task')}: {', '.join(counted)}")
+    return lines
+
+
+def _record(report: SessionReport) -> dict[str, object]:
+    return session_record(report.session, report.progress, state=report.state)
+
+
+def _saved(report: SaveReport | None) -> dict[str, object] | None:
+    return None if report is None else checkpoint_record(report.checkpoint)
+
+
+_ACTIONS: dict[str, Callable[[Call, Console], int]] = {
+    "start": _start,
+    "end": _end,
+    "list": _list,
+    "show": _show_session,
+    "heartbeat": _heartbeat,
+}
+
+
+# --- progress: say or show how far the work has come (rule P2) ---
+
+_SET = frozenset({"goal", "phase", "iteration", "step", "artifact", "no-artifacts", "state"})
+
+
+def progress_verb(call: Call, console: Console) -> int:
+    """Set what is given, or show what is known."""
+    if call.argument(0) != "set":
+        opening.only(call, takes=frozenset())
+        return _show_progress(call, console)
+    opening.only(call, takes=_SET)
+    if not _SET.intersection(call.options):
+        raise Usage("`progress set` sets nothing", hint="give for example --phase Construction --step 12/15")
+    step, steps = _step(call)
+    with open_at_work(call) as workspace, ProgressLine(console, "saving"):
+        report = workspace.progress_set(
+            goal=call.text("goal"),
+            phase=call.text("phase"),
+            iteration=opening.count_option(call, "iteration"),
+            step=step,
+            steps=steps,
+            artifacts=_artifacts(call),
+            state=_state(call),
+        )
+    if console.json:
+        console.document(progress_document("progress", report))
+    elif not console.quiet:
+        console.line(where_it_stands(report.progress.position) or "Recorded.")
+        tell_saved(report, console)
+    return _OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+
+
+def _show_progress(call: Call, console: Console) -> int:
+    with open_existing(call) as workspace:
+        report = workspace.progress_report()
+    if console.json:
+        console.document(progress_document("progress", report))
+        return 0
+    facts = _report_facts(report)
+    if not facts:
+        console.note(f"no progress recorded; say for example: {call.command('task start T01')}")
+    for line in pairs(facts, limit=console.columns()):
+        console.line(line)
+    return 0
+
+
+def _report_facts(report: ProgressReport) -> list[tuple[str, str]]:
+    if report.progress.empty:
+        return []
+    facts = [] if report.session is None else [("session", report.session)]
+    return facts + progress_facts(report.progress)
+
+
+def progress_facts(progress: Record) -> list[tuple[str, str]]:
+    """Return how far work has come, as names and values."""
+    facts = []
+    if progress.goal is not None:
+        facts.append(("goal", printable(progress.goal)))
+    if place(progress.position):
+        facts.append(("position", place(progress.position)))
+    if progress.position.artifacts:
+        facts.append(("in progress", artifacts(progress.position)))
+    return facts + _counted(progress)
+
+
+def _counted(progress: Record) -> list[tuple[str, str]]:
+    facts = []
+    for index, task in enumerate(progress.tasks):
+        again = f", attempt {task.attempts}" if task.attempts > 1 else ""
+        facts.append(("" if index else "tasks", f"{task.id}  {task.state}{again}"))
+    if progress.features.current is not None:
+        facts.append(("feature", printable(progress.features.current)))
+    if progress.features.completed:
+        facts.append(("completed", ", ".join(printable(one) for one in progress.features.completed)))
+    if progress.state:
+        facts.append(("state", dumps(dict(progress.state)).decode("ascii")))
+    return facts
+
+
+def _step(call: Call) -> tuple[int | None, int | None]:
+    """Return ``12/15`` as two numbers."""
+    text = call.text("step")
+    if text is None:
+        return None, None
+    step, slash, steps = text.partition("/")
+    numbers = (step, steps) if slash else (step,)
+    if not all(one.isascii() and one.isdigit() and len(one) <= 9 for one in numbers):
+        raise Usage(f"--step takes N or N/M, not '{printable(text)}'", hint="for example --step 12/15")
+    return int(step), int(steps) if slash else None
+
+
+def _artifacts(call: Call) -> tuple[str, ...] | None:
+    if call.has("no-artifacts"):
+        if call.has("artifact"):
+            raise Usage("--artifact and --no-artifacts contradict each other", hint="give one of them")
+        return ()
+    return call.texts("artifact") or None
+
+
+def _state(call: Call) -> Mapping[str, object] | None:
+    text = call.text("state")
+    if text is None:
+        return None
+    import json  # lazily: only this option pays for it
+
+    hint = """write for example --state '{"retries": 2}'"""
+    try:
+        made = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise Usage(f"--state is not JSON ({error})", hint=hint) from None
+    if not isinstance(made, dict):
+        raise Usage("--state is not a JSON object", hint=hint)
+    return made

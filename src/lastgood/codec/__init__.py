@@ -1,1 +1,0 @@
-"""Values to canonical JSON and back, with the gate for newer formats."""

@@ -1,0 +1,433 @@
+"""Runs commands, each in a session of its own and watched over by a process that leaves nothing of it behind.
+
+What starts and ends the command is `lastgood.supervisor`, a process between this one and it.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from marshal import dumps
+
+from lastgood.ids import SESSION_VARIABLE
+from lastgood.model.checkpoint import Ran
+from lastgood.model.session import Living
+from lastgood.procfs import GONE, GROUP, STATE, settled_pids, stat_of, words_of
+from lastgood.supervisor import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES, SETTLING
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator, Mapping, Sequence
+
+    from lastgood.model.checkpoint import Ending
+    from lastgood.model.run import Command
+
+
+# --- Ends what a command left whose watch was killed: all that can be told by its group and its mark ---
+
+_STRIDE = 0.05
+
+
+def sweep(mark: bytes, *, group: int | None, patience: float) -> None:
+    """Kill what bears a mark in its environment, or is of a group, until nothing of it is left.
+
+    Gives up after ``patience`` seconds: what the kernel does not let go of cannot be ended.
+    """
+    enough = time.monotonic() + patience
+    while _kill_all(_living(mark, group)) and time.monotonic() < enough:
+        time.sleep(_STRIDE)
+
+
+def _living(mark: bytes, group: int | None) -> Iterator[int]:
+    for pid in settled_pids():
+        fields = stat_of(pid)
+        if len(fields) <= GROUP or fields[STATE] in GONE:
+            continue
+        if int(fields[GROUP]) == group or mark in words_of(pid, "environ"):
+            yield pid
+
+
+def _kill_all(found: Iterator[int]) -> bool:
+    """Kill each as soon as it is found, as some beget the next one at once; False if there was none."""
+    killed = False
+    for pid in found:
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except (ProcessLookupError, PermissionError):
+            continue  # gone meanwhile, or another user's
+        killed = True
+    return killed
+
+
+# --- Runs commands, each in a session of its own and watched over by a process that leaves nothing of it
+# behind ---
+
+TAIL = 4096
+# Whatever a command starts bears this in its environment, also what leaves its process group.
+MARK = "LASTGOOD_CHECK"
+_OURS = "LASTGOOD_"
+_SHELL = ("/bin/sh", "-c")
+_TICK = 0.05
+# As much as a pipe may hold for anybody: what floods waits for us the less often.
+_BLOCK = 1 << 20
+_FAULT_LIMIT = 500
+# Longer than the process in between may take to end a command by force.
+_ENOUGH = GRACE + LAST_WAIT + 5.0
+# How long a command may take to end after a signal was forwarded to it.
+PATIENCE = 5.0
+# A wait that takes so much longer than it was to means that this process was stopped meanwhile.
+_STOPPED = 1.0
+_BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.supervisor import main; main()"
+_PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+
+
+def _idle() -> None:
+    """Do nothing while a command runs."""
+
+
+class GuardedCommands:
+    """Runs commands with the environment of the caller.
+
+    ``tick`` is called while a command is just run, as `attend` has it; ``patience`` is how many seconds
+    a command has to end when it was asked to, ``settling`` what it left behind to end by itself.
+    """
+
+    def __init__(
+        self,
+        environment: Mapping[str, str],
+        *,
+        patience: float = PATIENCE,
+        settling: float = SETTLING,
+        tick: Callable[[], None] = _idle,
+    ) -> None:
+        self._environment = environment
+        self._patience = patience
+        self._settling = settling
+        self._tick = tick
+
+    def run(
+        self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
+    ) -> Ran:
+        """Run a program; what it started, and did not end, is ended with it."""
+        return self.attend(
+            tuple(words),
+            directory=directory,
+            variables=variables,
+            timeout=timeout,
+            output=_unheard,
+            tick=self._tick,
+            asked=_never,
+        )
+
+    def attend(
+        self,
+        command: Command,
+        *,
+        directory: bytes,
+        variables: Mapping[str, str],
+        timeout: float | None,
+        output: Callable[[bytes], None],
+        tick: Callable[[], None],
+        asked: Callable[[], Sequence[int]],
+    ) -> Ran:
+        """Run a command and stay with it; what it started, and did not end, is ended with it."""
+        words = (*_SHELL, command) if isinstance(command, str) else command
+        mark = os.urandom(8).hex()
+        environment = {**self._environment, **variables, MARK: mark}
+        started = time.monotonic()
+        try:
+            attendant = _attendant(self._environment, mark, session=environment.get(SESSION_VARIABLE))
+        except OSError as error:
+            return Ran(ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_told(error))
+        running = _Running(attendant, mark, started=started, patience=self._patience)
+        try:
+            running.order(words, directory=directory, environment=environment, settling=self._settling)
+            running.follow(timeout, output=output, tick=tick, asked=asked)
+        except BaseException:
+            running.end(_unheard)
+            raise
+        running.end(output)
+        return running.outcome()
+
+
+class _Running:
+    """A command that runs, and all that came of it."""
+
+    def __init__(
+        self, attendant: subprocess.Popen[bytes], mark: str, *, started: float, patience: float
+    ) -> None:
+        assert attendant.stdin is not None
+        assert attendant.stdout is not None
+        assert attendant.stderr is not None
+        self._attendant = attendant
+        self._mark = f"{MARK}={mark}"
+        self._started = started
+        self._patience = patience
+        self._wishes = attendant.stdin.fileno()
+        self._output = attendant.stdout.fileno()
+        self._word = attendant.stderr.fileno()
+        self._poll = select.poll()
+        self._open = {self._output, self._word}
+        for descriptor in self._open:
+            os.set_blocking(descriptor, False)
+            self._poll.register(descriptor, select.POLLIN)
+        _widen(self._output)
+        self._tail = b""
+        self._said = b""
+        self._may_have_started = False
+        self._over = False
+        self._group: int | None = None
+        self._status: int | None = None
+        self._seconds = 0.0
+        self._fault = ""
+        self._left: tuple[Living, ...] = ()
+        self._ended_by: tuple[Ending, int] | None = None
+        self._enough = float("inf")
+        self._paused = 0.0
+        self._counted = 0.0
+        self._still_since: float | None = None
+
+    def order(
+        self, words: Sequence[str], *, directory: bytes, environment: Mapping[str, str], settling: float
+    ) -> None:
+        """Say what to run."""
+        given = [os.fsencode(word) for word in words]
+        encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
+        mark = os.fsencode(self._mark)
+        order = dumps((given, directory, encoded, mark, os.getpid(), self._patience, settling))
+        rest = memoryview(len(order).to_bytes(LENGTH_BYTES, "big") + order)
+        try:
+            while rest:
+                rest = rest[os.write(self._wishes, rest) :]
+        except BrokenPipeError:
+            return  # its last words say why
+
+    def follow(
+        self,
+        timeout: float | None,
+        *,
+        output: Callable[[bytes], None],
+        tick: Callable[[], None],
+        asked: Callable[[], Sequence[int]],
+    ) -> None:
+        """Return when the command has ended, and all that it started."""
+        deadline = float("inf") if timeout is None else self._started + timeout
+        ticked = 0.0
+        heard = 0
+        while self._word in self._open and time.monotonic() < self._enough:
+            self._take(output)
+            if time.monotonic() - ticked >= _TICK:
+                self._attendant.send_signal(signal.SIGCONT)  # a command may have stopped it
+                tick()
+                signals = asked()
+                for number in signals[heard:]:
+                    self._interrupt(number, again=number in signals[:heard])
+                    heard += 1
+                ticked = time.monotonic()
+            if self._overdue(deadline):
+                self._stop("stopped", 0, wish=END)
+
+    def end(self, output: Callable[[bytes], None]) -> None:
+        """End whatever is left, gently first, and take the rest of the output."""
+        try:
+            self._end(END, output)
+        finally:
+            try:
+                self._end(KILL, output)
+            finally:
+                self._dismiss(output)
+
+    def outcome(self) -> Ran:
+        """Tell what came of the command; only after its end."""
+        ending, code = self._ended_by or self._ending()
+        return Ran(
+            ending=ending,
+            code=code,
+            seconds=self._seconds,
+            tail=self._tail,
+            fault=self._fault,
+            left=self._left,
+        )
+
+    def _ending(self) -> tuple[Ending, int]:
+        if self._status is None:
+            if not self._may_have_started:
+                self._fault = self._fault or "what was to watch over it was killed"
+                return "unstarted", 0
+            self._fault = "what watched over it was killed"
+            return "killed", signal.SIGKILL
+        return ("killed", -self._status) if self._status < 0 else ("exited", self._status)
+
+    def _interrupt(self, number: int, *, again: bool) -> None:
+        if again:
+            self._wish(KILL)
+        elif self._ended_by is not None:
+            self._wish(number)
+        self._stop("interrupted", number, wish=number)
+
+    def _stop(self, ending: Ending, code: int, *, wish: int) -> None:
+        """Have a command that still runs ended; once."""
+        if self._status is None and self._ended_by is None:
+            self._ended_by = (ending, code)
+            self._enough = time.monotonic() + self._patience + _ENOUGH
+            self._wish(wish)
+
+    def _wish(self, byte: int) -> None:
+        try:
+            os.write(self._wishes, bytes([byte]))
+        except BrokenPipeError:
+            return  # it is over already
+
+    def _take(self, output: Callable[[bytes], None]) -> int:
+        """Wait a moment for something to be said, by the command or about it; return how much it said."""
+        before = time.monotonic()
+        ready = self._poll.poll(_TICK * 1000)
+        after = time.monotonic()
+        if after - before > _STOPPED:
+            self._pause(before, after)
+        taken = 0
+        for descriptor, _ in ready:
+            part = self._read(descriptor)
+            if descriptor == self._word:
+                self._hear(part)
+            elif part:
+                taken += len(part)
+                self._tail = (self._tail + part[-TAIL:])[-TAIL:]
+                output(part)
+        return taken
+
+    def _read(self, descriptor: int) -> bytes:
+        """Return what there is to be read, nothing if there is nothing any more."""
+        try:
+            part = os.read(descriptor, _BLOCK)
+        except BlockingIOError:
+            return b""
+        if not part:
+            self._open.discard(descriptor)
+            self._poll.unregister(descriptor)
+        return part
+
+    def _listen(self) -> None:
+        """Hear what has been said about the command up to now."""
+        while self._word in self._open and (part := self._read(self._word)):
+            self._hear(part)
+
+    def _pause(self, begin: float, end: float) -> None:
+        """Leave some time out of account, once."""
+        self._paused += max(0.0, end - max(begin, self._counted))
+        self._counted = max(self._counted, end)
+
+    def _overdue(self, deadline: float) -> bool:
+        """Tell whether a command has had its time; what it stood still for does not count (Ctrl-Z)."""
+        if time.monotonic() - self._paused <= deadline:
+            return False
+        self._listen()  # the process in between knows of it, wherever this one was stopped
+        return self._still_since is None and time.monotonic() - self._paused > deadline
+
+    def _hear(self, part: bytes) -> None:
+        *lines, self._said = (self._said + part).split(b"\n")
+        for line in lines:
+            word, _, rest = line.partition(b" ")
+            first, _, last = rest.partition(b" ")
+            if word == b"starting":
+                self._may_have_started = True
+            elif word == b"started":
+                self._group = int(first)
+            elif word == b"ended":
+                self._status = int(first)
+                self._seconds = time.monotonic() - self._started
+            elif word == b"still":
+                self._still_since = float(first)
+            elif word == b"moving" and self._still_since is not None:
+                self._pause(self._still_since, float(first))
+                self._still_since = None
+            elif word == b"over":
+                self._over = True
+            elif word == b"left":
+                self._left += (Living(pid=int(first), command=os.fsdecode(last)),)
+            elif word == b"unstarted":
+                self._may_have_started = False
+                self._fault = f"{last.decode('utf-8', 'replace')}: {os.strerror(int(first))}"
+            else:
+                self._fault = line.decode("utf-8", "replace")[:_FAULT_LIMIT]
+
+    def _end(self, wish: int, output: Callable[[bytes], None]) -> None:
+        self._wish(wish)
+        enough = time.monotonic() + _ENOUGH
+        while self._word in self._open and time.monotonic() < enough:
+            self._take(output)
+
+    def _dismiss(self, output: Callable[[bytes], None]) -> None:
+        """Part with the process in between, and do its work if something killed it."""
+        attendant = self._attendant
+        if self._word in self._open:
+            attendant.kill()
+        attendant.wait()
+        self._listen()
+        if self._may_have_started and not self._over:
+            sweep(self._mark.encode(), group=self._group, patience=LAST_WAIT)
+        rest = _BLOCK  # no more was in the pipe: who fills it still is out of reach, as another user's
+        try:
+            while rest > 0 and self._output in self._open and self._poll.poll(0):
+                rest -= self._take(output)
+        finally:
+            for file in (attendant.stdin, attendant.stdout, attendant.stderr):
+                assert file is not None
+                file.close()
+        self._seconds = self._seconds or time.monotonic() - self._started
+
+
+def _attendant(environment: Mapping[str, str], mark: str, *, session: str | None) -> subprocess.Popen[bytes]:
+    """Start the process in between; of the session that it works for it is a part as long as it lives.
+
+    It bears the command's mark: what it forked, and what is yet to become the command, does so too.
+    """
+    kept = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
+    kept[MARK] = mark
+    if session is not None:
+        kept[SESSION_VARIABLE] = session
+    return subprocess.Popen(  # noqa: S603 - our own words
+        [_python(), "-I", "-S", "-B", "-c", _BOOTSTRAP, _PACKAGE],
+        env=kept,
+        cwd="/",
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        bufsize=0,
+        start_new_session=True,
+    )
+
+
+def _widen(pipe: int) -> None:
+    """Let a pipe hold more, where the system has it."""
+    widen = getattr(fcntl, "F_SETPIPE_SZ", None)
+    try:
+        if widen is not None:
+            fcntl.fcntl(pipe, widen, _BLOCK)
+    except OSError:
+        return  # this user's pipes hold too much already
+
+
+def _python() -> str:
+    """Return an interpreter; a program with one inside is none."""
+    own = os.path.basename(sys.executable or "")
+    return sys.executable if own.startswith(("python", "pypy")) else "python3"
+
+
+def _never() -> Sequence[int]:
+    return ()
+
+
+def _unheard(_part: bytes) -> None:
+    """Let output pass; its end is kept anyway."""
+
+
+def _told(error: OSError) -> str:
+    name = error.filename
+    shown = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
+    return f"{shown}: {error.strerror}" if shown else str(error.strerror)

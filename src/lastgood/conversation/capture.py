@@ -1,0 +1,457 @@
+"""Capturing a conversation: whole lines, exact bytes, in segments; a save costs the new ones (rule P5).
+
+Joining works by tiers of size. Once the segments at the end make up a full tier they become one, so
+that each byte is stored again at most once a tier, and a long history of small additions does not
+leave as many small blobs. Large segments are never touched again.
+"""
+
+from __future__ import annotations
+
+from _sha1 import sha1
+from zlib import crc32
+
+from lastgood.conversation import reader
+from lastgood.conversation.reader import blobs, is_message, lines_of, parsed
+from lastgood.errors import Damaged, Invalid, LastgoodError
+from lastgood.model.checkpoint import Conversation, Evidence, Stretch
+from lastgood.model.report import HealthNote
+from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, TreeId
+from lastgood.paths import printable, to_text
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    from lastgood.context import Context
+    from lastgood.engine import ObjectWriter
+    from lastgood.host import Transcript
+    from lastgood.model.checkpoint import ConversationForm
+    from lastgood.model.session import Session, Standing
+
+
+# --- How a growing transcript is cut into stored segments: new bytes are added, small ones joined (P5) ---
+
+SEGMENT_BYTES = 1 << 18
+# Sizes up to which segments count as of one tier, and how many of them make one of the next.
+TIERS = (1 << 7, 1 << 11, 1 << 16)
+FULL = 32
+# Segments a subtree: a save rewrites one subtree and the list of subtrees.
+FOLDER = 64
+WINDOW = 1 << 10
+_WINDOWS = 14
+MOST = 10_000 * FOLDER
+
+
+def pieces(size: int) -> list[int]:
+    """Return the sizes of the segments that hold so many new bytes."""
+    whole, rest = divmod(size, SEGMENT_BYTES)
+    return [SEGMENT_BYTES] * whole + ([rest] if rest else [])
+
+
+def joined(sizes: Sequence[int]) -> tuple[int, list[int]]:
+    """Return how many segments stay as they are, and the sizes of those that take the others' place."""
+    rest = list(sizes)
+    kept = len(rest)
+    below = -1
+    for tier in TIERS:
+        start = len(rest)
+        while start and rest[start - 1] <= tier:
+            start -= 1
+        if sum(size > below for size in rest[start:]) >= FULL:
+            rest[start:] = [sum(rest[start:])]
+            kept = min(kept, start)
+        below = tier
+    return kept, rest[kept:]
+
+
+def turn(sizes: Sequence[int], since: tuple[int, int], *, budget: int) -> tuple[list[int], tuple[int, int]]:
+    """Return whose turn it is to be read again, within a budget of bytes, and where to go on next time.
+
+    What was not spent is saved up, so that segments larger than the budget have their turn too.
+    """
+    place, credit = since[0], since[1] + budget
+    whose: list[int] = []
+    for _ in sizes:
+        place %= len(sizes)
+        if sizes[place] > credit:
+            return whose, (place, credit)
+        whose.append(place)
+        credit -= sizes[place]
+        place += 1
+    return whose, (place, 0)
+
+
+def segment_name(place: int) -> tuple[bytes, bytes]:
+    """Return the names of subtree and blob of a segment; their order is that of the places."""
+    folder, rest = divmod(place, FOLDER)
+    return b"%04d" % folder, b"%02d" % rest
+
+
+def windows(size: int) -> list[int]:
+    """Return where to look, a window each, at the first so many bytes: both ends and between."""
+    last = max(0, size - WINDOW)
+    return sorted({last * step // (_WINDOWS - 1) for step in range(_WINDOWS)})
+
+
+# --- Capturing a conversation: whole lines, exact bytes, in segments; a save costs the new ones (rule P5)
+# ---
+
+# How much of what is stored already is read again at each save and compared: by its id, which takes
+# 3 ms a MiB, and by its sum, which takes a tenth of that. A shorter transcript is read whole.
+PROVEN_BYTES = 1 << 18
+SUMMED_BYTES = 1 << 21
+_STEP = 1 << 16
+_TRIES = 3
+
+
+class Speech(Value):
+    """Where a conversation comes from: a file that the caller names, or messages as lines of JSON."""
+
+    transcript: bytes | None = None
+    messages: bytes | None = None
+
+
+class Captured(Value):
+    """What a checkpoint holds of a conversation, and what is to be remembered of its file."""
+
+    conversation: Conversation | None = None
+    notes: tuple[HealthNote, ...] = ()
+    source: bytes = b""
+    evidence: Evidence | None = None
+
+    def keep(self, context: Context) -> None:
+        """Remember what was read; called only when its bytes are durable."""
+        if self.evidence is not None:
+            context.transcripts.remember(self.source, self.evidence)
+
+
+def probe(context: Context, speech: Speech) -> None:
+    """Refuse a transcript that cannot be read, before anything else is done."""
+    if speech.transcript is not None:
+        context.transcripts.open(speech.transcript).close()
+
+
+def capture(context: Context, standing: Standing, speech: Speech | None, *, writer: ObjectWriter) -> Captured:
+    """Take in the conversation: as the caller gives it, else that of its session, if it has one.
+
+    A transcript that the caller named has to be readable; that of a session never costs the save.
+    """
+    if speech is not None and speech.messages is not None:
+        source = b"messages of " + standing.key.encode()
+        return _Capture(context, source, file=_Said(speech.messages), writer=writer).run("messages")
+    if speech is not None and speech.transcript is not None:
+        return _from_file(context, speech.transcript, writer)
+    session = standing.session
+    if session is None or session.transcript is None:
+        return Captured()
+    path = session.transcript.encode("utf-8", "surrogateescape")
+    try:
+        return _from_file(context, path, writer)
+    except (Invalid, LookupError) as error:
+        return Captured(notes=(_unread(error),))
+
+
+def unheard(context: Context, session: Session | None) -> tuple[HealthNote, ...]:
+    """Return what a person should know of a session whose transcript cannot be read."""
+    if session is None or session.transcript is None:
+        return ()
+    try:
+        probe(context, Speech(transcript=session.transcript.encode("utf-8", "surrogateescape")))
+    except (Invalid, LookupError) as error:
+        return (_unread(error),)
+    return ()
+
+
+def _from_file(context: Context, path: bytes, writer: ObjectWriter) -> Captured:
+    file = context.transcripts.open(path)
+    try:
+        return _Capture(context, path, file=file, writer=writer).run(None)
+    finally:
+        file.close()
+
+
+def _unread(error: Exception) -> HealthNote:
+    said = error.message if isinstance(error, LastgoodError) else str(error)
+    return HealthNote(
+        code="transcript-unreadable",
+        message=f"{said}; without it checkpoints hold no conversation",
+        hint="a host makes the file with the first message; see: lastgood session show",
+    )
+
+
+class _Said:
+    """Messages that the caller gives, readable like a file that is another one every time."""
+
+    __slots__ = ("_content",)
+
+    def __init__(self, content: bytes) -> None:
+        self._content = content
+
+    def place(self) -> Stretch:
+        return Stretch(device=0, inode=0, size=len(self._content), modified_ns=0)
+
+    def read(self, offset: int, size: int) -> bytes:
+        return self._content[offset : offset + size]
+
+    def close(self) -> None:
+        """Hold nothing."""
+
+
+class _Moved(Exception):
+    """The file became another one while it was being read."""
+
+
+class _Capture:
+    """One reading of one source."""
+
+    def __init__(self, context: Context, source: bytes, *, file: Transcript, writer: ObjectWriter) -> None:
+        self._context = context
+        self._source = source
+        self._file = file
+        self._writer = writer
+        self._generation = context.catalogue.generation()
+        self._doubtful = False
+        self._sums: dict[bytes, int] = {}
+        self._turns = ((0, 0), (0, 0))
+        self._folders: dict[tuple[tuple[bytes, int], ...], bytes] = {}
+
+    def run(self, form: ConversationForm | None) -> Captured:
+        """Read until the file held still; ``form`` is given where it is known."""
+        for _ in range(_TRIES):
+            try:
+                return self._take(form)
+            except _Moved:
+                continue
+        raise Invalid(
+            f"the transcript {printable(to_text(self._source))} is being rewritten all the time",
+            hint="save again when its writer has finished",
+        )
+
+    def _take(self, form: ConversationForm | None) -> Captured:
+        place = self._file.place()
+        known = self._context.transcripts.recall(self._source)
+        trusted = self._trusted(known, place)
+        stored = self._stored(known)
+        end = self._end(place.size, since=0 if trusted is None else trusted.size)
+        kept = stored if trusted is not None else self._matching(stored, end)
+        start = sum(size for _, size in kept)
+        if trusted is None or (trusted.form == "lines" and trusted.size < reader.HEAD_BYTES):
+            form = self._form(end) if form is None else form
+            messages = self._count(form, 0, end)
+        else:
+            form = trusted.form
+            if start == end or self._file.read(start - 1, 1) == b"\n":
+                messages = trusted.messages + self._count(form, start, end)
+            else:  # what was stored ends within a line
+                messages = self._count(form, 0, end)
+        segments = self._add(kept, end - start)
+        after = self._file.place()
+        if after.size < end or (trusted is not None and self._digest(trusted.size) != trusted.digest):
+            raise _Moved
+        held = Conversation(
+            tree=self._tree(segments).tree.hex(),
+            form=form,
+            size=end,
+            messages=messages,
+            source=None if isinstance(self._file, _Said) else self._source,
+        )
+        return Captured(
+            conversation=held if end else None,
+            notes=self._notes(stored, start),
+            source=self._source,
+            evidence=Evidence(
+                generation=self._generation,
+                place=place,
+                form=form,
+                messages=messages,
+                segments=tuple(segments),
+                sums=tuple(self._sums[oid] for oid, _ in segments),
+                folders=tuple(self._folders[full] for full in _full(segments)),
+                digest=self._digest(end),
+                proven=self._turns[0],
+                summed=self._turns[1],
+            ),
+        )
+
+    def _trusted(self, known: Evidence | None, place: Stretch) -> Evidence | None:
+        """Return what is known if the file shows that it still begins with that; None in any doubt."""
+        if known is None or self._doubtful or known.generation != self._generation:
+            return None
+        before = known.place
+        if (before.device, before.inode) != (place.device, place.inode) or place.size < before.size:
+            return None
+        if place.size == before.size and place.modified_ns != before.modified_ns:
+            return None  # written to, and yet not longer
+        if self._digest(known.size) != known.digest:
+            return None
+        if self._writer.lacks([*(oid for oid, _ in known.segments), *known.folders]):
+            return None
+        return known if self._prove(known) else None
+
+    def _prove(self, known: Evidence) -> bool:
+        """Read some of the segments again, other ones at each save, so that all have their turn."""
+        sizes = [size for _, size in known.segments]
+        offsets = [0]
+        for size in sizes:
+            offsets.append(offsets[-1] + size)
+        by_id, proven = turn(sizes, known.proven, budget=PROVEN_BYTES)
+        by_sum, summed = turn(sizes, known.summed, budget=SUMMED_BYTES)
+        same = all(self._same(known.segments[one], offsets[one]) for one in by_id) and all(
+            crc32(self._file.read(offsets[one], sizes[one])) == known.sums[one] for one in by_sum
+        )
+        if same:
+            self._sums = {oid: known.sums[place] for place, (oid, _) in enumerate(known.segments)}
+            self._turns = proven, summed
+            self._folders = dict(zip(_full(known.segments), known.folders, strict=True))
+        return same
+
+    def _same(self, segment: tuple[bytes, int], offset: int) -> bool:
+        oid, size = segment
+        return self._blob(self._file.read(offset, size)) == oid
+
+    def _blob(self, content: bytes) -> bytes:
+        oid = self._writer.blob(content)
+        self._sums[oid] = crc32(content)
+        return oid
+
+    def _stored(self, known: Evidence | None) -> Sequence[tuple[bytes, int]]:
+        """Return the segments that are stored of this source, as far as anything knows of them."""
+        if known is not None:
+            return known.segments
+        facts = self._context.catalogue.latest_facts(self._context.key)
+        newest = None if facts is None else self._context.catalogue.get(facts.newest.id)
+        held = None if newest is None else newest.manifest.conversation
+        if held is None or held.source != self._source:
+            return ()
+        try:
+            return [
+                (oid, self._context.engine.blob_size(oid)) for oid in blobs(self._context.engine, held.tree)
+            ]
+        except Damaged:
+            return ()
+
+    def _matching(self, stored: Sequence[tuple[bytes, int]], end: int) -> list[tuple[bytes, int]]:
+        """Read everything, and return the segments with which the file still begins."""
+        kept: list[tuple[bytes, int]] = []
+        offset = 0
+        for oid, size in stored:
+            if offset + size > end:
+                break
+            if not self._same((oid, size), offset):
+                break
+            kept.append((oid, size))
+            offset += size
+        return kept
+
+    def _add(self, kept: Sequence[tuple[bytes, int]], size: int) -> list[tuple[bytes, int]]:
+        sizes = [*(size for _, size in kept), *pieces(size)]
+        staying, others = joined(sizes) if size else (len(kept), [])
+        segments = list(kept[:staying])
+        others = sizes[len(segments) :] if staying > len(kept) else others
+        self._prove_joined(kept, staying)
+        if len(segments) + len(others) > MOST:
+            raise Invalid("the transcript is too long to be kept", hint="begin a new session in the host")
+        offset = sum(length for _, length in segments)
+        for length in others:
+            segments.append((self._blob(self._whole(offset, length)), length))
+            offset += length
+        return segments
+
+    def _prove_joined(self, kept: Sequence[tuple[bytes, int]], staying: int) -> None:
+        """Make sure that what is stored joined is what was stored apart."""
+        offset = sum(size for _, size in kept[:staying])
+        for oid, size in kept[staying:]:
+            if not self._same((oid, size), offset):
+                self._doubtful = True
+                raise _Moved
+            offset += size
+
+    def _whole(self, offset: int, size: int) -> bytes:
+        content = self._file.read(offset, size)
+        if len(content) < size:
+            raise _Moved
+        return content
+
+    def _end(self, size: int, *, since: int) -> int:
+        """Return where the last whole line ends: what is being written is left to the next save.
+
+        A line without its end counts as whole if it is a JSON object: no longer line can begin so.
+        """
+        position = size
+        while position > since:
+            begin = max(since, position - _STEP)
+            found = self._whole(begin, position - begin).rfind(b"\n")
+            if found >= 0:
+                since = begin + found + 1
+                break
+            position = begin
+        rest = size - since
+        if 0 < rest <= reader.LINE_BYTES:
+            line = self._whole(since, rest)
+            begins = not since or b"\n" in (line[:1], self._file.read(since - 1, 1))
+            if begins and line.rstrip().endswith(b"}") and parsed(line) is not None:
+                return size
+        return since
+
+    def _form(self, end: int) -> ConversationForm:
+        head = self._whole(0, min(end, reader.HEAD_BYTES))
+        lines = head.split(b"\n")
+        if end > len(head):
+            lines.pop()  # the piece of a line
+        found = [parsed(line) for line in lines if line.strip()]
+        return reader.form_of(found)
+
+    def _count(self, form: ConversationForm, start: int, end: int) -> int:
+        return sum(is_message(form, line) for line in self._lines(start, end))
+
+    def _lines(self, start: int, end: int) -> Iterator[bytes]:
+        def read() -> Iterator[bytes]:
+            for offset in range(start, end, SEGMENT_BYTES):
+                yield self._whole(offset, min(SEGMENT_BYTES, end - offset))
+
+        return lines_of(read())
+
+    def _digest(self, size: int) -> bytes:
+        """Return the digest of some windows of the first so many bytes."""
+        running = sha1(b"%d" % size)
+        for offset in windows(size):
+            running.update(self._file.read(offset, min(WINDOW, size - offset)))
+        return bytes(running.digest())
+
+    def _tree(self, segments: Sequence[tuple[bytes, int]]) -> TreeId:
+        """Store the folders of the segments; those that are full and known are stored already."""
+        folders = []
+        for start in range(0, len(segments), FOLDER):
+            part = tuple(segments[start : start + FOLDER])
+            oid = self._folders.get(part)
+            if oid is None:
+                oid = self._folders[part] = self._folder(part)
+            name = segment_name(start)[0]
+            folders.append(Entry(name=name, kind=DIRECTORY, mode=DEFAULT_DIRECTORY_MODE, oid=oid))
+        return self._writer.directory(folders)
+
+    def _folder(self, part: Sequence[tuple[bytes, int]]) -> bytes:
+        return self._writer.directory(
+            Entry(name=segment_name(place)[1], kind=FILE, mode=DEFAULT_FILE_MODE, oid=oid)
+            for place, (oid, _) in enumerate(part)
+        ).tree
+
+    def _notes(self, stored: Sequence[tuple[bytes, int]], kept: int) -> tuple[HealthNote, ...]:
+        before = sum(size for _, size in stored)
+        if kept >= before or isinstance(self._file, _Said):
+            return ()
+        return (
+            HealthNote(
+                code="transcript-replaced",
+                message=f"the transcript {printable(to_text(self._source))} is no continuation of the one "
+                f"that was saved before ({before} bytes): it was kept anew",
+                hint="earlier checkpoints hold what it was: lastgood show REF --conversation",
+            ),
+        )
+
+
+def _full(segments: Sequence[tuple[bytes, int]]) -> list[tuple[tuple[bytes, int], ...]]:
+    """Return the segments of each folder in which no more have room."""
+    whole = len(segments) // FOLDER * FOLDER
+    return [tuple(segments[start : start + FOLDER]) for start in range(0, whole, FOLDER)]

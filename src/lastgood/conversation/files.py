@@ -1,0 +1,362 @@
+"""The files of conversations on this machine."""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from _sha1 import sha1
+from marshal import dumps, loads
+
+from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Unsafe
+from lastgood.files import PRIVATE_FILE, read_whole, sync_directory, write_private, write_whole
+from lastgood.model.checkpoint import CONVERSATION_FORMS, Evidence, Stretch
+from lastgood.paths import printable, to_text
+from lastgood.value import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lastgood.host import Presence
+    from lastgood.model.checkpoint import ConversationForm
+
+
+# --- Reading a transcript while its owner goes on writing it ---
+
+_ABSENT = frozenset({errno.ENOENT, errno.ENOTDIR})
+_HINT = "name the file in which the host keeps its transcript"
+
+
+class OpenTranscript:
+    """A plain file, open for reading only."""
+
+    __slots__ = ("_descriptor", "_path")
+
+    def __init__(self, path: bytes) -> None:
+        self._path = path
+        self._descriptor = -1
+        try:
+            # Looked at first: to open a device can be enough to change something.
+            _demand_file(os.stat(path), path)
+            self._descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+            _demand_file(os.fstat(self._descriptor), path)
+        except OSError as error:
+            self.close()
+            raise unreadable(path, error) from error
+        except ValueError as error:  # a NUL byte in it, which an import of earlier may have brought
+            self.close()
+            raise Invalid(f"{printable(to_text(path))} is no path of a file", hint=_HINT) from error
+        except Invalid:
+            self.close()
+            raise
+
+    def place(self) -> Stretch:
+        """Return where the file lies and how long it is now."""
+        try:
+            found = os.fstat(self._descriptor)
+        except OSError as error:
+            raise unreadable(self._path, error) from error
+        return Stretch(
+            device=found.st_dev, inode=found.st_ino, size=found.st_size, modified_ns=found.st_mtime_ns
+        )
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return that many bytes from there; fewer only at the end. `Invalid` if they cannot be read."""
+        pieces = []
+        while size > 0:
+            try:
+                piece = os.pread(self._descriptor, size, offset)
+            except OSError as error:
+                raise unreadable(self._path, error) from error
+            if not piece:
+                break
+            pieces.append(piece)
+            offset += len(piece)
+            size -= len(piece)
+        return pieces[0] if len(pieces) == 1 else b"".join(pieces)
+
+    def close(self) -> None:
+        """Let go of the file; harmless when repeated."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+
+def unreadable(path: bytes, error: OSError) -> NotFound | Invalid:
+    """Return the error for a transcript that cannot be read."""
+    shown = printable(to_text(path))
+    if error.errno in _ABSENT:
+        return NotFound(f"there is no transcript {shown}", hint=_HINT)
+    return Invalid(f"the transcript {shown} cannot be read: {error.strerror}", hint=_HINT)
+
+
+def _demand_file(found: os.stat_result, path: bytes) -> None:
+    if not stat.S_ISREG(found.st_mode):
+        raise Invalid(f"{printable(to_text(path))} is no plain file, so no transcript", hint=_HINT)
+
+
+# --- What is remembered of transcripts between saves: one small file each, checksummed, deletable (K6) ---
+
+_FORMAT = b"lastgood transcript 2\n"
+_DIGEST_BYTES = 20
+_PREFIX = b"transcript."
+# A workspace in which many sessions took turns remembers the latest of them.
+_KEPT = 16
+
+
+class Memory:
+    """The evidence of each source, in a folder of the store."""
+
+    __slots__ = ("_folder",)
+
+    def __init__(self, folder: bytes) -> None:
+        self._folder = folder
+
+    def recall(self, source: bytes) -> Evidence | None:
+        """Return what was remembered of a source; None in any doubt."""
+        try:
+            text = read_whole(self._file(source))
+        except OSError:
+            return None
+        return None if text is None else _decoded(text, source)
+
+    def remember(self, source: bytes, evidence: Evidence) -> None:
+        """Remember something of a source; that this fails harms nothing."""
+        file = self._file(source)
+        # The last of several at once wins; each is whole.
+        temporary = b"%b.%d" % (file, os.getpid())
+        try:
+            write_private(temporary, _encoded(evidence, source))
+            os.rename(temporary, file)
+            self._thin()
+        except OSError:
+            return
+
+    def _thin(self) -> None:
+        with os.scandir(self._folder) as found:
+            files = [
+                (entry.stat(follow_symlinks=False).st_mtime_ns, entry.path)
+                for entry in found
+                if entry.name.startswith(_PREFIX)
+            ]
+        for _, path in sorted(files)[:-_KEPT]:
+            os.unlink(path)
+
+    def _file(self, source: bytes) -> bytes:
+        digits = str(sha1(source).hexdigest())[:20]
+        return self._folder + b"/" + _PREFIX + digits.encode()
+
+
+def _encoded(evidence: Evidence, source: bytes) -> bytes:
+    place = evidence.place
+    body = dumps(
+        (
+            source,
+            evidence.generation,
+            (place.device, place.inode, place.size, place.modified_ns),
+            evidence.form,
+            evidence.messages,
+            evidence.segments,
+            evidence.sums,
+            evidence.folders,
+            evidence.digest,
+            evidence.proven,
+            evidence.summed,
+        )
+    )
+    return _FORMAT + bytes(sha1(body).digest()) + body
+
+
+def _decoded(text: bytes, source: bytes) -> Evidence | None:
+    start = len(_FORMAT) + _DIGEST_BYTES
+    body = text[start:]
+    if text[:start] != _FORMAT + sha1(body).digest():
+        return None
+    known, generation, place, form, messages, *held = loads(body)  # noqa: S302 - ours, checksummed
+    if known != source or form not in CONVERSATION_FORMS:
+        return None
+    device, inode, size, modified_ns = place
+    segments, sums, folders, digest, proven, summed = held
+    return Evidence(
+        generation=generation,
+        place=Stretch(device=device, inode=inode, size=size, modified_ns=modified_ns),
+        form=cast("ConversationForm", form),
+        messages=messages,
+        segments=segments,
+        sums=sums,
+        folders=folders,
+        digest=digest,
+        proven=proven,
+        summed=summed,
+    )
+
+
+# --- The files of conversations on this machine ---
+
+
+class TranscriptFiles:
+    """Transcripts where hosts keep them; ``cache`` is the workspace's folder in the store."""
+
+    __slots__ = ("_memory",)
+
+    def __init__(self, cache: bytes) -> None:
+        self._memory = Memory(cache)
+
+    def open(self, path: bytes) -> OpenTranscript:
+        """Open a file for reading, without ever waiting for one."""
+        return OpenTranscript(path)
+
+    def recall(self, source: bytes) -> Evidence | None:
+        """Return what was remembered of a source; None in any doubt."""
+        return self._memory.recall(source)
+
+    def remember(self, source: bytes, evidence: Evidence) -> None:
+        """Remember something of a source; that this fails harms nothing."""
+        self._memory.remember(source, evidence)
+
+    # What only a restore needs is loaded when one does.
+    def beside(self, path: bytes) -> bytes:
+        """Return the real folder that a file lies in, fit to put another one into."""
+        return folder_beside(path)
+
+    def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
+        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+        return presence(path, size=size, digest=digest)
+
+    def place(self, path: bytes, pieces: Iterable[bytes]) -> None:
+        """Write a new file of mode 0600, durable and whole when its name appears."""
+        place_new(path, pieces)
+
+    def remove(self, path: bytes) -> None:
+        """Remove a file durably; harmless if it is gone."""
+        remove(path)
+
+    def tidy(self, path: bytes) -> None:
+        """Remove what a killed `place` of a file left beside it."""
+        remove(aside_of(path))
+
+
+# --- Putting a new transcript beside those of a host, and taking it away again (rule T11) ---
+
+_READ_BYTES = 1 << 20
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def folder_beside(path: bytes) -> bytes:
+    """Return the real folder that a file lies in, fit to put another one into."""
+    if b"\0" in path:  # which an import of earlier may have brought
+        raise NotFound(
+            f"{printable(to_text(path))} is no path of a file", hint="restore without: --only files"
+        )
+    folder = os.path.realpath(os.path.dirname(path))
+    shown = printable(to_text(folder))
+    try:
+        found = os.stat(folder)
+    except OSError as error:
+        raise NotFound(
+            f"the host's folder {shown} is not there", hint="restore without: --only files"
+        ) from error
+    if not stat.S_ISDIR(found.st_mode):
+        raise NotFound(f"{shown} is no folder", hint="restore without: --only files")
+    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & _OTHERS_WRITE:
+        raise Unsafe(
+            f"others can write into {shown}, so no transcript is put there",
+            hint="restore without: --only files",
+        )
+    return folder
+
+
+def presence(path: bytes, *, size: int, digest: bytes) -> Presence:
+    """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+    import hashlib
+
+    if not os.path.lexists(path):
+        return "absent"
+    try:
+        file = OpenTranscript(path)
+    except LastgoodError:
+        return "different"
+    try:
+        if file.place().size != size:
+            return "different"
+        running = hashlib.sha256()
+        for offset in range(0, size, _READ_BYTES):
+            running.update(file.read(offset, _READ_BYTES))
+    except LastgoodError:
+        return "different"
+    finally:
+        file.close()
+    return "same" if running.digest() == digest else "different"
+
+
+def place_new(path: bytes, pieces: Iterable[bytes]) -> None:
+    """Write a new file of mode 0600, durable and whole when its name appears."""
+    aside = aside_of(path)
+    try:
+        _write(aside, pieces)
+        _name(aside, path)
+        sync_directory(os.path.dirname(path))
+    except FileExistsError as error:
+        raise Conflict(
+            f"{printable(to_text(path))} exists already", hint="plan the restore anew", details={}
+        ) from error
+    except OSError as error:
+        raise Unsafe(
+            f"the transcript {printable(to_text(path))} cannot be written: {error.strerror}",
+            hint="restore without: --only files",
+        ) from error
+    finally:
+        _unlink(aside)
+
+
+def aside_of(path: bytes) -> bytes:
+    """Return where a file is written before it gets its name."""
+    return os.path.join(os.path.dirname(path), b"." + os.path.basename(path) + b".lastgood")
+
+
+def remove(path: bytes) -> None:
+    """Remove a file durably; harmless if it is gone."""
+    try:
+        os.unlink(path)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise Unsafe(
+            f"{printable(to_text(path))} cannot be removed: {error.strerror}", hint="remove it by hand"
+        ) from error
+    sync_directory(os.path.dirname(path))
+
+
+def _write(path: bytes, pieces: Iterable[bytes]) -> None:
+    _unlink(path)  # what a killed restore left of this same file
+    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    try:
+        os.fchmod(descriptor, PRIVATE_FILE)
+        for piece in pieces:
+            write_whole(descriptor, piece)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def _name(aside: bytes, path: bytes) -> None:
+    """Give a file its name unless that is taken: a link fails where a rename would replace."""
+    try:
+        os.link(aside, path, follow_symlinks=False)
+    except OSError as error:
+        if error.errno not in _NO_LINKS:
+            raise
+        # The name itself is claimed, then replaced: file systems without links are few.
+        os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, PRIVATE_FILE))
+        os.rename(aside, path)
+
+
+def _unlink(path: bytes) -> None:
+    """Remove what was written aside; what a failing disk keeps of it harms nobody."""
+    try:  # noqa: SIM105 - contextlib costs start-up time
+        os.unlink(path)
+    except OSError:
+        pass

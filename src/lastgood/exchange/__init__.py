@@ -1,0 +1,1 @@
+"""Checkpoints on their way from one store to another, in one file."""

@@ -1,0 +1,122 @@
+"""Small durable writes: private files, whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from _blake2 import blake2b
+
+PRIVATE_FILE = 0o600
+PRIVATE_DIRECTORY = 0o700
+# In a store, there while its reserve is whole (`reserve.py`): each save looks for it.
+RESERVE = b"/reserve/00"
+
+
+def make_directories(path: bytes) -> None:
+    """Make a directory and those missing above it, each of mode 0700 whatever the umask."""
+    missing = []
+    while path and not os.path.isdir(path):
+        missing.append(path)
+        path = os.path.dirname(path)
+    for place in reversed(missing):
+        try:
+            os.mkdir(place, PRIVATE_DIRECTORY)
+        except FileExistsError:
+            if not os.path.isdir(place):
+                raise
+        else:
+            os.chmod(place, PRIVATE_DIRECTORY)
+
+
+def write_private(path: bytes, content: bytes) -> None:
+    """Write a file of mode 0600 whatever the umask, through to the disk; replaces what was there."""
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+    descriptor = os.open(path, flags, PRIVATE_FILE)
+    try:
+        os.fchmod(descriptor, PRIVATE_FILE)
+        write_whole(descriptor, content)
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def replace_durably(path: bytes, content: bytes, *, temporary: bytes) -> None:
+    """Give a file new content so that a reader, or a power cut, finds the old or the new."""
+    write_private(temporary, content)
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def write_whole(descriptor: int, content: bytes) -> None:
+    """Write all bytes, however many calls it takes."""
+    rest = memoryview(content)
+    while rest:
+        rest = rest[os.write(descriptor, rest) :]
+
+
+def sync_file(path: str | bytes) -> None:
+    """Carry a file's content through to the disk. Never for a database that is open."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def sync_directory(path: str | bytes) -> None:
+    """Carry a directory's names through to the disk."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_whole(path: bytes) -> bytes | None:
+    """Return a file's content, None if there is no such file."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except FileNotFoundError:
+        return None
+    try:
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read()
+    finally:
+        os.close(descriptor)
+
+
+# --- Files of our own that prove themselves: a line that names their form, a digest, the content ---
+
+DIGEST_BYTES = 16
+
+
+def digest(content: bytes) -> bytes:
+    """Return 16 bytes that stand for a content."""
+    return blake2b(content, digest_size=DIGEST_BYTES).digest()
+
+
+def proven(form: bytes, body: bytes) -> bytes:
+    """Return what such a file holds."""
+    return form + digest(body) + body
+
+
+def read_proven(path: bytes, *, form: bytes) -> bytes | None:
+    """Return the content of such a file; None if there is none, or any doubt about it."""
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+    except OSError:
+        return None
+    try:
+        found = _read_whole(descriptor)
+    except OSError:
+        return None
+    finally:
+        os.close(descriptor)
+    body = found[len(form) + DIGEST_BYTES :]
+    return body if found.startswith(form) and found == proven(form, body) else None
+
+
+def _read_whole(descriptor: int) -> bytes:
+    pieces = []
+    while piece := os.read(descriptor, os.fstat(descriptor).st_size + 1):
+        pieces.append(piece)
+    return b"".join(pieces)

@@ -1,0 +1,538 @@
+"""The machine: clocks, randomness, locks, and the project's own git, which is changed only when asked for."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Literal, Protocol
+
+    from lastgood.engine import ObjectReader, ObjectWriter
+    from lastgood.model.checkpoint import Evidence, GitState, IgnoreState, Ran, Stretch
+    from lastgood.model.operation import Favour, Journal, Outcome, Step
+    from lastgood.model.run import Command
+    from lastgood.model.session import Living, Owner, Usage
+    from lastgood.model.tree import Change, Entry, Gap, TreeId
+    from lastgood.settings import CaptureSettings, Durability
+
+    Presence = Literal["absent", "same", "different"]
+else:
+    Protocol = object
+
+
+class Clock(Protocol):
+    """Time and chance."""
+
+    def now(self) -> int:
+        """Return nanoseconds since the epoch, UTC; may jump."""
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+
+    def random(self) -> bytes:
+        """Return eight random bytes."""
+
+
+class SharedHold:
+    """Proof that a lock is held beside others."""
+
+    __slots__ = ()
+
+
+class ExclusiveHold(SharedHold):
+    """Proof that a lock is held alone."""
+
+    __slots__ = ()
+
+
+class Locks(Protocol):
+    """Locks that die with their owner (``flock``); a held one is the proof of life (rule S16).
+
+    Each raises `Busy` after ``wait`` seconds, naming the owner as far as it is known.
+    """
+
+    def share_workspace(self, key: str, *, wait: float) -> AbstractContextManager[SharedHold]:
+        """Keep restores out while saving."""
+
+    def hold_workspace(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Keep saves and other restores out while restoring."""
+
+    def share_store(self, *, wait: float) -> AbstractContextManager[SharedHold]:
+        """Keep sweeps out while reading or saving."""
+
+    def hold_store(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Keep everyone out while bytes are freed."""
+
+    def recovery(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one process at a time settle what became of a workspace's runs."""
+
+    def running(self, key: str, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one runner at a time carry out a plan in a workspace; held for as long as it lives."""
+
+    def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Let one process at a time consolidate, back up and tag."""
+
+
+class Reserve(Protocol):
+    """Room that a store keeps on its disk, for the day on which that is full."""
+
+    def make_room(self) -> int:
+        """See that there is some room, before bytes are freed or an interrupted restore is settled.
+
+        What killed processes left goes first, then the reserve, then what can be made again. Returns how
+        many bytes of the reserve were given up.
+        """
+
+    def lay_in(self, *, again: int = 0) -> None:
+        """Make the reserve where there is plenty of room and it is not whole; failing to harms nothing.
+
+        ``again`` is what was given up of it: that much need not leave plenty.
+        """
+
+
+class Processes(Protocol):
+    """The processes of this machine, as far as they can be seen from here."""
+
+    def owner(self, pid: int | None) -> Owner:
+        """Describe the owner of a lease; without a pid one that lives by heartbeat alone.
+
+        Raises `NotFound` if no process has this number.
+        """
+
+    def alive(self, owner: Owner) -> bool | None:
+        """Tell whether an owner lives; None where that cannot be told from here (rule S16)."""
+
+    def boot(self) -> str | None:
+        """Return the id of the machine's present run; None where that cannot be told."""
+
+    def encloses(self, owner: Owner) -> bool:
+        """Tell whether this process is an owner, or was started below it."""
+
+    def marked(self, session: str) -> Sequence[Living]:
+        """Return the living processes that were started within a session, told by their environment."""
+
+    def usage(self, owner: Owner) -> Usage | None:
+        """Return what an owner and the processes below it use; None where that cannot be told."""
+
+
+class Stance(Value):
+    """Where the project's HEAD stands and what its index holds.
+
+    ``branch`` is a whole ref name, None when detached; ``commit`` is None before the first one.
+    ``index`` is the id of the blob, in hex, that a checkpoint would keep the index as.
+    """
+
+    branch: str | None
+    commit: str | None
+    index: str
+
+
+class Posture(Value):
+    """A stance as it was found; ``conflicts`` are the paths that the index holds in several stages."""
+
+    stance: Stance
+    conflicts: tuple[bytes, ...]
+
+
+class Realigned(Value):
+    """What came of realigning: what HEAD says now, and the ref under which the old commit is kept."""
+
+    head: str
+    kept: str | None
+    conflicts: tuple[bytes, ...]
+
+
+class Alignment(Protocol):
+    """How the project's HEAD, index and files stand to one another at one moment."""
+
+    @property
+    def dirty(self) -> tuple[bytes, ...] | None:
+        """The paths that git's status would show; None if the project's filters would have to tell."""
+
+    @property
+    def index(self) -> bytes | None:
+        """The id of the blob that holds the index; None if it cannot be kept."""
+
+    @property
+    def too_large(self) -> int | None:
+        """The size in bytes of an index that is too large to be kept."""
+
+    def keep(self, checkpoint: str) -> None:
+        """Remember it for the next time; called only when the checkpoint that holds it exists."""
+
+
+class ProjectGit(Protocol):
+    """The project's own repository: nothing in it is run, and only `realign` changes anything."""
+
+    def head(self, root: bytes) -> str | None:
+        """Return the commit that HEAD stands for, None without a repository or commit."""
+
+    def commits_between(self, root: bytes, old: str, new: str) -> int | None:
+        """Return by how many commits HEAD moved; None if that cannot be told."""
+
+    def alignment(
+        self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
+    ) -> Alignment | None:
+        """Return what a checkpoint keeps of the repository; None if the workspace belongs to none.
+
+        ``changes`` are those of the files since the checkpoint ``since``, None before the first.
+        The index is added to the writer unless it is stored already.
+        """
+
+    def posture(self, root: bytes) -> Posture | None:
+        """Return how HEAD and index stand; None without a repository.
+
+        Raises `Unsafe` or `Unsupported` where they could not be put back either: a repository of
+        another folder, one of which the workspace is only a part, one of another format.
+        """
+
+    def attachable(self, root: bytes, stance: Stance) -> bool:
+        """Tell whether HEAD could stand on the stance's branch without that being moved."""
+
+    def refuse_realigning(self, root: bytes, wanted: Stance, content: bytes) -> None:
+        """Raise what speaks against it: `Unsafe`, `Unsupported`, `Conflict` (a lock), `Damaged`.
+
+        ``content`` is that of the wanted index.
+        """
+
+    def realign(
+        self, root: bytes, *, known: Stance, wanted: Stance, content: bytes, words: str, at: int
+    ) -> Realigned:
+        """Bring a stance about from the known one, or from half-way; can be repeated after a kill.
+
+        ``words`` go into HEAD's log, ``at`` is in seconds. Raises `Conflict` if anything else is
+        found, or a lock is held; `Unsafe`, `Unsupported`, `Storage`.
+        """
+
+
+# --- The workspace's files: read into a tree by the scanner, changed by the applier alone ---
+
+
+class Stamp(Value):
+    """The evidence that a file is the one that was scanned: what stat said when it was read."""
+
+    size: int
+    mtime_ns: int
+    ctime_ns: int
+    inode: int
+
+
+class Scan(Protocol):
+    """One reading of a workspace."""
+
+    @property
+    def result(self) -> ScanResult:
+        """What was found."""
+
+    def directory(self, path: bytes) -> Sequence[Entry] | None:
+        """Return the captured entries of a directory, sorted by name; None if it was not captured."""
+
+    def left_out(self, path: bytes) -> Sequence[bytes]:
+        """Return the names in a captured directory that were not captured: ignored, gaps, ``.git``."""
+
+    def ignored(self, path: bytes, *, directory: bool) -> bool | None:
+        """Tell whether the present rules ignore a path, present or not; None if rules are unreadable.
+
+        Only rules count here: what is captured although ignored is ignored for this question too.
+        """
+
+    def stamp(self, path: bytes) -> Stamp | None:
+        """Return the evidence for a captured file or link."""
+
+    def remembered(self, path: bytes, tree: TreeId) -> Sequence[Entry] | None:
+        """Return what a directory held when it had an identity; None unless the last scan says so."""
+
+    def keep(self) -> None:
+        """Write the scan cache; called only after what was scanned is durable and acknowledged."""
+
+
+class Scanner(Protocol):
+    """Reads a workspace; writes nothing inside it and runs nothing found there (rule S12)."""
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+        """Read the workspace, adding new contents and directories to the writer.
+
+        Raises `NotFound` if the root is gone, `Unsafe` if it is not a directory, `Storage` when the
+        store's disk fails. What cannot be read of the workspace is a gap, never an error.
+        """
+
+
+class Applier(Protocol):
+    """Changes a workspace; every component is opened without following links (rule T12)."""
+
+    def present(self, path: bytes) -> Entry | None:
+        """Return what a path holds now, hashed anew; None if nothing (or no directory above it)."""
+
+    def looking(self) -> AbstractContextManager[Callable[[bytes], Entry | None]]:
+        """Hand out `present` for many paths one after another, in their order.
+
+        It keeps directories open, so it is for a time in which nothing of ours changes any.
+        """
+
+    def read(self, path: bytes, entry: Entry) -> bytes | None:
+        """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
+
+    def apply(
+        self,
+        steps: Sequence[Step],
+        *,
+        token: str,
+        objects: ObjectReader,
+        stamp: Callable[[bytes], Stamp | None],
+        closed: Mapping[bytes, int] = {},
+    ) -> Sequence[Outcome]:
+        """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
+
+        Directories that are opened to work in them are closed again in the end; ``closed`` are those
+        that an interrupted apply may have left open, with the permissions that they had.
+        A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary
+        names are ``.lastgood-TOKEN-N``. Raises nothing for single paths; `Storage` when the disk
+        is full (nothing is deleted then); `Unsafe` and `Busy` before anything is written.
+        """
+
+    def write_tree(
+        self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
+    ) -> Sequence[Outcome]:
+        """Write a whole tree into the (empty) root.
+
+        With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
+        """
+
+    def clear_temporaries(
+        self,
+        token: str,
+        directories: Sequence[bytes],
+        *,
+        steps: Sequence[Step] = (),
+        stored: Callable[[bytes], bool] | None = None,
+    ) -> Sequence[Outcome]:
+        """Settle what an interrupted apply left in some directories, and return what could not just go.
+
+        ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
+        where the steps are not known. What had been set aside is put back if its path is free. What a
+        person wrote meanwhile goes back, or is kept outside and named (rule T12b). What cannot be changed
+        (another user's by now, or made immutable) is left and named, and the rest goes on.
+        """
+
+    def left_over(self) -> Mapping[str, Sequence[bytes]]:
+        """Return, by the token of each restore, the directories that hold temporary files of its."""
+
+
+class JournalFile(Protocol):
+    """The record of a restore that is running."""
+
+    def read(self) -> Journal | None:
+        """Return the journal of an unfinished restore."""
+
+    def open(self, journal: Journal) -> None:
+        """Write the journal; durable when it returns."""
+
+    def close(self) -> None:
+        """Remove the journal; durable when it returns."""
+
+    def leave(self, operation: str) -> None:
+        """Put the journal of a restore aside that is done, and that left something behind."""
+
+    def left(self) -> Sequence[Journal]:
+        """Return the journals that were put aside so."""
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
+
+    def forget(self, operation: str) -> None:
+        """Remove one of them: what was left is gone."""
+
+    def set_aside(self) -> str:
+        """Give a damaged journal another name, durably, and return where it is."""
+
+
+# --- What a scan is asked for, and what it found ---
+
+
+class ScanRequest(Value):
+    """How to read a workspace into a tree.
+
+    ``root`` is the workspace's real path. ``previous`` is the tree of the newest checkpoint: what it
+    holds stays captured although ignored now (rule S5). ``forced`` are paths captured whatever the
+    rules and the size cap say (a guard's; a directory means all below it but a ``.git``). They, and
+    the paths in ``fresh``, are read anew whatever the scan cache knows of them.
+    ``budget`` is in seconds. ``generation`` is the engine's; a scan cache of another generation
+    proves no object (invariant 4). ``store`` is the store's real path: it is never captured.
+    ``left_by`` are restores that left temporary names in the workspace: these are no files of anybody's.
+    """
+
+    root: bytes
+    settings: CaptureSettings
+    previous: TreeId | None
+    generation: str
+    store: bytes
+    forced: tuple[bytes, ...] = ()
+    fresh: tuple[bytes, ...] = ()
+    budget: float | None = None
+    left_by: tuple[str, ...] = ()
+
+
+class ScanResult(Value):
+    """A workspace as one tree.
+
+    ``ignored`` counts the entries left out by rule (a directory counts as one). ``private`` are files
+    captured although ignored and in no index, and those over the size cap that were forced. ``size``
+    counts bytes of file contents.
+    """
+
+    tree: TreeId
+    files: int
+    size: int
+    ignored: int
+    gaps: tuple[Gap, ...]
+    partial: bool
+    private: tuple[bytes, ...]
+    git: GitState | None
+    ignore: IgnoreState
+
+
+# --- Transcripts: files of others, only ever read; and the new ones that a restore puts beside them ---
+
+
+class Transcript(Protocol):
+    """Bytes that grow at their end, open for reading."""
+
+    def place(self) -> Stretch:
+        """Return where the file lies and how long it is now."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return that many bytes from there; fewer only at the end. `Invalid` if they cannot be read."""
+
+    def close(self) -> None:
+        """Let go of the file; harmless when repeated."""
+
+
+class Transcripts(Protocol):
+    """The files of conversations, and what is remembered of them between saves."""
+
+    def open(self, path: bytes) -> Transcript:
+        """Open a file for reading, without ever waiting for one.
+
+        Raises `NotFound` if there is none, `Invalid` for what is no plain file or cannot be read.
+        """
+
+    def recall(self, source: bytes) -> Evidence | None:
+        """Return what was remembered of a source; None in any doubt."""
+
+    def remember(self, source: bytes, evidence: Evidence) -> None:
+        """Remember something of a source; that this fails harms nothing."""
+
+    def beside(self, path: bytes) -> bytes:
+        """Return the real folder that a file lies in, fit to put another one into.
+
+        Raises `NotFound` if it is not there, `Unsafe` if somebody else could meddle with it.
+        """
+
+    def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
+        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+
+    def place(self, path: bytes, pieces: Iterable[bytes]) -> None:
+        """Write a new file of mode 0600, durable and whole when its name appears.
+
+        Raises `Conflict` if the name is taken, `Unsafe` if the file cannot be written.
+        """
+
+    def remove(self, path: bytes) -> None:
+        """Remove a file durably; harmless if it is gone."""
+
+    def tidy(self, path: bytes) -> None:
+        """Remove what a killed `place` of a file left beside it."""
+
+
+# --- Commands of the caller, run apart; nothing that a workspace holds is ever run by itself (rule S12) ---
+
+
+class Commands(Protocol):
+    """Runs commands; when a call returns, nothing that it started is left.
+
+    Nor is anything left for long if the caller is killed meanwhile.
+    """
+
+    def run(
+        self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
+    ) -> Ran:
+        """Run a program with its arguments in a folder, standard input empty.
+
+        ``variables`` are added to the caller's environment, ``timeout`` is in seconds.
+        """
+
+    def attend(
+        self,
+        command: Command,
+        *,
+        directory: bytes,
+        variables: Mapping[str, str],
+        timeout: float | None,
+        output: Callable[[bytes], None],
+        tick: Callable[[], None],
+        asked: Callable[[], Sequence[int]],
+    ) -> Ran:
+        """Run a command, a text by the shell, and stay with it; standard input is empty.
+
+        ``output`` gets what it writes, standard output and standard error together, as it comes, in
+        parts of at most 64 KiB. ``tick`` is called about every 50 ms. ``asked`` tells which signals
+        have come so far that ask the work to end: each is forwarded to the command, which has a few
+        seconds then; the same one again ends it at once. All three are called in the caller's thread;
+        what they raise ends the command and goes on. ``timeout`` is in seconds, None for no end.
+        """
+
+
+# --- Merging texts, which takes a program that not every machine has ---
+
+
+class Texts(Value):
+    """Three versions of one text: what both sides began as, and what they are."""
+
+    base: bytes
+    ours: bytes
+    theirs: bytes
+
+
+class MergedText(Value):
+    """What a merge gave; ``clean`` unless both sides changed the same place."""
+
+    content: bytes
+    clean: bool
+
+
+class TextMerger(Protocol):
+    """Merges texts line by line."""
+
+    def merge(self, texts: Texts, *, favour: Favour | None, label: str) -> MergedText:
+        """Merge three versions; ``label`` is what marks of a conflict call theirs.
+
+        With ``ours`` or ``theirs`` the places where both changed are taken from that side. Raises
+        `Unsupported` where nothing is there to merge with.
+        """
+
+
+# --- The machine's own clocks and randomness ---
+
+
+class SystemClock:
+    """Time and chance as the operating system gives them."""
+
+    __slots__ = ()
+
+    def now(self) -> int:
+        """Return nanoseconds since the epoch, UTC; may jump."""
+        return time.time_ns()
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return time.monotonic()
+
+    def random(self) -> bytes:
+        """Return eight random bytes."""
+        return os.urandom(8)

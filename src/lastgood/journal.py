@@ -1,0 +1,143 @@
+"""The journal of a running restore: on the disk, whole and checked, before anything is touched."""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+
+from lastgood.errors import Busy, Damaged, Storage
+from lastgood.files import read_whole, replace_durably, sync_directory
+from lastgood.paths import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.model.operation import Journal
+
+_MARK = b"lastgood-journal"
+_LEFT = b".left-"
+
+
+class FileJournal:
+    """One file: a line ``lastgood-journal CRC32 LENGTH``, then the journal as JSON."""
+
+    __slots__ = ("_path",)
+
+    def __init__(self, path: bytes) -> None:
+        self._path = path
+
+    def read(self) -> Journal | None:
+        """Return the journal of an unfinished restore; `Damaged` if it is torn or altered."""
+        try:
+            content = read_whole(self._path)
+        except OSError as error:
+            raise self._failed("read", error) from error
+        if content is None:
+            return None
+        from lastgood.model.records import decode_journal  # lazily: each save looks whether there is one
+
+        try:
+            return decode_journal(_payload(content))
+        except (Damaged, ValueError) as error:
+            raise self._damaged(str(error)) from error
+
+    def open(self, journal: Journal) -> None:
+        """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
+        if os.path.lexists(self._path):
+            raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
+        from lastgood.model.records import encode_journal
+
+        payload = encode_journal(journal)
+        head = b"%s %08x %d\n" % (_MARK, zlib.crc32(payload), len(payload))
+        try:
+            replace_durably(self._path, head + payload, temporary=self._path + b".new")
+        except OSError as error:
+            raise self._failed("written", error) from error
+
+    def close(self) -> None:
+        """Remove the journal; durable when it returns."""
+        try:
+            os.unlink(self._path)
+            sync_directory(os.path.dirname(self._path))
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise self._failed("removed", error) from error
+
+    def leave(self, operation: str) -> None:
+        """Give the journal of a restore that is done another name, because it left something behind."""
+        try:
+            os.rename(self._path, self._path + _LEFT + operation.encode())
+            sync_directory(os.path.dirname(self._path))
+        except OSError as error:
+            raise self._failed("closed", error) from error
+
+    def left(self) -> Sequence[Journal]:
+        """Return the journals of restores that are done and left something behind."""
+        folder, name = os.path.split(self._path)
+        try:
+            names = sorted(one for one in os.listdir(folder) if one.startswith(name + _LEFT))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise self._failed("read", error) from error
+        found = []
+        for one in names:
+            try:
+                found.append(FileJournal(os.path.join(folder, one)).read())
+            except Damaged:  # it only says where to look; what is left is named in the report as well
+                continue
+        return [journal for journal in found if journal is not None]
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations of those journals, and of an unfinished one."""
+        unfinished = self.read()
+        known = self.left() if unfinished is None else (*self.left(), unfinished)
+        return tuple(journal.operation for journal in known)
+
+    def forget(self, operation: str) -> None:
+        """Remove the journal of a restore that left something behind: it is gone."""
+        FileJournal(self._path + _LEFT + operation.encode()).close()
+
+    def set_aside(self) -> str:
+        """Give a damaged journal another name, durably, and return where it is."""
+        number = 1
+        while os.path.lexists(aside := b"%b.damaged-%d" % (self._path, number)):
+            number += 1
+        try:
+            os.rename(self._path, aside)
+            sync_directory(os.path.dirname(self._path))
+        except OSError as error:
+            raise self._failed("set aside", error) from error
+        return printable(to_text(aside))
+
+    def _failed(self, verb: str, error: OSError) -> Storage:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            from lastgood.disk import no_room
+
+            return no_room(error, doing="writing the restore's journal", place=os.path.dirname(self._path))
+        return Storage(
+            f"the restore journal {self._shown} cannot be {verb}: {error.strerror}",
+            hint="check that the store can be written and has room, then try again",
+        )
+
+    def _damaged(self, why: str) -> Damaged:
+        return Damaged(
+            f"the restore journal {self._shown} is damaged ({why})",
+            hint="a restore was interrupted; set its journal aside: lastgood verify --repair"
+            "    what was there before is in the newest guard: lastgood list --kind guard",
+            details={"path": self._shown},
+        )
+
+    @property
+    def _shown(self) -> str:
+        return printable(to_text(self._path))
+
+
+def _payload(content: bytes) -> bytes:
+    head, _, payload = content.partition(b"\n")
+    if head != b"%s %08x %d" % (_MARK, zlib.crc32(payload), len(payload)):
+        raise Damaged("its checksum does not fit")
+    return payload

@@ -1,0 +1,166 @@
+"""When a session still holds its workspace, decided from what is known of its owner (rule P1)."""
+
+from __future__ import annotations
+
+from lastgood.model.session import SessionReport, Standing
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.context import Context
+    from lastgood.model.report import HealthNote
+    from lastgood.model.session import Session, SessionState
+
+
+_NANO = 1_000_000_000
+
+
+# A heartbeat younger than this needs no newer one: most saves of a session write none.
+_FRESH = 60.0
+
+
+def judge_lease(
+    session: Session,
+    *,
+    alive: bool | None,
+    now: int,
+    expires_after: float,
+    uptime: int | None = None,
+    boot: str | None = None,
+) -> SessionState:
+    """Return the state of a session as it counts now.
+
+    ``alive`` is None where nobody can tell; then the lease lives ``expires_after`` seconds from its
+    last heartbeat. A living owner is never robbed, however old its heartbeat; a clock that is set
+    forward or back within one run of the machine (``boot``) makes no lease expire.
+    """
+    if session.state != "active":
+        return session.state
+    if alive is not None:
+        return "active" if alive else "incomplete"
+    age = silence(session, now=now, uptime=uptime, boot=boot)
+    return "active" if age <= expires_after * _NANO else "incomplete"
+
+
+def silence(session: Session, *, now: int, uptime: int | None, boot: str | None) -> int:
+    """Return the nanoseconds since the last heartbeat, by the clock that nobody sets where there is one."""
+    if boot is not None and boot == session.heartbeat_boot:
+        beaten = session.heartbeat_uptime
+        if beaten is not None and uptime is not None and uptime >= beaten:
+            return uptime - beaten
+    return now - session.heartbeat_at
+
+
+def wants_beat(
+    session: Session, *, now: int, expires_after: float, uptime: int | None, boot: str | None
+) -> bool:
+    """Tell whether a session's heartbeat is so old, or so odd, that it should be renewed."""
+    age = silence(session, now=now, uptime=uptime, boot=boot)
+    return not 0 <= age < min(_FRESH, expires_after / 10) * _NANO
+
+
+# --- Which session a verb belongs to, and how far its work has come ---
+
+
+def standing(context: Context) -> Standing:
+    """Return where the caller stands: in the session it names, else in the workspace's own, if any."""
+    session = current_session(context)
+    key = context.key if session is None else session.id
+    return Standing(key=key, session=session, progress=context.work.progress(key))
+
+
+def current_session(context: Context) -> Session | None:
+    """Return the session that counts: the one named by the caller, else the exclusive one that lives."""
+    if context.session is not None:
+        named = context.work.session(context.session)
+        if named is not None and named.workspace_key == context.key:
+            # One that lost its lease counts for nobody: least of all for the session that took over.
+            return named if named.state == "active" else None
+    for session in context.work.sessions(context.key, state="active"):
+        if session.exclusive:
+            return session if state_of(context, session) == "active" else None
+    return None
+
+
+def astray(context: Context) -> HealthNote | None:
+    """Say so if the session that the caller names is over, or not known: what it does counts to another."""
+    named = None if context.session is None else context.work.session(context.session)
+    if context.session is None or (named is not None and named.workspace_key != context.key):
+        return None
+    if named is not None and named.state == "active":
+        return None
+    from lastgood.model.report import HealthNote
+
+    fate = "is not known here"
+    if named is not None:
+        taken = named.ended_by == "taken over"
+        fate = "has ended: another session took over" if taken else f"is {named.state}"
+    return HealthNote(
+        code="session-astray",
+        message=f"session {printable(context.session)}, which LASTGOOD_SESSION names, {fate};"
+        " this does not count to it",
+        hint="unset LASTGOOD_SESSION    or see what there is: lastgood session list",
+    )
+
+
+def session_at_hand(context: Context) -> str | None:
+    """Return the id of the session that REFs are about: the caller's, or the last one if it died."""
+    if context.session is not None:
+        named = context.work.session(context.session)
+        if named is not None and named.workspace_key == context.key:
+            return named.id
+    session = current_session(context)
+    if session is None:
+        newest = next(iter(context.work.sessions(context.key)), None)
+        session = newest if newest is not None and state_of(context, newest) == "incomplete" else None
+    return None if session is None else session.id
+
+
+def state_of(context: Context, session: Session) -> SessionState:
+    """Return the state of a session as it counts now: an active one may have died."""
+    alive = context.processes.alive(session.owner) if session.state == "active" else None
+    return judge_lease(
+        session,
+        alive=alive,
+        now=context.clock.now(),
+        expires_after=context.settings.session_expires_after,
+        uptime=uptime(context),
+        boot=context.processes.boot() if alive is None else None,
+    )
+
+
+def uptime(context: Context) -> int:
+    """Return nanoseconds by the clock that nobody sets."""
+    return int(context.clock.monotonic() * 1_000_000_000)
+
+
+def beat(context: Context, session: Session) -> None:
+    """Record that a session lives, unless that was done a moment ago (rule P1)."""
+    boot, now, up = context.processes.boot(), context.clock.now(), uptime(context)
+    expires_after = context.settings.session_expires_after
+    if wants_beat(session, now=now, expires_after=expires_after, uptime=up, boot=boot):
+        context.work.change_session(
+            session.id,
+            lambda found: found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot),
+        )
+
+
+def report_on(context: Context, session: Session) -> SessionReport:
+    """Return a session as it stands now."""
+    state = state_of(context, session)
+    return SessionReport(
+        session=session,
+        state=state,
+        progress=context.work.progress(session.id),
+        words=() if state == "ended" else _words(context, session),
+    )
+
+
+def _words(context: Context, session: Session) -> tuple[str, ...]:
+    run = context.work.run(session.id)
+    if run is None:
+        return ()
+    if run.plan.source is not None:
+        return ("run", run.plan.source)
+    command = run.plan.tasks[0].run
+    return ("run", "--", *command) if run.plan.command and not isinstance(command, str) else ()

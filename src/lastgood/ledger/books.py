@@ -1,0 +1,397 @@
+"""One moment of a space of a ledger: its books, their entries, and the pieces of what they hold."""
+
+from __future__ import annotations
+
+import os
+import zlib
+
+from lastgood.errors import Damaged
+from lastgood.ledger import LedgerEntry
+from lastgood.ledger.cells import pack, pairs, piece_id, references, unpack
+from lastgood.ledger.file import NOTHING, minus, plus, tampered
+from lastgood.paths import printable
+from lastgood.value import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import sqlite3
+    from collections.abc import Callable, Iterable, Sequence
+
+    from lastgood.ledger.file import LedgerFile, Root, Tags
+
+    Examine = Callable[[str, bytes], None]
+
+_BOOK = "SELECT number, CAST(born AS BLOB), entries, CAST(total AS BLOB), loose, CAST(tag AS BLOB) FROM book"
+_ENTRY = (
+    "SELECT CAST(key AS BLOB), CAST(mark AS BLOB), CAST(tag AS BLOB), CAST(head AS BLOB), CAST(body AS BLOB)"
+    " FROM entry WHERE book = ?"
+)
+_PLACES = (
+    "SELECT typeof(key) || typeof(mark), CAST(key AS BLOB), CAST(mark AS BLOB), CAST(tag AS BLOB)"
+    " FROM entry WHERE book = ?"
+)
+_COPY_PIECES = (
+    "INSERT INTO piece (book, id, size, content) SELECT ?, id, size, content FROM piece WHERE book = ?"
+)
+# Parts that nothing needs any more are looked for after so many replaced entries, or any removed one.
+_LOOSE = 256
+_COMPRESSED = 128
+
+
+class Book:
+    """A book as it is recorded, or is going to be."""
+
+    __slots__ = ("born", "entries", "loose", "name", "number", "swept", "tag", "total")
+
+    def __init__(self, name: bytes, row: tuple[int, bytes, int, bytes, int, bytes]) -> None:
+        self.name = name
+        self.number, self.born, self.entries, self.total, self.loose, self.tag = row
+        self.swept = True
+
+    def fields(self, place: tuple[str, str]) -> tuple[bytes | int | str, ...]:
+        """Return what the book's tag is made of."""
+        return ("book", *place, self.name, self.born, self.entries, self.total)
+
+
+class Reader:
+    """One moment of a space."""
+
+    def __init__(self, file: LedgerFile, connection: sqlite3.Connection, place: tuple[str, str]) -> None:
+        self._file = file
+        self._connection = connection
+        self._place = place
+        self._books: dict[bytes, Book | None] = {}
+        self._cells: dict[bytes, tuple[Book, bytes]] = {}
+
+    def books(self, *, prefix: str = "") -> Sequence[str]:
+        """Return the names of the books that begin so, sorted."""
+        least = _bytes(prefix)
+        found = self._connection.execute(
+            "SELECT CAST(name AS BLOB) FROM book WHERE workspace = ? AND space = ? AND name >= ? AND name < ?"
+            " ORDER BY name",
+            (*self._place, least, least + b"\xff"),
+        )
+        return [_text(name) for (name,) in found.fetchall()]
+
+    def entry(self, book: str, key: str) -> LedgerEntry | None:
+        """Return one entry."""
+        found = self._sound(_bytes(book))
+        if found is None:
+            return None
+        row = self._connection.execute(f"{_ENTRY} AND key = ?", (found.number, _bytes(key))).fetchone()
+        return None if row is None else self._read(found, row)
+
+    def entries(
+        self,
+        book: str,
+        *,
+        prefix: str = "",
+        below: str | None = None,
+        newest_first: bool = False,
+        limit: int | None = None,
+    ) -> Sequence[LedgerEntry]:
+        """Return the entries whose key begins so, by key; only those whose key is less than ``below``."""
+        found = self._sound(_bytes(book))
+        if found is None:
+            return []
+        least = _bytes(prefix)
+        most = least + b"\xff" if below is None else min(least + b"\xff", _bytes(below))
+        order = "DESC" if newest_first else "ASC"
+        rows = self._connection.execute(
+            f"{_ENTRY} AND key >= ? AND key < ? ORDER BY key {order} LIMIT ?",
+            (found.number, least, most, -1 if limit is None else limit),
+        )
+        return [self._read(found, row) for row in rows.fetchall()]
+
+    def marked(self, mark: str, *, book: str | None = None) -> Sequence[tuple[str, str]]:
+        """Return book and key of every entry that bears a mark."""
+        rows = self._connection.execute(
+            "SELECT CAST(book.name AS BLOB), CAST(key AS BLOB)"
+            " FROM entry JOIN book ON book.number = entry.book"
+            " WHERE mark = ? AND workspace = ? AND space = ? AND name = coalesce(?, name)"
+            " ORDER BY name, key",
+            (_bytes(mark), *self._place, None if book is None else _bytes(book)),
+        )
+        return [(_text(name), _text(key)) for name, key in rows.fetchall()]
+
+    def body(self, entry: LedgerEntry) -> object:
+        """Return the rest of what an entry holds."""
+        book, body = self._cells[entry.cell]
+        return self._value(book, body)
+
+    def _read(self, book: Book, row: tuple[bytes, bytes | None, bytes, bytes, bytes]) -> LedgerEntry:
+        key, mark, tag, head, body = row
+        if tag != entry_tag(self._file, book.born, key, mark, head, body):
+            raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
+        self._cells[tag] = (book, body)
+        return LedgerEntry(
+            key=_text(key),
+            mark=None if mark is None else _text(mark),
+            head=self._value(book, head),
+            cell=tag,
+        )
+
+    def _value(self, book: Book, cell: bytes) -> object:
+        return unpack(cell, lambda piece: read_piece(self._connection, book.number, piece))
+
+    def _sound(self, name: bytes) -> Book | None:
+        """Return a book, proven to hold what it is to hold; None if there is none."""
+        book = self._book(name)
+        if book is not None and book.number not in self._file.sound:
+            prove_entries(self._file, self._connection, book)
+            self._file.sound.add(book.number)
+        return book
+
+    def _book(self, name: bytes) -> Book | None:
+        if name not in self._books:
+            row = self._connection.execute(
+                f"{_BOOK} WHERE workspace = ? AND space = ? AND name = ?", (*self._place, name)
+            ).fetchone()
+            book = None if row is None else Book(name, row)
+            if book is not None and book.tag != self._file.tag(*book.fields(self._place)):
+                raise tampered(f"the book {_shown(name)}", "is not as it was written")
+            self._books[name] = book
+        return self._books[name]
+
+
+class Writer(Reader):
+    """A transaction in a space."""
+
+    def __init__(
+        self, file: LedgerFile, connection: sqlite3.Connection, place: tuple[str, str], *, root: Root
+    ) -> None:
+        super().__init__(file, connection, place)
+        self._root = root
+        self._changed: dict[int, Book] = {}
+
+    def put(
+        self,
+        book: str,
+        key: str,
+        *,
+        mark: str | None = None,
+        head: object = None,
+        body: object = None,
+        examine: Examine | None = None,
+    ) -> None:
+        """Add an entry, or replace the one of this key; ``examine`` is called with each new pair."""
+        place = self._sound(_bytes(book)) or self._made(_bytes(book))
+        cells = [self._stored(place, value, examine) for value in (head, body)]
+        name = _bytes(key)
+        stamp = None if mark is None else _bytes(mark)
+        tag = entry_tag(self._file, place.born, name, stamp, *cells)
+        old = self._taken_out(place, name)
+        if old is None:
+            self._connection.execute(
+                "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)",
+                (place.number, name, stamp, tag, *cells),
+            )
+        else:
+            place.loose += 1
+            self._connection.execute(
+                "UPDATE entry SET mark = ?, tag = ?, head = ?, body = ? WHERE book = ? AND key = ?",
+                (stamp, tag, *cells, place.number, name),
+            )
+        place.total = plus(place.total, place_tag(self._file, place.born, name, stamp, tag))
+        place.entries += 1
+        self._changed[place.number] = place
+
+    def drop(self, book: str, keys: Iterable[str]) -> None:
+        """Remove entries."""
+        place = self._sound(_bytes(book))
+        if place is None:
+            return
+        for key in map(_bytes, keys):
+            if self._taken_out(place, key) is not None:
+                self._connection.execute("DELETE FROM entry WHERE book = ? AND key = ?", (place.number, key))
+                place.swept = False
+                self._changed[place.number] = place
+
+    def drop_book(self, book: str) -> None:
+        """Remove a book; what became of its entries does not matter any more."""
+        place = self._book(_bytes(book))
+        if place is None:
+            return
+        for table in ("entry", "piece"):
+            self._connection.execute(f"DELETE FROM {table} WHERE book = ?", (place.number,))  # noqa: S608 - named above
+        self._connection.execute("DELETE FROM book WHERE number = ?", (place.number,))
+        self._root.total = minus(self._root.total, place.tag)
+        self._books[place.name] = None
+        self._changed.pop(place.number, None)
+        self._file.sound.discard(place.number)
+
+    def copy_book(self, book: str, *, to: str) -> None:
+        """Make a book that holds what another does, in the place of the one that is there."""
+        source = self._sound(_bytes(book))
+        if source is None or book == to:
+            return
+        self.drop_book(to)
+        copy = self._made(_bytes(to))
+        self._connection.execute(_COPY_PIECES, (copy.number, source.number))
+        for key, mark, tag, head, body in self._connection.execute(_ENTRY, (source.number,)).fetchall():
+            if tag != entry_tag(self._file, source.born, key, mark, head, body):
+                raise tampered(
+                    f"the entry {_shown(key)} of {_shown(source.name)}", "is not as it was written"
+                )
+            fresh = entry_tag(self._file, copy.born, key, mark, head, body)
+            self._connection.execute(
+                "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)",
+                (copy.number, key, mark, fresh, head, body),
+            )
+            copy.total = plus(copy.total, place_tag(self._file, copy.born, key, mark, fresh))
+            copy.entries += 1
+
+    def finish(self) -> None:
+        """Record the books that were changed; the root is sealed by the caller."""
+        for book in self._changed.values():
+            if not book.swept or book.loose >= _LOOSE:
+                sweep(self._connection, book.number)
+                book.loose = 0
+            fresh = self._file.tag(*book.fields(self._place))
+            self._root.total = plus(minus(self._root.total, book.tag), fresh)
+            self._connection.execute(
+                "UPDATE book SET entries = ?, total = ?, loose = ?, tag = ? WHERE number = ?",
+                (book.entries, book.total, book.loose, fresh, book.number),
+            )
+            book.tag = fresh
+
+    def _made(self, name: bytes) -> Book:
+        born = os.urandom(16)
+        number = self._connection.execute(
+            "INSERT INTO book (workspace, space, name, born, entries, total, loose, tag)"
+            " VALUES (?, ?, ?, ?, 0, ?, 0, ?)",
+            (*self._place, name, born, NOTHING, NOTHING),
+        ).lastrowid
+        book = Book(name, (number or 0, born, 0, NOTHING, 0, NOTHING))
+        self._books[name] = self._changed[book.number] = book
+        self._file.sound.add(book.number)
+        return book
+
+    def _taken_out(self, book: Book, key: bytes) -> bytes | None:
+        """Take an entry out of its book's sum; the row itself stays. None if there is no such entry."""
+        row = self._connection.execute(f"{_ENTRY} AND key = ?", (book.number, key)).fetchone()
+        if row is None:
+            return None
+        _, mark, tag, head, body = row
+        if tag != entry_tag(self._file, book.born, key, mark, head, body):
+            raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
+        book.total = minus(book.total, place_tag(self._file, book.born, key, mark, tag))
+        book.entries -= 1
+        return bytes(tag)
+
+    def _stored(self, book: Book, value: object, examine: Examine | None) -> bytes:
+        """Store the pieces of a value that the book does not hold yet, and return its cell."""
+        cell, pieces = pack(value)
+        fresh = [cell]
+        wanted = list(references(cell))
+        while wanted:
+            id = wanted.pop()
+            known = self._connection.execute(
+                "SELECT 1 FROM piece WHERE book = ? AND id = ?", (book.number, id)
+            ).fetchone()
+            if known is None:
+                self._connection.execute(
+                    "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)",
+                    (book.number, id, len(pieces[id]), compressed(pieces[id])),
+                )
+                fresh.append(pieces[id])
+                wanted += references(pieces[id])
+        if examine is not None:
+            for pair in (one for new in fresh for one in pairs(new)):
+                form, content = cast("tuple[str, bytes]", unpack(pair, pieces.__getitem__))
+                examine(form, content)
+        return cell
+
+
+def entry_tag(file: Tags, born: bytes, key: bytes, mark: bytes | None, head: bytes, body: bytes) -> bytes:
+    """Return the tag of an entry: it binds the values to book and key."""
+    return file.tag("entry", born, key, mark, head, body)
+
+
+def place_tag(file: Tags, born: bytes, key: bytes, mark: bytes | None, tag: bytes) -> bytes:
+    """Return what an entry adds to its book's total: the entry, and where it is found."""
+    return file.tag("place", born, key, mark, tag)
+
+
+def prove_entries(file: Tags, connection: sqlite3.Connection, book: Book) -> None:
+    """Raise `Damaged` unless the entries of a book, where they are found, make up its total."""
+    total = count = 0
+    for kinds, key, mark, tag in connection.execute(_PLACES, (book.number,)):
+        if kinds not in {"blobblob", "blobnull"}:  # no question for it would find it
+            raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
+        total += int.from_bytes(place_tag(file, book.born, key, mark, tag), "big")
+        count += 1
+    if count != book.entries or total % (1 << 8 * len(NOTHING)) != int.from_bytes(book.total, "big"):
+        raise tampered(f"the book {_shown(book.name)}", "has lost entries, or holds others than were written")
+
+
+def read_piece(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
+    """Return a piece, proven by its name."""
+    row = connection.execute(
+        "SELECT CAST(size AS INTEGER), CAST(content AS BLOB) FROM piece WHERE book = ? AND id = ?", (book, id)
+    ).fetchone()
+    if row is None:
+        raise Damaged(f"the piece {id.hex()} of a stored value is missing", hint="run: lastgood verify")
+    return opened_piece(id, *row)
+
+
+def opened_piece(id: bytes, size: int, content: bytes) -> bytes:
+    """Return what a stored piece holds, proven by its name."""
+    try:
+        cell = bytes(content[1:])
+        if content[:1] == b"z":
+            cell = zlib.decompressobj().decompress(cell, size + 1)
+    except (zlib.error, ValueError, OverflowError) as error:
+        raise tampered(f"the piece {id.hex()} of a stored value", f"cannot be read ({error})") from error
+    if piece_id(cell) != id:
+        raise tampered(f"the piece {id.hex()} of a stored value", "is not as it was written")
+    return cell
+
+
+def reached(connection: sqlite3.Connection, book: int) -> set[bytes]:
+    """Return the pieces that the entries of a book need; `Damaged` if one is not there."""
+    found: set[bytes] = set()
+    for head, body in connection.execute(
+        "SELECT CAST(head AS BLOB), CAST(body AS BLOB) FROM entry WHERE book = ?", (book,)
+    ):
+        follow(connection, book, (head, body), found)
+    return found
+
+
+def follow(connection: sqlite3.Connection, book: int, cells: Iterable[bytes], found: set[bytes]) -> None:
+    """Add the pieces that some cells need, directly or through one another."""
+    wanted = [id for cell in cells for id in references(cell)]
+    while wanted:
+        id = wanted.pop()
+        if id not in found:
+            found.add(id)
+            wanted += references(read_piece(connection, book, id))
+
+
+def sweep(connection: sqlite3.Connection, book: int) -> None:
+    """Remove the pieces that no entry of a book needs."""
+    live = reached(connection, book)
+    stored = connection.execute("SELECT id FROM piece WHERE book = ?", (book,)).fetchall()
+    gone = [(book, id) for (id,) in stored if id not in live]
+    connection.executemany("DELETE FROM piece WHERE book = ? AND id = ?", gone)
+
+
+def compressed(cell: bytes) -> bytes:
+    """Return a piece as it is stored."""
+    if len(cell) >= _COMPRESSED:
+        packed = zlib.compress(cell, 1)
+        if len(packed) < len(cell):
+            return b"z" + packed
+    return b"=" + cell
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogatepass")
+
+
+def _text(name: bytes) -> str:
+    return name.decode("utf-8", "surrogatepass")
+
+
+def _shown(name: bytes) -> str:
+    return printable(name.decode("utf-8", "backslashreplace"))

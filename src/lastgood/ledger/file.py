@@ -1,0 +1,537 @@
+"""The file of a store's ledger: its tables, and whether it is the one that we left.
+
+Whoever alters a column may alter its type with it: what is bytes is read as bytes, by CAST. The root of
+all tags is sealed with a number that grows with each change, and the newest number is also kept outside
+the store.
+
+Every entry and every book carries a tag that only the key can make. A book's total is the sum of tags
+over its entries' keys, marks and tags, the root that of all books' tags: what was added, altered, moved or
+taken away makes a sum that is not the recorded one. (Sums of keyed tags as digests of sets: Clarke et al.,
+"Incremental Multiset Hash Functions", 2003.)
+
+SQLite looks again, ever more seldom, whether a database is free: beside somebody who writes one transaction
+after the other it hardly ever is, and the others starve. So whoever wants to write stands first in line here
+until the transaction has begun, and who has just written has to stand behind.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import hmac
+import os
+import time
+from contextlib import suppress
+
+from lastgood.cancellation import pause
+from lastgood.catalogue.database import (
+    DEFAULT_WAIT,
+    RESCUE,
+    Database,
+    Schema,
+    application,
+    make_private_file,
+    open_uri,
+    prepare,
+    version,
+    within,
+)
+from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, sqlite3, translate
+from lastgood.errors import Busy, Damaged, LastgoodError, Unsupported
+from lastgood.files import sync_directory, sync_file
+from lastgood.ledger_anchor import Sighting
+from lastgood.locks import FolderTurn
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from types import TracebackType
+    from typing import Protocol, Self, TypeVar
+
+    from lastgood.ledger_anchor import Witness
+
+    class Tags(Protocol):
+        """Makes tags by the key."""
+
+        def tag(self, *fields: bytes | int | str | None) -> bytes:
+            """Return what only the key can make of some fields."""
+
+    Result = TypeVar("Result")
+
+
+# --- What the key of a ledger makes: tags, sums of them, and the seal of the whole ---
+
+TAG = 32
+_PROVEN_MOST = 100_000
+_MODULUS = 1 << 8 * TAG
+NOTHING = bytes(TAG)
+TRUST_HINT = (
+    "if you put this store here yourself (from a backup, another machine), accept it as it is:"
+    " workspace.ledger(...).accept()"
+)
+_BOOKS = (
+    "SELECT workspace, space, CAST(name AS BLOB), CAST(born AS BLOB), entries, CAST(total AS BLOB),"
+    " CAST(tag AS BLOB),"
+    " typeof(workspace) || typeof(space) || typeof(name) FROM book"
+)
+# What is of another type is not found by its name.
+TYPES = "texttextblob"
+
+
+class Root:
+    """The sum of all books' tags, and how often the ledger was changed."""
+
+    __slots__ = ("ledger", "seal", "serial", "total")
+
+    def __init__(self, ledger: str, serial: int, total: bytes, seal: bytes) -> None:
+        self.ledger = ledger
+        self.serial = serial
+        self.total = total
+        self.seal = seal
+
+
+def plus(total: bytes, tag: bytes) -> bytes:
+    """Return a sum with a tag in it."""
+    return ((int.from_bytes(total, "big") + int.from_bytes(tag, "big")) % _MODULUS).to_bytes(TAG, "big")
+
+
+def minus(total: bytes, tag: bytes) -> bytes:
+    """Return a sum without a tag."""
+    return ((int.from_bytes(total, "big") - int.from_bytes(tag, "big")) % _MODULUS).to_bytes(TAG, "big")
+
+
+def tampered(what: str, why: str) -> Damaged:
+    """Return the error for something that is not as we left it."""
+    return Damaged(f"{what} {why}", hint="see what is hit: lastgood verify", details={"what": what})
+
+
+class Sealing:
+    """What the key can tell of a ledger, wherever it lies."""
+
+    def __init__(self, key: bytes) -> None:
+        self._key = key
+        self._proven: set[object] = set()
+
+    def tag(self, *fields: bytes | int | str | None) -> bytes:
+        """Return what only the key can make of some fields."""
+        return tag_of(self._key, fields)
+
+    def root(self, connection: sqlite3.Connection, *, path: str) -> Root:
+        """Return the root of a ledger, proven to be sealed by the key."""
+        root = read_root(connection)
+        if root.seal != self.tag("root", root.ledger, root.serial, root.total):
+            raise Damaged(f"the ledger {printable(path)} was not sealed here", hint=TRUST_HINT)
+        return root
+
+    def seal(self, connection: sqlite3.Connection, root: Root) -> None:
+        """Record a root under the next number."""
+        root.serial += 1
+        root.seal = self.tag("root", root.ledger, root.serial, root.total)
+        fields = {"id": root.ledger, "serial": root.serial, "root": root.total, "seal": root.seal}
+        connection.executemany("INSERT OR REPLACE INTO meta VALUES (?, ?)", fields.items())
+
+    def prove_books(self, connection: sqlite3.Connection, root: Root, *, path: str) -> None:
+        """Raise `Damaged` unless a ledger has the books that its root stands for."""
+        total = 0
+        for row in connection.execute(_BOOKS):
+            *fields, tag, types = row
+            if row not in self._proven and (types != TYPES or tag != self.tag("book", *fields)):
+                raise tampered(f"a book of the ledger {printable(path)}", "is not as it was written")
+            self._proven.add(row)
+            total += int.from_bytes(tag, "big")
+        if total % _MODULUS != int.from_bytes(root.total, "big"):
+            raise tampered(f"the ledger {printable(path)}", "has lost books, or older ones in their place")
+        if len(self._proven) > _PROVEN_MOST:
+            self._proven.clear()
+
+
+def tag_of(key: bytes, fields: tuple[bytes | int | str | None, ...]) -> bytes:
+    """Return what only a key can make of some fields."""
+    message = []
+    for field in fields:
+        if isinstance(field, bytes):
+            content = field
+        else:
+            content = b"" if field is None else str(field).encode("utf-8", "surrogatepass")
+        message.append(b"%d:" % (-1 if field is None else len(content)))
+        message.append(content)
+    return hmac.digest(key, b"".join(message), "sha256")
+
+
+def read_root(connection: sqlite3.Connection) -> Root:
+    """Return the root as it is recorded."""
+    rows = dict(connection.execute("SELECT name, value FROM meta").fetchall())
+    match (rows.get("id"), rows.get("serial"), rows.get("root"), rows.get("seal")):
+        case (str() as ledger, int() as serial, bytes() as total, bytes() as seal):
+            return Root(ledger, serial, total, seal)
+    raise tampered("the ledger", "has lost its seal")
+
+
+def ledger_id(path: str) -> str | None:
+    """Return the id that a ledger bears, unproven; None where it cannot be read."""
+    connection = open_uri(path, "mode=ro", wait=DEFAULT_WAIT)
+    try:
+        prepare(connection)
+        return read_root(connection).ledger
+    except (*BROKEN, Damaged):
+        return None
+    finally:
+        connection.close()
+
+
+# --- A place in the queue of those who want to write ---
+
+_STRIDE = 0.002
+_PATIENCE = 0.05
+
+
+class Place:
+    """The first place in the line before a folder, from when a block begins until it is left.
+
+    It is a courtesy: who cannot have it within ``wait`` seconds goes on without, and soon where who
+    stands first is stopped.
+    """
+
+    def __init__(self, folder: str, *, wait: float) -> None:
+        self._folder = folder
+        self._wait = wait
+        self._held = -1
+
+    def __enter__(self) -> Self:
+        try:
+            self._held = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+            self._stand()
+        except OSError:  # it is gone, or on a disk without locks: SQLite says what is to be said
+            self.leave()
+        except BaseException:  # an interruption
+            self.leave()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.leave()
+
+    def leave(self) -> None:
+        """Let the next one stand first; harmless when repeated."""
+        held, self._held = self._held, -1
+        if held < 0:
+            return
+        with suppress(OSError):
+            # Explicitly, because a child between fork and exec may have the open folder too.
+            fcntl.flock(held, fcntl.LOCK_UN)
+        os.close(held)
+
+    def _stand(self) -> None:
+        started = looked = time.monotonic()
+        while not self._is_first() and (now := time.monotonic()) < started + self._wait:
+            if now - looked >= _PATIENCE:
+                looked = now
+                if self._is_stopped():
+                    return
+            pause(_STRIDE)
+
+    def _is_stopped(self) -> bool:
+        from lastgood.lock_owner import stopped_holder
+
+        return stopped_holder((os.fsencode(self._folder),)) is not None
+
+    def _is_first(self) -> bool:
+        try:
+            fcntl.flock(self._held, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return False
+        return True
+
+
+# --- The file of a store's ledger: its tables, and whether it is the one that we left ---
+
+# "lstl": tells a ledger from a catalogue.
+APPLICATION_ID = 0x6C73746C
+VERSION = 1
+_STATEMENTS = (
+    "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID",
+    """
+    CREATE TABLE book (
+        number INTEGER PRIMARY KEY,
+        workspace TEXT NOT NULL,
+        space TEXT NOT NULL,
+        name BLOB NOT NULL,
+        born BLOB NOT NULL,
+        entries INTEGER NOT NULL,
+        total BLOB NOT NULL,
+        loose INTEGER NOT NULL,
+        tag BLOB NOT NULL,
+        UNIQUE (workspace, space, name)
+    )
+    """,
+    """
+    CREATE TABLE entry (
+        number INTEGER PRIMARY KEY,
+        book INTEGER NOT NULL REFERENCES book (number),
+        key BLOB NOT NULL,
+        mark BLOB,
+        tag BLOB NOT NULL,
+        head BLOB NOT NULL,
+        body BLOB NOT NULL,
+        UNIQUE (book, key)
+    )
+    """,
+    "CREATE INDEX entry_marked ON entry (mark, book) WHERE mark IS NOT NULL",
+    """
+    CREATE TABLE piece (
+        number INTEGER PRIMARY KEY,
+        book INTEGER NOT NULL REFERENCES book (number),
+        id BLOB NOT NULL,
+        size INTEGER NOT NULL,
+        content BLOB NOT NULL,
+        UNIQUE (book, id)
+    )
+    """,
+)
+SCHEMA = Schema(version=VERSION, statements=_STATEMENTS)
+
+
+class LedgerFile(Database):
+    """A ledger that is open; every access proves first that it is the one last seen."""
+
+    def __init__(self, path: str, *, witness: Witness) -> None:
+        self._witness = witness
+        self.sealing = Sealing(witness.key())
+        self.tag = self.sealing.tag
+        self.sound: set[int] = set()
+        self._seen: tuple[object, int] | None = None
+        self._identity: tuple[int, int] | None = None
+        super().__init__(path, schema=SCHEMA, durability="full", wait=DEFAULT_WAIT)
+
+    @classmethod
+    def open(cls, path: str, *, witness: Witness, id: str) -> LedgerFile:
+        """Open the ledger of a store, making it first if there was none; `Damaged` if it is gone."""
+        _ensure(path, witness=witness, id=id)
+        return cls(path, witness=witness)
+
+    def look(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
+        """Ask something of one moment."""
+
+        def asked(connection: sqlite3.Connection) -> Result:
+            known = self._witness.last()  # before the moment is fixed, which must not be older
+
+            def trusted(connection: sqlite3.Connection) -> Result:
+                self._trust(connection, known)
+                return work(connection)
+
+            return within("BEGIN", connection, work=trusted)
+
+        return self.read(asked)
+
+    def change(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
+        """Change something; the root that the work leaves is sealed, and the witness told."""
+        with self._witness.watch() as watch, Place(os.path.dirname(self.path), wait=DEFAULT_WAIT) as place:
+
+            def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
+                place.leave()
+                self._demand_same()
+                root = self._trust(connection, watch.known)
+                before = root.total
+                result = work(connection, root)
+                if root.total != before:
+                    self.sealing.seal(connection, root)
+                return root, result
+
+            try:
+                root, result = self.write(worked)
+            except BaseException:
+                self.forget()
+                raise
+            watch.advance(sighting(root))
+            return result
+
+    def overwrite(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
+        """Change something without asking whether what is there is genuine."""
+        with self._witness.watch() as watch:
+
+            def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
+                self._demand_same()
+                root = _any_root(connection, watch.known)
+                result = work(connection, root)
+                self.sealing.seal(connection, root)
+                return root, result
+
+            self.forget()
+            root, result = self.write(worked)
+            watch.advance(sighting(root), anew=True)
+            return result
+
+    def last_seen(self) -> Sighting | None:
+        """Return what was last seen of the ledger."""
+        return self._witness.last()
+
+    def forget(self) -> None:
+        """Prove everything anew from here on."""
+        self._seen = None
+        self.sound.clear()
+
+    def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
+        """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
+        fault = self._header_fault(error)
+        if fault is not None:
+            return Damaged(f"the ledger {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
+        return translate(error, self.path, what="the ledger", hint="run: lastgood verify")
+
+    def _ready(self) -> sqlite3.Connection:
+        """Return the connection to the file that lies there now: a repair may have put another one there."""
+        here = _identity(self.path)
+        if self._connection is not None and here != self._identity:
+            super().close()
+            self.forget()
+            self._connection = self._connect()
+        return super()._ready()
+
+    def _demand_same(self) -> None:
+        """Refuse, in a transaction, to write to a file that a repair set aside before that began."""
+        if _identity(self.path) != self._identity:
+            raise Busy(
+                f"the ledger {printable(self.path)} was replaced by a repair just now", hint="try again"
+            )
+
+    def _connect(self) -> sqlite3.Connection:
+        self._identity = _identity(self.path)
+        return super()._connect()
+
+    def _prepare(self, connection: sqlite3.Connection) -> None:
+        prepare(connection)
+        connection.execute("PRAGMA synchronous = FULL")
+        connection.execute("PRAGMA secure_delete = ON")  # what was removed is not to be found in the file
+        gate(connection, path=self.path)
+
+    def _newer(self, found: int) -> Unsupported:
+        return _newer(self.path, found)
+
+    def _trust(self, connection: sqlite3.Connection, known: Sighting | None) -> Root:
+        """Return the root, proven; nothing is proven twice while nobody else changed the file."""
+        root = read_root(connection)
+        seen = (connection, int(connection.execute("PRAGMA data_version").fetchone()[0]))
+        if self._seen == seen:
+            return root
+        self.forget()
+        prove_genuine(connection, self.sealing, known, path=self.path)
+        self.sealing.prove_books(connection, root, path=self.path)
+        self._seen = seen
+        return root
+
+
+def prove_genuine(
+    connection: sqlite3.Connection, sealing: Sealing, known: Sighting | None, *, path: str
+) -> Root:
+    """Return the root; `Damaged` unless it was sealed by this key, and none that is newer was ever seen."""
+    root = sealing.root(connection, path=path)
+    if known is not None and not _follows(root, known):
+        raise Damaged(
+            f"the ledger {printable(path)} is not the one last seen:"
+            f" it is at change {root.serial}, and was at {known.serial}",
+            hint=TRUST_HINT,
+            details={"serial": root.serial, "known": known.serial},
+        )
+    return root
+
+
+def _identity(path: str) -> tuple[int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:  # whoever opens it says why
+        return None
+    return found.st_dev, found.st_ino
+
+
+def gate(connection: sqlite3.Connection, *, path: str) -> None:
+    """Raise `Damaged` for what is no ledger, `Unsupported` for one of a newer lastgood."""
+    if application(connection) != APPLICATION_ID:
+        raise Damaged(f"{printable(path)} is not a ledger of lastgood", hint="put it back from a backup")
+    found = version(connection)
+    if found > VERSION:
+        raise _newer(path, found)
+
+
+def _newer(path: str, found: int) -> Unsupported:
+    return Unsupported(
+        f"the ledger {printable(path)} was written by a newer lastgood"
+        f" (ledger version {found}; this one reads up to {VERSION})",
+        hint="use the newer lastgood for this store",
+        details={"found": found, "supported": VERSION},
+    )
+
+
+def _any_root(connection: sqlite3.Connection, known: Sighting | None) -> Root:
+    """Return a root to go on from, whatever became of the recorded one."""
+    try:
+        root = read_root(connection)
+    except Damaged:
+        root = Root("accepted" if known is None else known.ledger, 0, NOTHING, b"")
+    if known is not None:
+        root.serial = max(root.serial, known.serial)
+    return root
+
+
+def _follows(root: Root, known: Sighting) -> bool:
+    if root.ledger != known.ledger or root.serial < known.serial:
+        return False
+    return root.serial > known.serial or root.seal == known.seal
+
+
+def sighting(root: Root) -> Sighting:
+    """Return what the witness keeps of a root."""
+    return Sighting(ledger=root.ledger, serial=root.serial, seal=root.seal)
+
+
+def _ensure(path: str, *, witness: Witness, id: str) -> None:
+    if os.path.exists(path):
+        return
+    try:
+        with FolderTurn(os.path.dirname(path), what=f"the ledger {printable(path)}, which is being made,"):
+            if not os.path.exists(path):
+                _create(path, witness=witness, id=id)
+    except (sqlite3.Error, OSError) as error:
+        raise translate(error, path, what="the ledger", hint="check the store") from error
+
+
+def _create(path: str, *, witness: Witness, id: str) -> None:
+    known = witness.last()
+    if os.path.exists(path + RESCUE):
+        raise Damaged(f"a repair of the ledger {printable(path)} was interrupted", hint=REPAIR_HINT)
+    if known is not None:
+        raise Damaged(
+            f"the ledger {printable(path)} is gone; it had been changed {known.serial} times",
+            hint=f"put it back from a backup; or, to begin an empty one, remove {printable(witness.file)}",
+        )
+    seal = tag_of(witness.key(), ("root", id, 0, NOTHING))
+    fields = {"changes": 0, "id": id, "serial": 0, "root": NOTHING, "seal": seal}
+    temporary = path + ".new"
+    lay_out(
+        temporary, lambda connection: connection.executemany("INSERT INTO meta VALUES (?, ?)", fields.items())
+    )
+    os.rename(temporary, path)
+    sync_directory(os.path.dirname(path))
+
+
+def lay_out(path: str, fill: Callable[[sqlite3.Connection], object]) -> None:
+    """Write a ledger into a new file, durably: its tables, and what they are filled with."""
+    for leftover in (path, path + "-journal"):
+        if os.path.exists(leftover):
+            os.unlink(leftover)
+    make_private_file(path)
+    connection = sqlite3.connect(path, isolation_level=None)
+    try:
+        prepare(connection)
+        connection.execute("PRAGMA auto_vacuum = FULL")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in _STATEMENTS:
+            connection.execute(statement)
+        fill(connection)
+        connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
+        connection.execute(f"PRAGMA user_version = {VERSION}")
+        connection.execute("COMMIT")
+        connection.execute("PRAGMA journal_mode = WAL")
+    finally:
+        connection.close()
+    sync_file(path)

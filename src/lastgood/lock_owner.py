@@ -1,0 +1,142 @@
+"""Who holds a lock: an explanation for people, never a ground to take the lock over (rule S16)."""
+
+from __future__ import annotations
+
+import os
+import time
+
+from lastgood.errors import Busy
+from lastgood.model.canonical import iso
+from lastgood.paths import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
+_LIMIT = 4096
+_SHOWN = 80
+# Of /proc/PID/stat: stopped by a signal. (A traced process is stopped too, now and then: its "t" is none.)
+_STOPPED = b"T"
+
+
+def record(command: str) -> bytes:
+    """Return the lines that tell who this process is."""
+    pid = os.getpid()
+    lines = (
+        ("pid", str(pid)),
+        ("command", printable(command)),
+        ("since", iso(time.time_ns())),
+        ("host", os.uname().nodename),
+        ("started", _started(pid)),
+        ("boot", _first_line("/proc/sys/kernel/random/boot_id")),
+        ("namespace", _namespace()),
+    )
+    return "".join(f"{name} {value}\n" for name, value in lines).encode("utf-8", "backslashreplace")
+
+
+def describe(path: bytes) -> str:
+    """Return ``pid 123 (lastgood restore) since ...`` for a record; ``""`` without one of a live owner."""
+    found = _read(path)
+    if "pid" not in found or "since" not in found or _known_dead(found):
+        return ""
+    where = "" if found.get("host") == os.uname().nodename else f" on {printable(found.get('host', '?'))}"
+    command = f" ({printable(found['command'])})" if found.get("command") else ""
+    return f"pid {printable(found['pid'])}{command}{where} since {printable(found['since'])}"
+
+
+def stopped_holder(paths: Iterable[bytes], *, alone: bool = False) -> int | None:
+    """Return a process that holds a lock on one of some files and is stopped (Ctrl-Z, SIGSTOP).
+
+    With ``alone`` only locks count that are not shared. None where the kernel does not tell, as of
+    processes of another container.
+    """
+    return next((pid for path in paths for pid in holders(path, alone=alone) if _is_stopped(pid)), None)
+
+
+def holders(path: bytes, *, alone: bool = False, at: int | None = None) -> Iterator[int]:
+    """Yield the other processes that hold a lock on a file, by proc_locks(5); ``at`` limits it to a byte."""
+    try:
+        found = os.stat(path)
+        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+            lines = file.read().splitlines()
+    except OSError:
+        return
+    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    for line in lines:
+        words = line.split()
+        # "1: POSIX ADVISORY WRITE 16725 fe:00:2162700 128 128"; one that waits has an arrow before its kind.
+        if len(words) != 8 or words[5] != place or (alone and words[3] != "WRITE"):
+            continue
+        pid, first, last = words[4], int(words[6]), words[7]
+        within = at is None or (first <= at and (last == "EOF" or at <= int(last)))
+        if within and pid.isdigit() and int(pid) != os.getpid():
+            yield int(pid)
+
+
+def suspended(what: str, pid: int) -> Busy:
+    """Return the error for whoever would wait for a stopped process."""
+    return Busy(
+        f"{what} is held by {named(pid)}, which is stopped",
+        hint=f"let it go on: fg, where it was started, or kill -CONT {pid}    or end it: kill -KILL {pid}",
+        details={"owner": named(pid), "pid": pid, "stopped": True},
+    )
+
+
+def named(pid: int) -> str:
+    """Return ``pid 123 (lastgood save)`` for a process."""
+    from lastgood.procfs import content_of
+
+    words = content_of(pid, "cmdline").rstrip(b"\0").replace(b"\0", b" ")
+    return f"pid {pid} ({printable(to_text(words[:_SHOWN]))})" if words else f"pid {pid}"
+
+
+def _is_stopped(pid: int) -> bool:
+    from lastgood.procfs import STATE, stat_of
+
+    fields = stat_of(pid)
+    return bool(fields) and fields[STATE] == _STOPPED
+
+
+def _read(path: bytes) -> dict[str, str]:
+    try:
+        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return {}
+    try:
+        text = to_text(os.read(descriptor, _LIMIT))
+    except OSError:
+        return {}
+    finally:
+        os.close(descriptor)
+    parts = (line.partition(" ") for line in text.splitlines())
+    return {name: value for name, _, value in parts}
+
+
+def _known_dead(found: dict[str, str]) -> bool:
+    """Tell whether the record is a dead owner's; only where this process could see a live one."""
+    if found.get("boot") != _first_line("/proc/sys/kernel/random/boot_id"):
+        return found.get("host") == os.uname().nodename and bool(found.get("boot"))
+    if not found.get("namespace") or found["namespace"] != _namespace():
+        return False
+    return not found["pid"].isdigit() or _started(int(found["pid"])) != found.get("started")
+
+
+def _started(pid: int) -> str:
+    """Return when a process started, in clock ticks since boot; ``""`` if there is none (or no /proc)."""
+    # The name in the second field may hold blanks and brackets; proc(5): the 22nd field is wanted.
+    return (_first_line(f"/proc/{pid}/stat").rpartition(")")[2].split() + [""] * 20)[19]
+
+
+def _namespace() -> str:
+    try:
+        return os.readlink("/proc/self/ns/pid")
+    except OSError:
+        return ""
+
+
+def _first_line(path: str) -> str:
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            return file.readline().strip()
+    except OSError:
+        return ""

@@ -1,0 +1,355 @@
+"""Locks by ``flock``: held open by their owner, and gone with it however it ends (rule S16)."""
+
+from __future__ import annotations
+
+import errno
+import fcntl
+import os
+import time
+
+from lastgood.cancellation import pause
+from lastgood.errors import Busy, Storage
+from lastgood.files import PRIVATE_FILE, make_directories, write_whole
+from lastgood.host import ExclusiveHold, SharedHold
+from lastgood.paths import printable, to_text
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from types import TracebackType
+    from typing import Self
+
+_LEAST_SLEEP = 0.001
+_MOST_SLEEP = 0.05
+# For so long a lock is waited for whose holder is stopped: somebody may let it go on.
+STOPPED_PATIENCE = 1.0
+# How long those who share let one who wants the lock alone go first. Not for ever: a holder that
+# asks again, for a nested piece of work, would otherwise wait for one who waits for it.
+_COURTESY = 1.0
+# Nobody makes a store, or brings its catalogue up, for longer (in seconds).
+_LONGEST_TURN = 600.0
+_TURN_SLEEP = 0.002
+_TAKEN = {errno.EAGAIN, errno.EACCES}
+_FULL = {errno.ENOSPC, errno.EDQUOT}
+_READ_ONLY = {errno.EROFS, errno.EACCES, errno.EPERM}
+
+
+class FlockLocks:
+    """The locks of one store. ``command`` is what a waiting process is told about a holder."""
+
+    def __init__(self, store: bytes, *, command: str = "lastgood") -> None:
+        self._store = store
+        self._command = command
+
+    def share_workspace(self, key: str, *, wait: float) -> SharedLock:
+        """Keep restores out while saving."""
+        return SharedLock(self._workspace(key), what="this workspace", wait=wait, store=self._store)
+
+    def hold_workspace(self, key: str, *, wait: float) -> ExclusiveLock:
+        """Keep saves and other restores out while restoring."""
+        return self._alone(self._workspace(key), what="this workspace", wait=wait)
+
+    def share_store(self, *, wait: float) -> SharedLock:
+        """Keep sweeps out while reading or saving."""
+        return SharedLock(self._file(b"store.lock"), what="the store", wait=wait, store=self._store)
+
+    def hold_store(self, *, wait: float) -> ExclusiveLock:
+        """Keep everyone out while bytes are freed."""
+        return self._alone(self._file(b"store.lock"), what="the store", wait=wait)
+
+    def recovery(self, key: str, *, wait: float) -> ExclusiveLock:
+        """Let one process at a time settle what became of a workspace's runs."""
+        path = self._workspace(key) + b".recovery"
+        return self._alone(path, what="the recovery of this workspace", wait=wait)
+
+    def running(self, key: str, *, wait: float) -> ExclusiveLock:
+        """Let one runner at a time carry out a plan in a workspace."""
+        path = self._workspace(key) + b".run"
+        return self._alone(path, what="the run of a plan", wait=wait)
+
+    def maintenance(self, *, wait: float) -> ExclusiveLock:
+        """Let one process at a time consolidate, back up and tag."""
+        return self._alone(self._file(b"maintenance.lock"), what="maintenance", wait=wait)
+
+    def _alone(self, path: bytes, *, what: str, wait: float) -> ExclusiveLock:
+        return ExclusiveLock(path, what=what, wait=wait, store=self._store, command=self._command)
+
+    def _file(self, name: bytes) -> bytes:
+        return b"/".join((self._store, b"locks", name))
+
+    def _workspace(self, key: str) -> bytes:
+        return b"/".join((self._store, b"workspaces", key.encode("ascii"), b"lock"))
+
+
+class _Lock:
+    """An open lock file. `flock` belongs to the open file: two threads exclude each other too."""
+
+    def __init__(self, path: bytes, *, what: str, wait: float, store: bytes) -> None:
+        self._path = path
+        self._store = store
+        self._what = what
+        self._wait = wait
+        self._descriptor = -1
+
+    def acquire(self, mode: int, *, wait: float, patience: float = STOPPED_PATIENCE) -> None:
+        """Take the lock, looking again and again until ``wait`` seconds are over.
+
+        For a holder that is stopped, ``patience`` seconds are enough.
+        """
+        started = time.monotonic()
+        looked = started
+        sleep = _LEAST_SLEEP
+        while not self._try(mode):
+            now = time.monotonic()
+            left = started + wait - now
+            if left <= 0:
+                raise self._busy()
+            if now - looked >= patience:
+                looked = now
+                self._refuse_stopped(mode)
+            pause(min(sleep, left))
+            sleep = min(sleep * 2, _MOST_SLEEP)
+
+    def _refuse_stopped(self, mode: int) -> None:
+        from lastgood.lock_owner import (
+            stopped_holder,  # lazily: hardly anybody is stopped
+            suspended,  # lazily: hardly anybody is stopped
+        )
+
+        # Of those who share, one that is stopped keeps out only whoever wants the lock alone.
+        pid = stopped_holder((self._path,), alone=mode == fcntl.LOCK_SH)
+        if pid is not None:
+            raise suspended(self._what, pid)
+
+    def _try(self, mode: int) -> bool:
+        try:
+            descriptor = _open(self._path, store=self._store)
+        except OSError as error:
+            raise self._failed(error) from error
+        try:
+            locked = _flock(descriptor, mode) and _is_still(descriptor, self._path)
+        except OSError as error:
+            os.close(descriptor)
+            raise self._failed(error) from error
+        if not locked:
+            os.close(descriptor)
+            return False
+        self._descriptor = descriptor
+        _held.add(self)
+        return True
+
+    def release(self) -> None:
+        """Let go; harmless when nothing is held."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor < 0:
+            return
+        _held.discard(self)
+        # Explicitly, because a child between fork and exec may have the open file too.
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+    def forsake(self) -> None:
+        """Close the inherited descriptor in a forked child, leaving the parent's lock alone."""
+        descriptor, self._descriptor = self._descriptor, -1
+        if descriptor >= 0:
+            os.close(descriptor)
+
+    def _busy(self) -> Busy:
+        from lastgood.lock_owner import describe  # lazily: who shares a lock never signs
+
+        owner = describe(self._path + b".owner")
+        return Busy(
+            f"{self._what} is held by {owner or 'another lastgood command'}",
+            hint="wait until it has finished, then try again",
+            details={"owner": owner, "lock": printable(to_text(self._path))},
+        )
+
+    def _failed(self, error: OSError) -> Storage:
+        if error.errno in _FULL:
+            from lastgood.disk import no_room
+
+            return no_room(error, doing=f"locking {self._what}", place=self._store)
+        return Storage(
+            f"{self._what} cannot be locked: {printable(to_text(self._path))}: {error.strerror}",
+            hint="check that the store can be written, has room, and is on a file system with locks",
+        )
+
+
+class SharedLock(_Lock):
+    """A lock held beside others who share it."""
+
+    def __enter__(self) -> SharedHold:
+        gate = _Lock(self._path + b".turn", what=self._what, wait=self._wait, store=self._store)
+        try:
+            gate.acquire(fcntl.LOCK_SH, wait=min(self._wait, _COURTESY), patience=_COURTESY / 10)
+        except Busy:
+            pass  # the one who waits waits for too long, perhaps for us
+        else:
+            gate.release()
+        self.acquire(fcntl.LOCK_SH, wait=self._wait)
+        return SharedHold()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.release()
+
+
+class ExclusiveLock(_Lock):
+    """A lock held alone; while waiting, newcomers who would share it are kept back."""
+
+    def __init__(self, path: bytes, *, what: str, wait: float, store: bytes, command: str) -> None:
+        super().__init__(path, what=what, wait=wait, store=store)
+        self._command = command
+
+    def __enter__(self) -> ExclusiveHold:
+        if not self._try(fcntl.LOCK_EX):
+            self._queue()
+        self._sign()
+        return ExclusiveHold()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._descriptor >= 0:
+            _remove(self._path + b".owner")
+        self.release()
+
+    def _queue(self) -> None:
+        if self._wait <= 0:
+            raise self._busy()
+        started = time.monotonic()
+        gate = _Lock(self._path + b".turn", what=self._what, wait=self._wait, store=self._store)
+        try:
+            gate.acquire(fcntl.LOCK_EX, wait=self._wait)
+            self.acquire(fcntl.LOCK_EX, wait=self._wait - (time.monotonic() - started))
+        except Busy as error:
+            if error.details.get("stopped"):
+                raise
+            raise self._busy() from error
+        finally:
+            gate.release()
+
+    def _sign(self) -> None:
+        """Say who holds the lock; a store that is full or read-only does not need it."""
+        from lastgood.lock_owner import record
+
+        flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
+        try:
+            descriptor = os.open(self._path + b".owner", flags, PRIVATE_FILE)
+        except OSError:
+            return
+        try:
+            write_whole(descriptor, record(self._command))
+        except OSError:
+            return
+        finally:
+            os.close(descriptor)
+
+
+class FolderTurn:
+    """The turn of whoever makes something in a folder, one at a time; held by the folder itself.
+
+    Raises OSError where the folder cannot be locked, and `Busy` for one held too long.
+    """
+
+    def __init__(self, folder: bytes | str, *, what: str, wait: float = _LONGEST_TURN) -> None:
+        self._folder = folder
+        self._what = what
+        self._wait = wait
+        self._held = -1
+
+    def __enter__(self) -> Self:
+        self._held = os.open(self._folder, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+        try:
+            self._stand()
+        except BaseException:
+            self.__exit__(None, None, None)
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        held, self._held = self._held, -1
+        os.close(held)
+
+    def _stand(self) -> None:
+        started = looked = time.monotonic()
+        while not _flock(self._held, fcntl.LOCK_EX):
+            now = time.monotonic()
+            if now - looked >= STOPPED_PATIENCE:
+                looked = now
+                self._give_up(tired=now - started >= self._wait)
+            pause(_TURN_SLEEP)
+
+    def _give_up(self, *, tired: bool) -> None:
+        from lastgood.lock_owner import stopped_holder, suspended
+
+        pid = stopped_holder((os.fsencode(self._folder),))
+        if pid is not None:
+            raise suspended(self._what, pid)
+        if tired:
+            raise Busy(
+                f"{self._what} is held by another lastgood command",
+                hint="wait until it has finished, then try again",
+            )
+
+
+def _open(path: bytes, *, store: bytes) -> int:
+    flags = os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        return os.open(path, os.O_RDWR | flags, PRIVATE_FILE)
+    except FileNotFoundError:
+        make_directories(os.path.dirname(path))
+        return os.open(path, os.O_RDWR | flags, PRIVATE_FILE)
+    except OSError as error:
+        if error.errno in _READ_ONLY:
+            return os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW)
+        if error.errno in _FULL and (os.path.lexists(path) or _spared(store, path)):
+            return os.open(path, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+        raise
+
+
+def _spared(store: bytes, path: bytes) -> bool:
+    from lastgood.reserve import take_spare  # lazily: a disk is seldom full
+
+    return take_spare(store, path)
+
+
+def _flock(descriptor: int, mode: int) -> bool:
+    try:
+        fcntl.flock(descriptor, mode | fcntl.LOCK_NB)
+    except OSError as error:
+        if error.errno in _TAKEN:
+            return False
+        raise
+    return True
+
+
+def _is_still(descriptor: int, path: bytes) -> bool:
+    """Tell whether a locked file is the one that others will find under its name."""
+    try:
+        named = os.stat(path, follow_symlinks=False)
+    except FileNotFoundError:
+        return False
+    mine = os.fstat(descriptor)
+    return (mine.st_dev, mine.st_ino) == (named.st_dev, named.st_ino)
+
+
+def _remove(path: bytes) -> None:
+    try:
+        os.unlink(path)
+    except OSError:
+        return  # it only explains
+
+
+_held: set[_Lock] = set()
+
+
+def _forsake_all() -> None:
+    for lock in _held:
+        lock.forsake()
+    _held.clear()
+
+
+os.register_at_fork(after_in_child=_forsake_all)

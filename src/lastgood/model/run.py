@@ -1,0 +1,241 @@
+"""What `run` tells while it carries out a plan, and what came of it."""
+
+from __future__ import annotations
+
+from lastgood.model.session import Progress
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping
+    from typing import Literal
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Outcome, PartOutcome
+    from lastgood.model.report import HeadMoved, RestoreReport, State
+    from lastgood.model.session import Effect, Living, Position, Session, SessionReport, Task
+    from lastgood.model.tree import Counts
+
+    RunEventType = Literal[
+        "started",  # a session began, or goes on (``continued``)
+        "task-started",  # an attempt of a task begins; ``checkpoint`` is where it can be taken back to
+        "output",  # the task wrote a line
+        "checkpoint",  # a checkpoint was made: at the start, by interval, after a task, …
+        "check-started",  # the task's check runs
+        "attempt-failed",  # ``reason`` says why; it may be tried again
+        "rolled-back",  # files were taken back; ``paths`` names them, ``checkpoint`` holds what was there
+        "task-done",
+        "task-failed",  # no attempt is left
+        "task-skipped",  # what it needs is not done, or it was done before
+        "sprint-done",
+        "noticed",  # something that a person should know: ``reason``
+        "interrupted",
+        "finished",  # the last one
+    ]
+    RunState = Literal["done", "failed", "interrupted"]
+    RunObserver = Callable[["RunEvent"], None]
+    Choice = Literal["continue", "fresh", "review"]
+    Settled = Literal["finished-restore", "rolled-back-restore"]
+    Recovered = Literal["continue", "fresh", "review", "finished-restore", "rolled-back-restore"]
+    ArtifactState = Literal["present", "reloaded", "missing"]
+    OnFailure = Literal["rollback", "keep", "stop"]
+    # A text is given to the shell; words are a program and its arguments.
+    Command = str | tuple[str, ...]
+
+
+RUN_STATES: tuple[RunState, ...] = ("done", "failed", "interrupted")
+
+
+class PlannedRun(Value):
+    """The plan that a session carries out, as it is kept; ``fingerprint`` tells it from an edited one."""
+
+    session: str
+    workspace_key: str
+    fingerprint: str
+    plan: WorkPlan
+
+
+class RunEvent(Value):
+    """One thing that happened in a run; ``at`` is in nanoseconds since the epoch.
+
+    ``checkpoint`` is an id, ``line`` one line of output without its end, ``seconds`` how long an attempt
+    or the run took. ``tasks`` is how every task of the plan stands; only the first event and those that
+    change it have them.
+    """
+
+    type: RunEventType
+    at: int
+    session: str
+    task: str | None = None
+    sprint: str | None = None
+    attempt: int | None = None
+    checkpoint: str | None = None
+    kind: str | None = None
+    good: bool | None = None
+    exit_code: int | None = None
+    seconds: float | None = None
+    line: str | None = None
+    reason: str | None = None
+    paths: tuple[bytes, ...] = ()
+    continued: bool = False
+    tasks: tuple[Task, ...] = ()
+
+
+class RunReport(Value):
+    """What came of a run. ``tasks`` are in the plan's order.
+
+    ``state`` is ``done`` if every task is; a run that is not can be continued by the same command.
+    ``unknown_effects`` are steps of which nobody saw the end, ``live_processes`` what an earlier runner
+    left running. ``exit_code`` is that of the last command that ran, as a shell would say it; None if
+    none did, or if it was stopped because its time was over. ``signal`` is the number of the one that
+    interrupted the run. ``outputs`` is the folder where each attempt's output is kept.
+    """
+
+    session: str
+    state: RunState
+    plan: WorkPlan
+    tasks: tuple[Task, ...] = ()
+    checkpoint: str | None = None
+    continued: bool = False
+    seconds: float = 0.0
+    exit_code: int | None = None
+    reason: str | None = None
+    unknown_effects: tuple[Effect, ...] = ()
+    live_processes: tuple[Living, ...] = ()
+    outputs: str | None = None
+    signal: int | None = None
+
+    @property
+    def goal(self) -> str | None:
+        """What the run is for, if its plan says so."""
+        return self.plan.goal
+
+
+# --- What `recover` is asked for, what it found, and what it did about it (rules T7, P7) ---
+
+CHOICES: tuple[Choice, ...] = ("continue", "fresh", "review")
+
+
+class Artifact(Value):
+    """A path that was being worked on. ``missing`` also means that no checkpoint at hand holds it."""
+
+    path: bytes
+    state: ArtifactState
+
+
+class RecoverReport(Value):
+    """Where work stands, and what was done to go on.
+
+    ``session`` is the run that died (None: none did), with the progress that it has now; ``waiting``
+    are others that died. ``checkpoint`` is its last one, the one that was asked for, or the one that the
+    workspace stands at; ``returned`` says that this is not its last or the newest one. ``progress``
+    is what counts: the session's, else the checkpoint's. ``interrupted_restore`` tells what
+    became of one, ``restored`` what was brought back beside that: files of ``--rollback``, or
+    artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
+    the checkpoint that files were taken back to. ``took_over`` is a session that lived, and has ended for
+    this one to go on; ``beside`` one that lives and is at work, where nothing died.
+    """
+
+    state: State
+    done: Recovered | None = None
+    checkpoint: Checkpoint | None = None
+    session: SessionReport | None = None
+    progress: Progress = Progress()
+    unknown_effects: tuple[Effect, ...] = ()
+    irreversible: tuple[Effect, ...] = ()
+    live_processes: tuple[Living, ...] = ()
+    git_matches: bool | None = None
+    head_moved: HeadMoved | None = None
+    drift: Counts | None = None
+    artifacts: tuple[Artifact, ...] = ()
+    waiting: tuple[SessionReport, ...] = ()
+    interrupted_restore: Settled | None = None
+    restored: RestoreReport | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    parts: tuple[PartOutcome, ...] = ()
+    took_over: Session | None = None
+    beside: Session | None = None
+    returned: bool = False
+
+    @property
+    def position(self) -> Position | None:
+        """Where the work stands; None if nobody said."""
+        return None if self.progress.position.empty else self.progress.position
+
+    @property
+    def tasks(self) -> tuple[Task, ...]:
+        """The tasks of the work, in the order in which they were first named."""
+        return self.progress.tasks
+
+    @property
+    def guard(self) -> str | None:
+        """The checkpoint that holds what was there before files were brought back."""
+        return None if self.restored is None else self.restored.guard
+
+    @property
+    def operation(self) -> str | None:
+        """What `undo` takes back, if files were brought back."""
+        return None if self.restored is None else self.restored.operation
+
+    @property
+    def files(self) -> tuple[Outcome, ...]:
+        """What became of each path."""
+        return self.outcomes
+
+    @property
+    def omissions(self) -> tuple[Outcome, ...]:
+        """The paths that were skipped or failed (exit code 3)."""
+        return tuple(one for one in self.outcomes if one.result in {"skipped", "failed"})
+
+
+# --- A plan of tasks for `run`, as its author wrote it ---
+
+ON_FAILURE: tuple[OnFailure, ...] = ("rollback", "keep", "stop")
+
+
+class PlannedTask(Value):
+    """One command of a plan, and what is to happen around it.
+
+    ``run`` does the work; ``check``, which has to pass for the task to be done, makes its checkpoint
+    good. ``retries`` is how often a failed task is tried again, ``timeout`` how long one attempt (and
+    its check) may take, in seconds. ``on_failure`` says what becomes of a failed attempt's files:
+    ``rollback`` takes them back to where the task began, ``keep`` leaves them, and both let tasks that
+    do not need this one go on; ``stop`` leaves them and ends the run. ``irreversible`` marks what no
+    restore takes back. ``needs`` are tasks that have to be done before; ``env`` is laid over the
+    environment, and ``cwd`` is relative to the workspace.
+    """
+
+    id: str
+    run: Command
+    sprint: str | None = None
+    check: Command | None = None
+    retries: int = 0
+    timeout: float | None = None
+    on_failure: OnFailure = "stop"
+    irreversible: bool = False
+    risky: bool = False
+    needs: tuple[str, ...] = ()
+    env: Mapping[str, str] = {}
+    cwd: str | None = None
+
+
+class WorkPlan(Value):
+    """The tasks in the order in which they are carried out: as written, but each after what it needs.
+
+    ``sprints`` are in the order in which they were written. ``source`` is the real path of the file
+    that the plan was read from, if any: what a later `run` of the same file continues. ``command``
+    marks the plan of one command, `run -- COMMAND`.
+    """
+
+    tasks: tuple[PlannedTask, ...]
+    goal: str | None = None
+    sprints: tuple[str, ...] = ()
+    source: str | None = None
+    command: bool = False
+
+    def task(self, id: str) -> PlannedTask:
+        """Return the task of an id; `KeyError` if there is none."""
+        for task in self.tasks:
+            if task.id == id:
+                return task
+        raise KeyError(id)

@@ -1,0 +1,407 @@
+"""An engine that keeps everything in memory: for tests, and for workspaces that need no tomorrow."""
+
+from __future__ import annotations
+
+from _sha1 import sha1
+
+from lastgood.errors import Damaged, Internal, Invalid, Storage
+from lastgood.model.tree import (
+    DEFAULT_DIRECTORY_MODE,
+    DEFAULT_EXECUTABLE_MODE,
+    DEFAULT_FILE_MODE,
+    DIRECTORY,
+    FILE,
+    LINK,
+    Entry,
+    TreeId,
+)
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+
+    from lastgood.engine import Extent, Holds
+
+_COPY_BYTES = 1 << 20
+_BAD_NAMES = frozenset({b"", b".", b".."})
+
+
+class MemoryContents(Value):
+    """What a checkpoint's commit holds."""
+
+    manifest: bytes
+    workspace: TreeId
+    state: Mapping[str, bytes]
+    conversation: TreeId | None = None
+
+
+class MemoryFault(Value):
+    """One thing wrong in what is stored."""
+
+    file: str
+    oid: bytes | None
+    reason: str
+    mendable: bool
+    left_over: bool = False
+
+
+class _Objects:
+    """Blobs by their bytes, trees by their entries, commits by their contents."""
+
+    __slots__ = ("blobs", "commits", "trees")
+
+    def __init__(self) -> None:
+        self.blobs: dict[bytes, bytes] = {}
+        self.trees: dict[bytes, dict[bytes, tuple[Entry, ...]]] = {}
+        self.commits: dict[bytes, MemoryContents] = {}
+
+    def join(self, other: _Objects) -> None:
+        self.blobs.update(other.blobs)
+        self.commits.update(other.commits)
+        for tree, variants in other.trees.items():
+            self.trees.setdefault(tree, {}).update(variants)
+
+    def has(self, oid: bytes) -> bool:
+        return oid in self.blobs or oid in self.trees or oid in self.commits
+
+    def size(self) -> int:
+        rows = sum(len(rows) for variants in self.trees.values() for rows in variants.values())
+        return sum(map(len, self.blobs.values())) + 64 * (rows + len(self.commits))
+
+
+class MemoryWriter:
+    """Additions that nobody sees before `publish`."""
+
+    __slots__ = ("_closed", "_detached", "_new", "_stored")
+
+    def __init__(self, stored: _Objects, new: _Objects) -> None:
+        self._stored = stored
+        self._new = new
+        self._detached = new
+        self._closed = False
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes were added so far."""
+        return self._new.size()
+
+    def blob(self, content: bytes) -> bytes:
+        """Add a blob and return its id (the same as git's)."""
+        self._check_open()
+        content = bytes(content)
+        oid = _blob_id(content)
+        if oid not in self._stored.blobs:
+            self._new.blobs[oid] = content
+        return oid
+
+    def blob_from(self, descriptor: int, size: int) -> bytes:
+        """Add ``size`` bytes read from a descriptor; EOFError if there are fewer."""
+        import os
+
+        pieces = []
+        while size > 0:
+            piece = os.read(descriptor, min(size, _COPY_BYTES))
+            if not piece:
+                raise EOFError("a file is shorter than it was")
+            pieces.append(piece)
+            size -= len(piece)
+        return self.blob(b"".join(pieces))
+
+    def directory(self, entries: Iterable[Entry]) -> TreeId:
+        """Add a directory (entries in any order) and return its identity."""
+        self._check_open()
+        rows = tuple(sorted(entries, key=_name))
+        for place, entry in enumerate(rows):
+            twice = place > 0 and rows[place - 1].name == entry.name
+            if twice or entry.name in _BAD_NAMES or b"/" in entry.name or b"\0" in entry.name:
+                raise Invalid(f"a directory cannot hold the name {entry.name!r}", hint="report this")
+        tree = _digest([(e.name, e.kind, e.kind == FILE and e.mode & 0o100, e.oid) for e in rows])
+        special = [(e.name, e.mode, e.modes) for e in rows if e.modes or e.mode != _default_mode(e)]
+        modes = _digest(special) if special else b""
+        self._new.trees.setdefault(tree, {})[modes] = rows
+        return TreeId(tree=tree, modes=modes)
+
+    def checkpoint(
+        self,
+        *,
+        id: str,
+        manifest: bytes,
+        workspace: TreeId,
+        state: Mapping[str, bytes],
+        created_at: int,
+        conversation: TreeId | None = None,
+    ) -> bytes:
+        """Add the commit of a checkpoint and return its id; ``created_at`` is in nanoseconds."""
+        self._check_open()
+        contents = MemoryContents(
+            manifest=bytes(manifest), workspace=workspace, state=dict(state), conversation=conversation
+        )
+        spoken = None if conversation is None else conversation.tree
+        commit = _digest(
+            (id, manifest, workspace.tree, workspace.modes, sorted(state.items()), spoken, created_at)
+        )
+        self._new.commits[commit] = contents
+        return commit
+
+    def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
+        """Copy nothing: this engine cannot read git's objects. Returns what it has of them already."""
+        del objects
+        known = self._stored.blobs.keys() | self._new.blobs.keys()
+        return {oid for oid in oids if oid in known}
+
+    def settle_imports(self) -> bool:
+        """Tell that nothing was copied that could have failed."""
+        return True
+
+    def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids of which this writer would store the content, were it added."""
+        return {oid for oid in oids if not self._stored.has(oid) and not self._new.has(oid)}
+
+    def publish(self, *, durable: bool = True) -> None:
+        """Make everything added readable."""
+        del durable
+        self._check_open()
+        self._stored.join(self._new)
+        self.abandon()
+
+    def abandon(self) -> None:
+        """Forget everything added; harmless after `publish`."""
+        self._closed = True
+        self._new = _Objects()
+
+    def detach(self) -> Mapping[str, object]:
+        """Hand over what was added; only the same process can resume it."""
+        self._check_open()
+        kept, handed = self._new, _Objects()
+        handed.join(kept)
+        self.abandon()
+        self._detached = kept
+        return {"new": handed}
+
+    def adopt(self, detached: Mapping[str, object]) -> None:
+        """Go on, after `detach`, with what was handed over."""
+        new = detached["new"]
+        assert isinstance(new, _Objects)
+        self._new = new
+        self._closed = False
+
+    def take_back(self) -> None:
+        """Go on with what was detached here."""
+        self._new = self._detached
+        self._closed = False
+
+    def _check_open(self) -> None:
+        if self._closed:
+            raise Internal("the pack is published or abandoned already", hint="report this")
+
+
+class MemoryEngine:
+    """Everything in memory, gone when the process ends."""
+
+    __slots__ = ("_stored", "tags")
+
+    def __init__(self) -> None:
+        self._stored = _Objects()
+        self.tags: dict[str, bytes] = {}
+
+    def read_blob(self, oid: bytes) -> bytes:
+        """Return a blob whole; `Damaged`."""
+        content = self._stored.blobs.get(oid)
+        if content is None:
+            raise _lost(oid, "nothing stored has this id")
+        if _blob_id(content) != oid:
+            raise _lost(oid, "its bytes are not what they were")
+        return content
+
+    def copy_blob(self, oid: bytes, descriptor: int) -> int:
+        """Write a blob to a descriptor and return its size in bytes."""
+        import os
+
+        content = self.read_blob(oid)
+        left = memoryview(content)
+        try:
+            while left:
+                left = left[os.write(descriptor, left) :]
+        except OSError as error:
+            raise Storage(f"writing a file's bytes failed: {error.strerror}", hint="free space") from error
+        return len(content)
+
+    def blob_size(self, oid: bytes) -> int:
+        """Return the size of a blob in bytes."""
+        return len(self.read_blob(oid))
+
+    def directory(self, tree: TreeId) -> Sequence[Entry]:
+        """Return the entries of one directory, sorted by name as bytes."""
+        rows = self._stored.trees.get(tree.tree, {}).get(tree.modes)
+        if rows is None:
+            raise _lost(tree.tree, "nothing stored has this id")
+        return rows
+
+    def missing(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids of which nothing is stored."""
+        return {oid for oid in oids if not self._stored.has(oid)}
+
+    def writer(self, *, kept: bool = True) -> MemoryWriter:  # noqa: ARG002 - there is no disk
+        """Begin a pack."""
+        return MemoryWriter(self._stored, _Objects())
+
+    def resume(self, detached: Mapping[str, object]) -> MemoryWriter:
+        """Go on with what `MemoryWriter.detach` handed over."""
+        new = detached["new"]
+        assert isinstance(new, _Objects)
+        return MemoryWriter(self._stored, new)
+
+    def contents(self, commit: bytes) -> MemoryContents:
+        """Return what a checkpoint's commit holds."""
+        contents = self._stored.commits.get(commit)
+        if contents is None:
+            raise _lost(commit, "nothing stored has this id")
+        return contents
+
+    def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
+        """Yield the id of every checkpoint commit stored, in no order, but for those that are known."""
+        yield from [commit for commit in self._stored.commits if commit not in besides]
+
+    def check(self, *, besides: Collection[bytes] = ()) -> Iterator[MemoryFault]:  # noqa: ARG002 - none ever is
+        """Prove every stored byte and yield each fault."""
+        for oid, content in self._stored.blobs.items():
+            if _blob_id(content) != oid:
+                yield MemoryFault(
+                    file="memory", oid=oid, reason="its bytes are not what they were", mendable=False
+                )
+        live = _Objects()
+        for commit in self._stored.commits:
+            self._reach(commit, live)
+        for oid in live.blobs.keys() | live.trees.keys():
+            if not self._stored.has(oid):
+                yield MemoryFault(file="memory", oid=oid, reason="it is missing", mendable=False)
+
+    def repair(
+        self,
+        *,
+        holds: Holds | None = None,  # noqa: ARG002 - the port's words
+        changing: Callable[[], None] | None = None,  # noqa: ARG002 - as above
+        wanted: Collection[bytes] = (),  # noqa: ARG002 - as above
+        besides: Collection[bytes] = (),  # noqa: ARG002 - as above
+    ) -> Sequence[str]:
+        """Mend nothing: there is nothing to mend it from."""
+        return ()
+
+    def packs(self) -> int:
+        """Return how many packs there are: none ever needs to be joined."""
+        return min(len(self._stored.commits), 1)
+
+    def stored_bytes(self) -> int:
+        """Return about how many bytes are kept."""
+        return self._stored.size()
+
+    def consolidate(self, extent: Extent = "all") -> bool:  # noqa: ARG002 - the port's signature
+        """Do nothing: there is nothing to join."""
+        return False
+
+    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Free every object that no commit reaches, and return the bytes freed; `Damaged`."""
+        kept = self._kept(live, wounded)
+        before = self._stored.size()
+        stored = self._stored
+        stored.blobs, stored.trees, stored.commits = kept.blobs, kept.trees, kept.commits
+        return before - stored.size()
+
+    def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
+        return self._stored.size() - self._kept(live, wounded).size()
+
+    def needed_bytes(
+        self,
+        commits: Iterable[bytes],
+        *,
+        live: Iterable[bytes],
+        wounded: Iterable[bytes] = (),
+        hurt: Iterable[bytes] = (),
+    ) -> int:
+        """Return about how many bytes only some commits need; `Damaged` if that cannot be told."""
+        kept, others = tuple(live), tuple(wounded)
+        whole = self._kept((*kept, *commits), (*others, *hurt))
+        return whole.size() - self._kept(kept, others).size()
+
+    def _kept(self, live: Iterable[bytes], wounded: Iterable[bytes]) -> _Objects:
+        kept = _Objects()
+        for commit in live:
+            kept.commits[commit] = self.contents(commit)
+            self._reach(commit, kept)
+        for oid in kept.blobs:
+            self.read_blob(oid)
+        for oid in kept.trees:
+            if oid not in self._stored.trees:
+                raise _lost(oid, "nothing stored has this id")
+        for commit in wounded:
+            if commit in self._stored.commits:
+                kept.commits[commit] = self._stored.commits[commit]
+                self._reach(commit, kept)
+        return kept
+
+    def collect_leftovers(self) -> int:
+        """Do nothing: memory leaves no files."""
+        return 0
+
+    def doubted(self) -> int:
+        """Return 0: nothing is copied unproven."""
+        return 0
+
+    def write_tags(self, tags: Mapping[str, bytes]) -> None:
+        """Keep the names in `tags`."""
+        self.tags = dict(tags)
+
+    def refresh(self) -> None:
+        """Do nothing: no other process sees this engine."""
+
+    def close(self) -> None:
+        """Do nothing: closing forgets nothing."""
+
+    def _reach(self, commit: bytes, reached: _Objects) -> None:
+        contents = self._stored.commits[commit]
+        for oid in contents.state.values():
+            reached.blobs[oid] = self._stored.blobs.get(oid, b"")
+        waiting = [contents.workspace]
+        if contents.conversation is not None:
+            waiting.append(contents.conversation)
+        while waiting:
+            tree = waiting.pop()
+            variants = reached.trees.setdefault(tree.tree, {})
+            if tree.modes in variants:
+                continue
+            variants[tree.modes] = self._stored.trees.get(tree.tree, {}).get(tree.modes, ())
+            for entry in variants[tree.modes]:
+                if entry.kind == DIRECTORY:
+                    waiting.append(entry.tree_id)
+                else:
+                    reached.blobs[entry.oid] = self._stored.blobs.get(entry.oid, b"")
+
+
+def _blob_id(content: bytes) -> bytes:
+    return bytes(sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest())
+
+
+def _digest(parts: object) -> bytes:
+    return bytes(sha1(repr(parts).encode("utf-8", "surrogateescape"), usedforsecurity=False).digest())
+
+
+def _default_mode(entry: Entry) -> int:
+    if entry.kind == LINK:
+        return entry.mode
+    if entry.kind == DIRECTORY:
+        return DEFAULT_DIRECTORY_MODE
+    return DEFAULT_EXECUTABLE_MODE if entry.mode & 0o100 else DEFAULT_FILE_MODE
+
+
+def _lost(oid: bytes, reason: str) -> Damaged:
+    return Damaged(
+        f"object {oid.hex()} cannot be read: {reason}",
+        hint="run `lastgood verify`",
+        details={"object": oid.hex(), "reason": reason},
+    )
+
+
+def _name(entry: Entry) -> bytes:
+    return entry.name

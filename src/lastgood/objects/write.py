@@ -1,0 +1,521 @@
+"""Writes a checkpoint as one new pack; nothing is visible before `GitWriter.publish`."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from _thread import allocate_lock, start_new_thread
+
+from lastgood.errors import Internal, Invalid, Storage
+from lastgood.model.tree import TreeId
+from lastgood.objects import (
+    BLOB,
+    COMMIT,
+    CONVERSATION,
+    MANIFEST,
+    MODES,
+    PLAIN,
+    STATE,
+    SUBTREE,
+    TABLE_NAME,
+    TREE,
+    WORKSPACE,
+    encode_commit,
+    encode_tree,
+    split_entries,
+)
+from lastgood.objects.pack import Draft, entry_header, publish_draft
+from lastgood.objects.repository import COPY_BYTES, storage, sync_directory
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping
+    from queue import SimpleQueue
+
+    from lastgood.model.tree import Entry
+    from lastgood.objects import Hasher
+    from lastgood.objects.borrow import BlobImport
+    from lastgood.objects.read import Packs
+    from lastgood.objects.repository import Layout
+
+    # (kind, object id, content)
+    Job = tuple[int, bytes, bytes]
+
+
+# --- Compresses what goes into a pack: at once while there is little, beside the reader when there is much
+# ---
+
+LEVEL = 1
+# The smallest window that zlib makes, and by how much its tables may be smaller: what comes out then is a few
+# bytes longer at most (measured from 0 to 200,000 bytes).
+_LEAST_BITS = 9
+_TABLE_BITS = 6
+# From here on a second thread pays for itself, and so does importing the faster library.
+_THREAD_BYTES = 4 << 20
+_FASTER_BYTES = 1 << 20
+# The other thread is handed this much at a time, and owes at most this much.
+_BATCH_BYTES = 256 << 10
+_OWED_BYTES = 8 << 20
+
+
+def _plain(content: bytes) -> bytes:
+    """Compress with a window no larger than the content: a whole one takes 40 us to make (measured)."""
+    bits = min(max((len(content) - 1).bit_length(), _LEAST_BITS), zlib.MAX_WBITS)
+    deflate = zlib.compressobj(LEVEL, zlib.DEFLATED, bits, min(bits - _TABLE_BITS, zlib.DEF_MEM_LEVEL))
+    return deflate.compress(content) + deflate.flush()
+
+
+def _fastest() -> Callable[[bytes], bytes]:
+    try:
+        from isal import isal_zlib
+    except ImportError:
+        return _plain
+
+    def faster(content: bytes) -> bytes:
+        return bytes(isal_zlib.compress(content, LEVEL))
+
+    return faster
+
+
+class Deflater:
+    """Turns contents into entries of a draft. Used by one thread, may employ a second one."""
+
+    __slots__ = (
+        "_batch",
+        "_batched",
+        "_compress",
+        "_done",
+        "_draft",
+        "_failure",
+        "_lock",
+        "_owed",
+        "_queue",
+        "_total",
+    )
+
+    def __init__(self, draft: Draft) -> None:
+        self._draft = draft
+        self._compress: Callable[[bytes], bytes] = _plain
+        self._total = 0
+        self._batch: list[Job] = []
+        self._batched = 0
+        self._owed = 0
+        self._lock = allocate_lock()
+        self._queue: SimpleQueue[tuple[list[Job], int] | None] | None = None
+        self._done = allocate_lock()
+        self._failure: BaseException | None = None
+
+    def add(self, kind: int, oid: bytes, content: bytes) -> None:
+        """Compress an object into the draft, now or soon; OSError of this one or an earlier one."""
+        size = len(content)
+        if self._queue is None:
+            raw = entry_header(kind, size) + self._compress(content)
+            self._draft.append([(oid, zlib.crc32(raw), raw)])
+            self._grow(size)
+            return
+        self._batch.append((kind, oid, content))
+        self._batched += size
+        if self._batched >= _BATCH_BYTES:
+            self._hand_over()
+
+    def drain(self) -> None:
+        """Wait until all is in the draft; OSError if something is not."""
+        if self._queue is None:
+            return
+        self._work(self._batch)
+        self.stop()
+        self._raise_failure()
+
+    def stop(self) -> None:
+        """End the second thread, and forget what it was not handed yet."""
+        self._batch = []
+        self._batched = 0
+        if self._queue is not None:
+            self._queue.put(None)
+            self._done.acquire()
+            self._done.release()
+            self._queue = None
+            self._total = 0
+
+    def _grow(self, size: int) -> None:
+        before = self._total
+        self._total = before + size
+        if before < _FASTER_BYTES <= self._total:
+            self._compress = _fastest()
+        if self._total < _THREAD_BYTES:
+            return
+        from _queue import SimpleQueue
+
+        self._queue = SimpleQueue()
+        self._done.acquire()
+        start_new_thread(self._serve, (self._queue,))
+
+    def _hand_over(self) -> None:
+        self._raise_failure()
+        batch, size = self._batch, self._batched
+        self._batch = []
+        self._batched = 0
+        if self._owed > _OWED_BYTES or self._queue is None:
+            self._work(batch)
+            return
+        with self._lock:
+            self._owed += size
+        self._queue.put((batch, size))
+
+    def _work(self, batch: list[Job]) -> None:
+        made = []
+        for kind, oid, content in batch:
+            raw = entry_header(kind, len(content)) + self._compress(content)
+            made.append((oid, zlib.crc32(raw), raw))
+        with self._lock:
+            self._draft.append(made)
+
+    def _serve(self, queue: SimpleQueue[tuple[list[Job], int] | None]) -> None:
+        failure: BaseException | None = Internal("compressing stopped short", hint="report this")
+        try:
+            while (job := queue.get()) is not None:
+                self._work(job[0])
+                with self._lock:
+                    self._owed -= job[1]
+            failure = None
+        except (OSError, MemoryError, zlib.error) as error:
+            failure = error
+        finally:
+            self._failure = failure
+            self._done.release()
+
+    def _raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+# --- Writes a checkpoint as one new pack; nothing is visible before `GitWriter.publish` ---
+
+# Up to here a file is read whole; its compression can then go to the second thread.
+_WHOLE_BYTES = 4 << 20
+
+
+class GitWriter:
+    """One pack in the making, used by one thread. Full or broken disks raise `Storage`."""
+
+    __slots__ = (
+        "_closed",
+        "_copied",
+        "_deflater",
+        "_distrusted",
+        "_draft",
+        "_hasher",
+        "_import",
+        "_imported",
+        "_known",
+        "_layout",
+        "_lent",
+        "_packs",
+        "_rests",
+        "published",
+    )
+
+    def __init__(self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: Draft | None = None) -> None:
+        packs.refresh()
+        self._import: BlobImport | None = None
+        self._lent: frozenset[bytes] = frozenset()
+        self._imported = False  # one attempt: what cannot be copied is stored by whoever adds it
+        self._rests = False  # whether something was added that only the import has
+        self._copied = 0  # bytes of an import that is published
+        self._distrusted: frozenset[bytes] = frozenset()
+        self._layout = layout
+        self._packs = packs
+        self._hasher = hasher
+        self._draft = Draft(layout.temporary) if draft is None else draft
+        self._known = {oid for oid, _, _ in self._draft.entries}
+        self._deflater = Deflater(self._draft)
+        self._closed = False
+        self.published = b""  # the name of the pack, once there is one
+
+    @property
+    def stored_bytes(self) -> int:
+        """How many bytes the pack has grown to so far."""
+        return self._draft.size + self._copied + (0 if self._import is None else self._import.size)
+
+    def blob(self, content: bytes) -> bytes:
+        """Add a blob and return its id."""
+        return self.add(BLOB, content)
+
+    def blob_from(self, descriptor: int, size: int) -> bytes:
+        """Add ``size`` bytes read from a descriptor, in bounded memory; EOFError if there are fewer."""
+        if size > _WHOLE_BYTES:
+            return self._stream(descriptor, size)
+        pieces = []
+        while size > 0:
+            piece = _read(descriptor, size)
+            pieces.append(piece)
+            size -= len(piece)
+        return self.add(BLOB, pieces[0] if len(pieces) == 1 else b"".join(pieces))
+
+    def directory(self, entries: Iterable[Entry]) -> TreeId:
+        """Add a directory (entries in any order) and return its identity."""
+        rows, table, modes_rows = split_entries(entries)
+        tree = self.add(TREE, encode_tree(rows))
+        if table:
+            modes_rows.append((PLAIN, TABLE_NAME, self.add(BLOB, table)))
+        modes = self.add(TREE, encode_tree(modes_rows)) if modes_rows else b""
+        return TreeId(tree=tree, modes=modes)
+
+    def checkpoint(
+        self,
+        *,
+        id: str,
+        manifest: bytes,
+        workspace: TreeId,
+        state: Mapping[str, bytes],
+        created_at: int,
+        conversation: TreeId | None = None,
+    ) -> bytes:
+        """Add the commit of a checkpoint and return its id; ``created_at`` is in nanoseconds."""
+        rows = [(PLAIN, MANIFEST, self.add(BLOB, manifest)), (SUBTREE, WORKSPACE, workspace.tree)]
+        if workspace.modes:
+            rows.append((SUBTREE, MODES, workspace.modes))
+        if conversation is not None:
+            rows.append((SUBTREE, CONVERSATION, conversation.tree))
+        if state:
+            files = [(PLAIN, _state_name(name), oid) for name, oid in state.items()]
+            rows.append((SUBTREE, STATE, self.add(TREE, encode_tree(files))))
+        tree = self.add(TREE, encode_tree(rows))
+        return self.add(COMMIT, encode_commit(tree=tree, id=id, created_at=created_at))
+
+    def add(self, kind: int, content: bytes) -> bytes:
+        """Add an object of any kind and return its id."""
+        if self._closed:
+            raise Internal("the pack is published or abandoned already", hint="report this")
+        oid = self._hasher.object_id(kind, content)
+        if self._has(oid):
+            return oid
+        self._known.add(oid)
+        try:
+            self._deflater.add(kind, oid, content)
+        except OSError as error:
+            raise self._failed(error) from error
+        return oid
+
+    def take(self, oid: bytes, entry: Iterable[bytes]) -> None:
+        """Add an object as another pack has it: the bytes of an entry, proven, and no delta."""
+        if self._has(oid):
+            return
+        try:
+            self._deflater.drain()
+            start, crc = self._draft.size, 0
+            for piece in entry:
+                crc = zlib.crc32(piece, crc)
+                self._draft.add_piece(piece)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._known.add(oid)
+        self._draft.entries.append((oid, crc, start))
+
+    def import_blobs(self, objects: bytes, oids: Iterable[bytes]) -> set[bytes]:
+        """Begin to copy blobs out of another git object directory; return the ids that count as stored."""
+        if self._closed:
+            raise Internal("the pack is published or abandoned already", hint="report this")
+        wanted = set(oids)
+        if not self._draft.kept:
+            self._known |= wanted
+            return wanted
+        lacking = self.lacks(wanted)
+        if lacking and not self._imported:
+            self._imported = True
+            from lastgood.objects.borrow import BlobImport
+
+            try:
+                self._import = BlobImport.begin(self._layout, objects=objects, oids=lacking)
+            except OSError as error:
+                raise self._failed(error) from error
+            if self._import is not None:
+                self._lent = self._import.oids
+        return wanted - lacking | (lacking & self._lent)
+
+    def settle_imports(self) -> bool:
+        """Wait for what `import_blobs` began; False if contents have to be added again that relied on it."""
+        begun, rests, copied = self._import, self._rests, False
+        if begun is not None:
+            copied = begun.wait()
+            if not (copied and rests):
+                begun.discard()
+                self._import = None
+                self._lent = frozenset()
+        self._rests = copied and rests
+        return copied or not rests
+
+    def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
+        """Return those ids of which this writer would store the content, were it added."""
+        return {
+            oid for oid in oids if oid not in self._known and oid not in self._lent and not self._stored(oid)
+        }
+
+    def distrust(self, packs: frozenset[bytes]) -> None:
+        """Store again what only damaged packs hold."""
+        self._distrusted = packs
+
+    def publish(self, *, durable: bool = True) -> None:
+        """Make everything added readable; when it returns, it survives a power cut (unless not durable).
+
+        One attempt only: what a failed sync leaves behind is never believed.
+        """
+        if self._closed:
+            raise Internal("the pack is published or abandoned already", hint="report this")
+        try:
+            self._deflater.drain()
+            self._publish_import(durable=durable)
+            if self._draft.entries:
+                self.published = publish_draft(self._draft, self._layout, durable=durable)
+            elif durable:
+                sync_directory(self._layout.packs)
+        except OSError as error:
+            raise storage(error, doing="publishing a checkpoint's objects", at=self._layout.root) from error
+        finally:
+            self.abandon()
+        self._packs.refresh()
+
+    def _publish_import(self, *, durable: bool) -> None:
+        if not self.settle_imports():
+            raise Storage("copying the project's objects failed", hint="save again")
+        begun, self._import = self._import, None
+        if begun is None:
+            return
+        # From now on it is a pack like all others: who goes on with the draft does not publish it again.
+        self._lent, self._rests = frozenset(), False
+        self._copied += begun.size
+        try:
+            begun.publish(durable=durable)
+        finally:
+            begun.discard()
+
+    def abandon(self) -> None:
+        """Forget everything added; harmless after `publish`."""
+        self._closed = True
+        if self._import is not None:
+            self._import.discard()
+            self._import = None
+        self._deflater.stop()
+        self._draft.discard()
+        self._known.clear()
+
+    def detach(self) -> Mapping[str, object]:
+        """Hand over the unpublished pack as plain values; this writer is done then.
+
+        A large pack lies in a file that this process keeps locked until it ends.
+        """
+        self._closed = True
+        try:
+            self._deflater.drain()
+            if self.settle_imports():  # else whoever goes on scans anew, and adds again what is lost
+                self._publish_import(durable=True)
+            return self._draft.detach()
+        except OSError as error:
+            raise self._failed(error) from error
+
+    def adopt(self, detached: Mapping[str, object]) -> None:
+        """Go on, after `detach`, with the pack that another process detached in its turn; `Storage`."""
+        try:
+            draft = Draft.resume(self._layout.temporary, detached)
+        except OSError as error:
+            raise self._failed(error) from error
+        self._draft.let_go()
+        self._go_on(draft)
+
+    def take_back(self) -> None:
+        """Go on with what this writer detached: whoever had it is gone, and what he added is forgotten.
+
+        What the temporary folder has of writers that are gone is deleted; `Storage`.
+        """
+        from lastgood.objects.repository import collect
+
+        try:
+            self._draft.take_back()
+        except OSError as error:
+            raise self._failed(error) from error
+        self._go_on(self._draft)
+        collect(self._layout.temporary)
+
+    def _go_on(self, draft: Draft) -> None:
+        self._draft = draft
+        self._packs.refresh()
+        self._known = {oid for oid, _, _ in self._draft.entries}
+        self._deflater = Deflater(self._draft)
+        self._closed = False
+
+    def _stored(self, oid: bytes) -> bool:
+        if not self._distrusted:
+            return self._packs.holds(oid)
+        return any(pack.name not in self._distrusted for pack, _ in self._packs.find(oid))
+
+    def _has(self, oid: bytes) -> bool:
+        """Tell whether an object that is being added needs not be stored."""
+        if oid in self._lent:
+            self._rests = True
+            return True
+        return oid in self._known or self._stored(oid)
+
+    def _digest(self, descriptor: int, size: int) -> bytes:
+        running = self._hasher.begin(b"blob %d\0" % size, size=size)
+        while size:
+            piece = _read(descriptor, min(size, COPY_BYTES))
+            size -= len(piece)
+            running.update(piece)
+        return running.digest()
+
+    def _stream(self, descriptor: int, size: int) -> bytes:
+        if self._lent:  # then reading it twice costs less than compressing what may be there
+            oid = self._digest(descriptor, size)
+            if self._has(oid):
+                return oid
+            os.lseek(descriptor, -size, os.SEEK_CUR)
+        oid = b""
+        draft = self._draft
+        try:
+            self._deflater.drain()
+            start = draft.size
+            try:
+                oid, crc = self._stream_entry(descriptor, size)
+            finally:
+                if not oid or self._has(oid):
+                    draft.cut(start)
+                else:
+                    self._known.add(oid)
+                    draft.entries.append((oid, crc, start))
+        except OSError as error:
+            raise self._failed(error) from error
+        return oid
+
+    def _stream_entry(self, descriptor: int, size: int) -> tuple[bytes, int]:
+        running = self._hasher.begin(b"blob %d\0" % size, size=size)
+        deflate = zlib.compressobj(LEVEL)
+        head = entry_header(BLOB, size)
+        crc = zlib.crc32(head)
+        self._draft.add_piece(head)
+        while size:
+            piece = _read(descriptor, min(size, COPY_BYTES))
+            size -= len(piece)
+            running.update(piece)
+            packed = deflate.compress(piece)
+            crc = zlib.crc32(packed, crc)
+            self._draft.add_piece(packed)
+        packed = deflate.flush()
+        self._draft.add_piece(packed)
+        return running.digest(), zlib.crc32(packed, crc)
+
+    def _failed(self, error: OSError) -> Exception:
+        self.abandon()
+        return storage(error, doing="writing a checkpoint's objects", at=self._layout.root)
+
+
+def _read(descriptor: int, size: int) -> bytes:
+    piece = os.read(descriptor, size)
+    if not piece:
+        raise EOFError("a file is shorter than it was")
+    return piece
+
+
+def _state_name(name: str) -> bytes:
+    if not name or "/" in name or "\0" in name or name in {".", ".."}:
+        raise Invalid(f"a state file cannot be called {name!r}", hint="use a plain file name")
+    return name.encode("utf-8", "surrogateescape")

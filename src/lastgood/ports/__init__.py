@@ -1,1 +1,0 @@
-"""What the core asks of the world: protocols only, readers apart from writers."""

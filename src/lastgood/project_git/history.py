@@ -1,0 +1,123 @@
+"""The project's repository: questions to its history, and what a checkpoint keeps of it."""
+
+from __future__ import annotations
+
+from lastgood import project_git
+from lastgood.project_git import find, read_known
+from lastgood.project_git.query import Asker
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.engine import ObjectWriter
+    from lastgood.host import Posture, Realigned, Scan, Stance
+    from lastgood.model.tree import Change
+    from lastgood.project_git import Repository
+    from lastgood.project_git.status import Alignment
+
+DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
+_HEX = frozenset("0123456789abcdef")
+_DIGEST_SIZE = 20  # our repository cannot borrow from one with SHA-256
+_SHALLOW_LIMIT = 1 << 24
+_PATIENCE_SECONDS = 3.0  # for a number that is only told
+
+
+class SealedGit:
+    """The project's repository; where git is needed, it is run in a repository of ours that borrows objects.
+
+    ``repository`` is that repository of ours, ``search_path`` the ``PATH`` on which git is looked for,
+    ``folder`` where something may be remembered, and scratch files lie.
+    """
+
+    def __init__(
+        self,
+        repository: bytes,
+        *,
+        search_path: bytes = DEFAULT_SEARCH_PATH,
+        folder: bytes | None = None,
+    ) -> None:
+        self._folder = repository if folder is None else folder
+        self._asker = Asker(repository, search_path=search_path, folder=self._folder)
+
+    def head(self, root: bytes) -> str | None:
+        """Return the commit that HEAD stands for, None without a repository or commit."""
+        found = find(root)
+        return None if found is None else project_git.head(found)[0]
+
+    def commits_between(self, root: bytes, old: str, new: str) -> int | None:
+        """Return by how many commits HEAD moved; None if that cannot be told.
+
+        New commits count; where there are none, HEAD went back, and those that it left count.
+        """
+        if not (_is_oid(old) and _is_oid(new)):
+            return None
+        if old == new:
+            return 0
+        found = find(root)
+        if found is None or found.digest_size != _DIGEST_SIZE:
+            return None
+        shallow = read_known(found.common_dir + b"/shallow", limit=_SHALLOW_LIMIT)
+        between = f"{old}...{new}".encode()
+        if shallow:
+            return self._listed(found, between, ends=frozenset(shallow.split()))
+        question = [b"rev-list", b"--count", b"--left-right", between, b"--"]
+        counts = (self._asker.ask(found, question, patience=_PATIENCE_SECONDS) or b"").split()
+        if len(counts) != 2 or not all(count.isdigit() for count in counts):
+            return None
+        gone, come = (int(count) for count in counts)
+        return come or gone
+
+    def _listed(self, found: Repository, between: bytes, *, ends: frozenset[bytes]) -> int | None:
+        """Count in a shallow clone; None where its history ends in between."""
+        question = [b"rev-list", b"--left-right", between, b"--"]
+        said = self._asker.ask(found, question, patience=_PATIENCE_SECONDS)
+        if said is None:
+            return None
+        lines = said.split()
+        if ends.intersection(line[1:] for line in lines):
+            return None
+        come = sum(line.startswith(b">") for line in lines)
+        return come or len(lines)
+
+    def alignment(
+        self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
+    ) -> Alignment | None:
+        """Return what a checkpoint keeps of the repository; None if the workspace belongs to none."""
+        git = scan.result.git
+        if git is None:
+            return None
+        from lastgood.project_git.status import Aligner
+
+        aligner = Aligner(root, scan, folder=self._folder, asker=self._asker, writer=writer)
+        return aligner.run(git, since=since, changes=changes)
+
+    def posture(self, root: bytes) -> Posture | None:
+        """Return how HEAD and index stand; None without a repository."""
+        from lastgood.project_git import restore
+
+        return restore.posture(root)
+
+    def attachable(self, root: bytes, stance: Stance) -> bool:
+        """Tell whether HEAD could stand on the stance's branch without that being moved."""
+        from lastgood.project_git import restore
+
+        return restore.attachable(root, stance)
+
+    def refuse_realigning(self, root: bytes, wanted: Stance, content: bytes) -> None:
+        """Raise what speaks against putting HEAD and index back."""
+        from lastgood.project_git import restore
+
+        restore.refuse(root, wanted, content, asker=self._asker)
+
+    def realign(
+        self, root: bytes, *, known: Stance, wanted: Stance, content: bytes, words: str, at: int
+    ) -> Realigned:
+        """Put HEAD and index back; see `lastgood.project_git.restore`."""
+        from lastgood.project_git import restore
+
+        return restore.realign(root, known=known, wanted=wanted, content=content, words=words, at=at)
+
+
+def _is_oid(oid: str) -> bool:
+    return len(oid) == 2 * _DIGEST_SIZE and _HEX.issuperset(oid)

@@ -1,0 +1,768 @@
+"""The only hand that changes a workspace's files."""
+
+from __future__ import annotations
+
+import errno
+import os
+
+from lastgood.deletion_policy import PERMISSION_BITS, SPECIAL_BITS
+from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
+from lastgood.disk import FULL, crowd, no_room
+from lastgood.errors import Damaged, NoRoom, Storage, Unsafe, crowded
+from lastgood.model.operation import DISCARDED, Outcome, Step
+from lastgood.model.path_safety import TreeFault, is_beyond, link_faults, path_faults, refuse, refuse_faults
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree
+from lastgood.paths import ancestors, join, parent, printable, to_text
+from lastgood.renames import is_temporary, take, token_of
+from lastgood.restore.displaced import Displaced, Kept, Settled
+from lastgood.restore.plan import action_between, in_order
+from lastgood.restore.site import Changed, Site, content_at, entry_at, flush, leave
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from types import TracebackType
+
+    from lastgood.engine import ObjectReader
+    from lastgood.host import Stamp
+    from lastgood.model.operation import Action, Result
+    from lastgood.model.tree import TreeId
+    from lastgood.restore.site import Flush
+    from lastgood.settings import Durability
+
+    Numbered = tuple[int, Step]
+
+
+# --- Files and links, written beside their targets and exchanged: a reader sees the old or the new (rule
+# T6) ---
+
+# Their descriptors are open at once; the least limit that systems set is 256.
+CHUNK = 128
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVATE_FILE = 0o600
+
+
+class Chunk:
+    """Some files on their way: all written, then all synced, then all renamed."""
+
+    def __init__(
+        self, site: Site, objects: ObjectReader, *, displaced: Displaced, removals: Mapping[bytes, Step]
+    ) -> None:
+        self._site = site
+        self._displaced = displaced
+        self._objects = objects
+        self._removals = removals
+        # By number of their step: files written and not yet renamed, with an open descriptor if synced later.
+        self._beside: dict[int, Step] = {}
+        self._open: dict[int, int] = {}
+        self._troubles: dict[int, OSError | None] = {}
+
+    def write(self, number: int, step: Step) -> None:
+        """Write a step's content beside its target."""
+        assert step.want is not None
+        directory, _ = self._site.place(step.path)
+        temporary = self._site.temporary(step.path)
+        self._beside[number] = step
+        if step.want.kind == LINK:
+            os.symlink(self._objects.read_blob(step.want.oid), temporary, dir_fd=directory)
+            return
+        descriptor = os.open(temporary, _CREATE, _PRIVATE_FILE, dir_fd=directory)
+        self._open[number] = descriptor
+        size = self._objects.copy_blob(step.want.oid, descriptor)
+        if os.fstat(descriptor).st_size != size:
+            raise OSError(errno.EIO, "not all of it could be written")
+        os.fchmod(descriptor, step.want.mode & PERMISSION_BITS)
+
+    def flush(self, flush: Flush) -> None:
+        """Carry all contents through to the disk; `check` tells how that went."""
+        troubles = flush(list(self._open.values()))
+        self._troubles = {number: troubles.get(descriptor) for number, descriptor in self._open.items()}
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def check(self, number: int, _step: Step) -> None:
+        """Raise what went wrong for one file in `flush`."""
+        trouble = self._troubles.get(number)
+        if trouble is not None:
+            raise trouble
+
+    def place(self, number: int, step: Step) -> None:
+        """Give the target its new content, if it still holds what the step says it has.
+
+        What it held comes out (`displaced`), and is to be settled.
+        """
+        site = self._site
+        directory, name = site.place(step.path)
+        site.expect(step, directory, name)
+        if step.have is None:
+            self._take(step)
+        elif step.have.kind == DIRECTORY:
+            self._take_for_directory(step)
+        else:
+            self._displaced.replace(step)
+        del self._beside[number]
+
+    def _take_for_directory(self, step: Step) -> None:
+        site = self._site
+        site.expect_contents(step.path, self._removals)
+        # Moving a directory changes what it says of its parent.
+        site.directories.open_to_change(step.path)
+        site.set_aside(step)
+        try:
+            # What came into it until then is seen now: no path leads there any more.
+            site.expect_contents(step.path, self._removals)
+            self._take(step)
+        except OSError:
+            site.put_back(step.path)
+            raise
+
+    def _take(self, step: Step) -> None:
+        directory, name = self._site.place(step.path)
+        try:
+            take(self._site.temporary(step.path), directory, to=name, target=directory)
+        except FileExistsError:
+            raise Changed from None
+
+    def drop(self, number: int) -> None:
+        """Forget a file that cannot be written or renamed."""
+        if number in self._open:
+            os.close(self._open.pop(number))
+        step = self._beside.pop(number, None)
+        if step is None:
+            return
+        try:
+            above = self._site.directories.open(parent(step.path))
+            os.unlink(self._site.temporary(step.path), dir_fd=above)
+        except OSError:
+            return  # nothing had been created, or its directory went away with it
+
+    def drop_all(self) -> None:
+        """Forget every file not yet renamed."""
+        for number in list(self._beside):
+            self.drop(number)
+
+
+# --- One application of a plan: directories, writes, modes, deletions, and last what was set aside ---
+
+_OCCUPIED = frozenset({errno.ENOTEMPTY, errno.EEXIST})
+_NEW_DIRECTORY = 0o700
+_NOTHING = Settled()
+_DONE: dict[Action, Result] = {
+    "mkdir": "restored",
+    "write": "restored",
+    "chmod": "restored",
+    "delete": "removed",
+    "rmdir": "removed",
+    "keep": "kept",
+    "skip": "skipped",
+}
+
+
+class Run:
+    """Carries out steps once; what fails for one path leaves the others alone."""
+
+    def __init__(
+        self,
+        steps: Sequence[Step],
+        *,
+        directories: Directories,
+        token: str,
+        objects: ObjectReader,
+        stamp: Callable[[bytes], Stamp | None],
+        flush: Flush,
+        kept: bytes | None,
+        full: Callable[[OSError, bytes], NoRoom],
+    ) -> None:
+        self._flush = flush
+        self._full = full
+        self._steps = steps
+        self._directories = directories
+        self._site = Site(directories, token=token, stamp=stamp)
+        self._displaced = Displaced(self._site, kept=Kept(kept, token=token), steps=steps)
+        removals = {step.path: step for step in steps if step.action in {"delete", "rmdir"}}
+        self._chunk = Chunk(self._site, objects, displaced=self._displaced, removals=removals)
+        # By number of the step; a step without a remark went well.
+        self._remarks: dict[int, tuple[Result, str]] = {}
+        # What is to be said of what came out of paths, and what has yet to be settled of it.
+        self._settled: dict[int, Settled] = {}
+        self._unsettled: dict[int, Step] = {}
+        # Permissions that directories get in the end, when nothing has to be written into them any more.
+        self._modes: dict[bytes, tuple[int, int]] = {}
+        # Directories that changed since they were last carried through to the disk.
+        self._changed: set[bytes] = set()
+        # Directories that had to make room for a file, and could not.
+        self._standing: set[bytes] = set()
+
+    def outcomes(self) -> Sequence[Outcome]:
+        """Do it all and return what became of each step; `Storage` when the disk is full or fails."""
+        try:
+            self._phases()
+            self._settle_each()
+            self._settle_asides()
+        finally:
+            self._chunk.drop_all()
+            self._settle_rest()
+            self._settle_modes()
+        self._sync(self._changed)
+        return tuple(self._outcome(number, step) for number, step in enumerate(self._steps))
+
+    def _phases(self) -> None:
+        self._each(self._of("mkdir"), self._make)
+        linked = [numbered for numbered in self._of("chmod") if self._has_links(numbered[1])]
+        writes = [*self._of("write"), *linked]
+        for start in range(0, len(writes), CHUNK):
+            self._write(writes[start : start + CHUNK])
+        rewritten = {number for number, _ in linked}
+        self._each((one for one in self._of("chmod") if one[0] not in rewritten), self._change_mode)
+        deletions = self._of("delete")
+        for start in range(0, len(deletions), CHUNK):
+            self._each(deletions[start : start + CHUNK], self._delete)
+            self._settle_each()
+        self._each(self._of("rmdir"), self._remove_directory)
+
+    def _of(self, *actions: Action) -> list[Numbered]:
+        return [(number, step) for number, step in enumerate(self._steps) if step.action in actions]
+
+    def _each(self, numbered: Iterable[Numbered], act: Callable[[int, Step], None]) -> list[Numbered]:
+        """Do something for steps that went well so far, and return those that still do."""
+        good = []
+        for number, step in numbered:
+            if number not in self._remarks and self._attempt(number, step, act):
+                good.append((number, step))
+        return good
+
+    def _attempt(self, number: int, step: Step, act: Callable[[int, Step], None]) -> bool:
+        try:
+            act(number, step)
+        except OSError as error:
+            if error.errno in FULL:
+                raise self._full(error, step.path) from error
+            self._remarks[number] = ("failed", _reason(error))
+        except NoRoom as error:
+            raise self._full(OSError(errno.ENOSPC, os.strerror(errno.ENOSPC)), step.path) from error
+        except Damaged as error:
+            self._remarks[number] = ("failed", error.message)
+        return number not in self._remarks
+
+    def _make(self, number: int, step: Step) -> None:
+        assert step.want is not None
+        directory, name = self._site.place(step.path)
+        self._site.expect(step, directory, name)
+        if step.have is not None:
+            self._site.set_aside(step)
+            directory, name = self._site.place(step.path)
+        self._make_new(step, name, directory)
+        self._changed.add(parent(step.path))
+        self._modes[step.path] = (number, step.want.mode)
+
+    def _make_new(self, step: Step, name: bytes, directory: int) -> None:
+        try:
+            os.mkdir(name, _NEW_DIRECTORY, dir_fd=directory)
+        except OSError as error:
+            if step.have is not None:
+                self._site.put_back(step.path)
+            if isinstance(error, FileExistsError):
+                raise Changed from None
+            raise
+
+    def _write(self, numbered: list[Numbered]) -> None:
+        chunk = self._chunk
+        written = self._each(numbered, chunk.write)
+        chunk.flush(self._flush)
+        checked = self._each(written, chunk.check)
+        self._unsettled.update((number, step) for number, step in checked if _is_content(step.have))
+        placed = self._each(checked, chunk.place)
+        for number, step in numbered:
+            if number in self._remarks:
+                chunk.drop(number)
+                if _is_folder(step.have) and step.path not in self._site.moved:
+                    self._standing.add(step.path)
+        self._settle_each()
+        self._sync({parent(step.path) for _, step in placed})
+
+    def _settle_each(self) -> None:
+        """Let go what came out of paths; what a failing disk refuses is tried again at the end."""
+        for number, step in list(self._unsettled.items()):
+            try:
+                settled = self._displaced.settle(step)
+            except OSError:
+                continue
+            del self._unsettled[number]
+            self._note(number, settled)
+
+    def _settle_rest(self) -> None:
+        self._settle_each()
+        for number, step in self._unsettled.items():
+            self._note(number, self._displaced.stuck(step))
+
+    def _settle_asides(self) -> None:
+        """Let go what was in the way of another kind, last of all (rule T5)."""
+        numbers = {step.path: number for number, step in enumerate(self._steps)}
+        for path, where in self._site.moved.items():
+            self._changed.add(parent(path))
+            try:
+                settled = self._displaced.settle_aside(path, where)
+            except OSError:
+                settled = self._settle_again(path, where)
+            self._note(numbers[path], settled)
+
+    def _settle_again(self, path: bytes, where: bytes) -> Settled | None:
+        """Try once more what a failing disk refused."""
+        try:
+            return self._displaced.settle_aside(path, where)
+        except OSError as error:
+            left = printable(to_text(parent(where)))
+            return Settled(reason=f"{_reason(error)}: what was there is left in {left}", left=parent(where))
+
+    def _note(self, number: int, settled: Settled | None) -> None:
+        if settled is None:
+            return
+        self._settled[number] = settled
+        self._changed.add(parent(self._steps[number].path))
+        if settled.result is not None and (number not in self._remarks or settled.kept or settled.left):
+            self._remarks[number] = (settled.result, settled.reason or "")
+
+    def _has_links(self, step: Step) -> bool:
+        """Tell whether a file's other names, outside perhaps, would share new permissions."""
+        if step.want is None or step.want.kind == DIRECTORY:
+            return False
+        try:
+            directory, name = self._site.place(step.path)
+            return os.stat(name, dir_fd=directory, follow_symlinks=False).st_nlink > 1
+        except OSError:
+            return False  # the attempt itself will tell
+
+    def _change_mode(self, number: int, step: Step) -> None:
+        assert step.want is not None
+        mode = step.want.mode & PERMISSION_BITS
+        directory, name = self._site.place(step.path)
+        if step.want.kind == DIRECTORY:
+            self._site.expect(step, directory, name)
+            self._modes[step.path] = (number, mode)
+            return
+
+        def checked(_mode: int) -> int:
+            # The file is open by now: one that takes its place after this look keeps its permissions.
+            self._site.expect(step, directory, name)
+            return mode
+
+        change_mode(name, directory, checked)
+        self._changed.add(parent(step.path))
+
+    def _delete(self, number: int, step: Step) -> None:
+        if self._stands(number, step):
+            return
+        try:
+            directory, name = self._site.place(step.path)
+            os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except FileNotFoundError:
+            return  # somebody else was faster
+        self._site.expect(step, directory, name)
+        self._unsettled[number] = step
+        try:
+            self._displaced.remove(step)
+        except FileNotFoundError:
+            return  # somebody else was faster
+        self._changed.add(parent(step.path))
+
+    def _remove_directory(self, number: int, step: Step) -> None:
+        if self._stands(number, step):
+            return
+        now = self._site.located(step.path)
+        self._directories.forget(now)
+        try:
+            directory, name = self._site.place(step.path)
+            if step.reason == DISCARDED and not self._discard_deep(number, step.path):
+                return
+            os.rmdir(name, dir_fd=directory)
+        except FileNotFoundError:
+            return  # somebody else was faster
+        except OSError as error:
+            if error.errno not in _OCCUPIED:
+                raise
+            self._remarks[number] = ("kept", "not empty")
+            return
+        self._directories.unlocked.pop(now, None)
+        self._changed.add(parent(step.path))
+
+    def _discard_deep(self, number: int, path: bytes) -> bool:
+        """Delete what is too deep in a directory to be kept, but for a repository (rule T4)."""
+        from lastgood.directories import holds, remove_below
+
+        directory = self._directories.open_to_change(path)
+        deep = [name for name in self._directories.names(path) if is_beyond(join(path, name))]
+        if any(name == b".git" or holds(b".git", name, directory) for name in deep):
+            self._remarks[number] = ("kept", "holds a repository")
+            return False
+        for name in deep:
+            remove_below(name, directory)
+        self._directories.forget(path)
+        return True
+
+    def _stands(self, number: int, step: Step) -> bool:
+        """Leave alone what is in a directory that did not have to make room after all."""
+        if not self._standing:
+            return False
+        for above in ancestors(step.path):
+            if above in self._standing:
+                shown = printable(to_text(above))
+                self._remarks[number] = ("skipped", f"{shown} could not be written in its place")
+                return True
+        return False
+
+    def _settle_modes(self) -> None:
+        """Give directories their permissions, deep first; those widened to work in them get them back."""
+        for path in sorted({*self._modes, *self._directories.unlocked}, reverse=True):
+            self._changed.add(path)
+            number, mode = self._modes.get(path, (None, 0))
+            try:
+                if number is None:
+                    self._directories.lock_again(path)
+                    continue
+                self._directories.set_mode(path, _keeping_special(mode))
+                self._directories.unlocked.pop(path, None)
+            except OSError as error:
+                if number is not None:
+                    self._remarks.setdefault(number, ("failed", _reason(error)))
+
+    def _sync(self, paths: Iterable[bytes]) -> None:
+        """Carry the names and permissions in directories through to the disk."""
+        ordered = sorted(paths)
+        for start in range(0, len(ordered), CHUNK):
+            opened = {}
+            try:
+                for path in ordered[start : start + CHUNK]:
+                    descriptor = self._open_to_sync(path)
+                    if descriptor is not None:
+                        opened[descriptor] = path
+                for descriptor, error in self._flush(list(opened)).items():
+                    raise _unsynced(opened[descriptor], error) from error
+            finally:
+                for descriptor in opened:
+                    os.close(descriptor)
+
+    def _open_to_sync(self, path: bytes) -> int | None:
+        """Open a directory, None if it went, or if even its owner may not read it."""
+        try:
+            return self._directories.open_again(path)
+        except PermissionError:
+            return None
+        except OSError as error:
+            if is_nowhere(error):
+                return None
+            raise _unsynced(path, error) from error
+
+    def _outcome(self, number: int, step: Step) -> Outcome:
+        settled = self._settled.get(number, _NOTHING)
+        result, reason = self._remarks.get(number, (_DONE[step.action], settled.reason or step.reason))
+        return Outcome(
+            path=step.path,
+            action=step.action,
+            result=result,
+            reason=reason,
+            kept=settled.kept,
+            left=settled.left,
+        )
+
+
+def _unsynced(path: bytes, error: OSError) -> Storage:
+    return Storage(
+        f"the workspace's disk does not take it: {error.strerror}",
+        hint="look at the disk, then finish the restore: lastgood recover",
+        details={"path": to_text(path)},
+    )
+
+
+def _keeping_special(wanted: int) -> Callable[[int], int]:
+    """Return a change to permission bits alone: a directory keeps its setgid bit, and gains none."""
+    return lambda mode: wanted & PERMISSION_BITS | mode & SPECIAL_BITS
+
+
+def _is_content(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind != DIRECTORY
+
+
+def _is_folder(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == DIRECTORY
+
+
+def _reason(error: OSError) -> str:
+    if is_nowhere(error):
+        return "its directory is not there any more"
+    return (error.strerror or str(error)).lower()
+
+
+# --- The only hand that changes a workspace's files ---
+
+_UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
+_NEW_ROOT_MODE = 0o700
+# So many files are opened besides those that are written and their directories: packs, most of all.
+_BESIDE = 8
+# Stands for an operation's id in temporary names where nothing can be interrupted and recovered.
+_NEW = "new"
+_RECOVER_HINT = (
+    "free some, then finish the restore: lastgood recover    or take it back: lastgood recover --rollback"
+)
+
+
+class Looking:
+    """Answers what paths hold now; the directories near the last one stay open until it ends."""
+
+    def __init__(self, root: bytes) -> None:
+        self._path = root
+        self._root = -1
+        self._nearby = Nearby(-1)
+
+    def __enter__(self) -> Callable[[bytes], Entry | None]:
+        return self.present
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._nearby.close()
+        if self._root >= 0:
+            os.close(self._root)
+            self._root = -1
+
+    def present(self, path: bytes) -> Entry | None:
+        """Return what a path holds, as `DescriptorApplier.present` does."""
+        name = path.rpartition(b"/")[2]
+        try:
+            # The root is looked at through itself.
+            found = entry_at(name or b".", self.directory(path))
+        except OSError as error:
+            busy = crowded(error)
+            if busy is not None:
+                raise busy from error
+            return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
+        return found.replace(name=b"") if found is not None and not name else found
+
+    def directory(self, path: bytes) -> int:
+        """Return the descriptor of the directory that holds a path."""
+        if b"\0" in path or (path and not {b"", b".", b".."}.isdisjoint(path.split(b"/"))):
+            raise Unsafe(
+                f"{printable(to_text(path))} is no path inside the workspace", hint="name a path in it"
+            )
+        if self._root < 0:
+            self._root = open_root(self._path)
+            self._nearby = Nearby(self._root)
+        return self._nearby.open(parent(path))
+
+
+class DescriptorApplier:
+    """Changes the workspace at ``root`` (a real path) through descriptors of its directories.
+
+    ``kept`` is a folder outside for what people may still be writing to.
+    """
+
+    def __init__(self, root: bytes, *, kept: bytes | None = None) -> None:
+        self._root = root
+        self._kept = kept
+
+    def present(self, path: bytes) -> Entry | None:
+        """Return what a path holds now, hashed anew; None if nothing (or no directory above it).
+
+        ``oid`` is empty for a directory, and for what cannot be read as a whole.
+        """
+        with Looking(self._root) as present:
+            return present(path)
+
+    def looking(self) -> Looking:
+        """Look at many paths one after another, in their order, while nothing of ours changes any."""
+        return Looking(self._root)
+
+    def read(self, path: bytes, entry: Entry) -> bytes | None:
+        """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
+        looking = Looking(self._root)
+        with looking:
+            try:
+                return content_at(path.rpartition(b"/")[2], looking.directory(path), entry)
+            except OSError as error:
+                busy = crowded(error)
+                if busy is not None:
+                    raise busy from error
+                return None
+
+    def apply(
+        self,
+        steps: Sequence[Step],
+        *,
+        token: str,
+        objects: ObjectReader,
+        stamp: Callable[[bytes], Stamp | None],
+        closed: Mapping[bytes, int] = {},
+    ) -> Sequence[Outcome]:
+        """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
+
+        ``closed`` are directories that an interrupted apply may have left open, with the permissions
+        that they had. Raises `Unsafe` before the first write if a path must not be touched, `Busy` if
+        too many files are open for that.
+        """
+        _refuse(steps, objects)
+        return self._run(steps, token=token, objects=objects, stamp=stamp, flush=flush, closed=closed)
+
+    def write_tree(
+        self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
+    ) -> Sequence[Outcome]:
+        """Write a whole tree into the root, which has to be empty, or is made.
+
+        With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
+        """
+        whole = StoredTree(tree, objects.directory)
+        refuse_faults(whole)
+        steps = in_order(_all_of(whole))
+        _refuse(steps, objects)
+        self._make_root()
+        carry = flush if durability == "full" else leave
+        return self._run(steps, token=_NEW, objects=objects, stamp=_no_stamp, flush=carry)
+
+    def clear_temporaries(
+        self,
+        token: str,
+        directories: Sequence[bytes],
+        *,
+        steps: Sequence[Step] = (),
+        stored: Callable[[bytes], bool] | None = None,
+    ) -> Sequence[Outcome]:
+        """Settle what an interrupted apply left in some directories, and return what could not just go.
+
+        ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
+        where the steps are not known. What was set aside goes back if its path is free. What the guard
+        or the target holds is deleted; anything else a person has written: it goes back, or is kept.
+        What cannot be changed is left, and told with the reason.
+        """
+        found: list[tuple[bytes, Settled]] = []
+        with Directories(self._root) as opened:
+            site = Site(opened, token=token, stamp=_no_stamp)
+            displaced = Displaced(site, kept=Kept(self._kept, token=token), steps=steps, stored=stored)
+            for path in directories:
+                found.extend(displaced.clear(path))
+        return tuple(_left(path, settled) for path, settled in found)
+
+    def left_over(self) -> Mapping[str, Sequence[bytes]]:
+        """Return, by the token of each restore, the directories that hold temporary files of its."""
+        found: dict[str, list[bytes]] = {}
+        root = open_root(self._root)
+        nearby = Nearby(root)
+        waiting = [b""]
+        try:
+            while waiting:
+                place = waiting.pop()
+                temporary, below = _listed(nearby, place)
+                for token in sorted({token_of(name) for name in temporary}):
+                    found.setdefault(token, []).append(place)
+                waiting += [join(place, name) for name in reversed(below)]
+        finally:
+            nearby.close()
+            os.close(root)
+        return found
+
+    def _run(
+        self,
+        steps: Sequence[Step],
+        *,
+        token: str,
+        objects: ObjectReader,
+        stamp: Callable[[bytes], Stamp | None],
+        flush: Flush,
+        closed: Mapping[bytes, int] = {},
+    ) -> Sequence[Outcome]:
+        with Directories(self._root, closed=closed) as directories:
+            _refuse_crowd(steps)
+            return Run(
+                steps,
+                directories=directories,
+                token=token,
+                objects=objects,
+                stamp=stamp,
+                flush=flush,
+                kept=self._kept,
+                full=lambda error, path: self._no_room(error, path, token=token),
+            ).outcomes()
+
+    def _no_room(self, error: OSError, path: bytes, *, token: str) -> NoRoom:
+        """Say that the disk under what is being written is full, and how it goes on."""
+        anew = "name a folder on another disk"
+        hint = anew if token == _NEW else _RECOVER_HINT
+        return no_room(error, doing=f"writing {printable(to_text(path))}", place=self._root, hint=hint)
+
+    def _make_root(self) -> None:
+        try:
+            os.mkdir(self._root, _NEW_ROOT_MODE)
+        except FileExistsError:
+            if os.listdir(self._root):
+                raise Unsafe(
+                    f"{printable(to_text(self._root))} is not empty", hint="name a new or empty folder"
+                ) from None
+        except OSError as error:
+            raise _trouble(self._root, error) from error
+
+
+def _refuse_crowd(steps: Sequence[Step]) -> None:
+    """Raise `Busy` unless as many files can be opened at once as steps take: half of them would fail."""
+    changing = [step for step in steps if step.action not in _UNTOUCHED]
+    places = len({parent(step.path) for step in changing})
+    needed = _BESIDE + min(CHUNK, len(changing)) + min(CHUNK, 2 * places)
+    error = crowd(needed) if changing else None
+    busy = None if error is None else crowded(error)
+    if busy is not None:
+        raise busy from error
+
+
+def _listed(nearby: Nearby, place: bytes) -> tuple[list[bytes], list[bytes]]:
+    """Return the temporary names in a directory, and the directories to go on with.
+
+    What was set aside is settled as a whole, and a repository is none of ours.
+    """
+    temporary, below = [], []
+    try:
+        with os.scandir(nearby.open(place)) as entries:
+            for entry in entries:
+                name = os.fsencode(entry.name)
+                if is_temporary(name):
+                    temporary.append(name)
+                elif name != b".git" and entry.is_dir(follow_symlinks=False):
+                    below.append(name)
+    except OSError:
+        return temporary, []  # nothing of ours is where nobody may look
+    return temporary, sorted(below)
+
+
+def _all_of(tree: StoredTree) -> Iterator[Step]:
+    waiting = [(b"", tree.root)]
+    while waiting:
+        above, identity = waiting.pop()
+        for entry in tree.directory(above, identity):
+            path = join(above, entry.name)
+            if entry.kind == DIRECTORY:
+                waiting.append((path, entry.tree_id))
+            yield Step(path=path, action=action_between(entry, None), want=entry)
+
+
+def _refuse(steps: Sequence[Step], objects: ObjectReader) -> None:
+    refuse((*_faults(steps), *link_faults(steps, objects)))
+
+
+def _faults(steps: Sequence[Step]) -> Iterator[TreeFault]:
+    return path_faults(step.path for step in steps if step.action not in _UNTOUCHED)
+
+
+def _left(path: bytes, settled: Settled) -> Outcome:
+    return Outcome(
+        path=path,
+        action="skip",
+        result="kept" if settled.result is None else "skipped",
+        reason=settled.reason,
+        kept=settled.kept,
+        left=settled.left,
+    )
+
+
+def _no_stamp(_path: bytes) -> None:
+    return None
+
+
+def _trouble(path: bytes, error: OSError) -> Storage:
+    return Storage(
+        f"{printable(to_text(path))} cannot be changed: {error.strerror}", hint="look at its permissions"
+    )

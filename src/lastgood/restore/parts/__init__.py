@@ -1,0 +1,91 @@
+"""What a restore changes beside files: one module a scope, loaded when that scope is wanted (rule T11)."""
+
+from __future__ import annotations
+
+from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
+from lastgood.model.operation import PartOutcome
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+    from typing import Protocol
+
+    from lastgood.context import Context
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Part, PartScope, Scope
+
+    class PartModule(Protocol):
+        """What each of the modules offers."""
+
+        def plan(self, context: Context, target: Checkpoint) -> Part | None:
+            """Return what would be changed; None if nothing."""
+
+        def refuse(self, context: Context, part: Part) -> None:
+            """Raise, before the first write, if the part cannot be brought about from what is there now."""
+
+        def settle(self, context: Context, part: Part) -> PartOutcome:
+            """Bring about how the part is to stand; can be repeated after a kill."""
+
+
+# The order in which they are settled: the project's git last, it is what others look at.
+ORDER: tuple[PartScope, ...] = ("progress", "conversation", "git")
+
+
+def for_scope(scope: PartScope) -> PartModule:
+    """Return the module of a scope."""
+    if scope == "progress":
+        from lastgood.restore.parts import progress
+
+        return progress
+    if scope == "conversation":
+        from lastgood.restore.parts import conversation
+
+        return conversation
+    from lastgood.restore.parts import git
+
+    return git
+
+
+def planned(context: Context, target: Checkpoint, *, scopes: Sequence[Scope]) -> tuple[Part, ...]:
+    """Return what a restore to a checkpoint would change of some scopes, in the order of settling."""
+    made = (for_scope(scope).plan(context, target) for scope in ORDER if scope in scopes)
+    return tuple(part for part in made if part is not None)
+
+
+def refuse(context: Context, parts: Iterable[Part]) -> None:
+    """Raise, before the first write, if a part cannot be brought about from what is there now."""
+    for part in parts:
+        for_scope(part.scope).refuse(context, part)
+
+
+def settled(context: Context, parts: Iterable[Part]) -> tuple[PartOutcome, ...]:
+    """Bring parts about and say what became of each; can be repeated after a kill."""
+    return tuple(for_scope(part.scope).settle(context, part) for part in parts)
+
+
+def turned(parts: Sequence[Part]) -> tuple[Part, ...]:
+    """Return the way back from some parts, in the order of settling."""
+    return tuple(part.turned() for part in parts)
+
+
+def able(
+    context: Context, parts: Iterable[Part], *, forced: bool
+) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
+    """Return the parts that can be brought about although things changed since, and say what stays.
+
+    Forced, progress is put back over what came since: a guard holds it. A conversation that went on,
+    or a HEAD that moved or cannot be put back any more, is left as it is all the same.
+    """
+    from lastgood.restore.parts import progress
+
+    found: list[Part] = []
+    kept: list[PartOutcome] = []
+    for part in parts:
+        fresh = progress.renewed(context, part) if forced and part.scope == "progress" else part
+        try:
+            refuse(context, (fresh,))
+        except (Conflict, Damaged, NotFound, Unsafe, Unsupported) as error:
+            kept.append(PartOutcome(scope=part.scope, result="kept", reason=error.message))
+        else:
+            found.append(fresh)
+    return tuple(found), tuple(kept)

@@ -1,0 +1,171 @@
+"""The project's HEAD and index as a part of a restore, asked for with ``--git`` (rule T9)."""
+
+from __future__ import annotations
+
+from lastgood.errors import Conflict, Damaged, LastgoodError, Unsafe
+from lastgood.host import Stance
+from lastgood.model.canonical import Fields
+from lastgood.model.operation import Part, PartOutcome
+from lastgood.paths import to_text
+from lastgood.snapshot import INDEX
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.context import Context
+    from lastgood.host import Posture
+    from lastgood.model.checkpoint import Checkpoint, GitState
+
+_HEADS = "refs/heads/"
+# Where HEAD goes when its branch was unborn at the checkpoint and has commits by now.
+_UNBORN = "refs/heads/lastgood-before-first-commit"
+_CHANGED = "HEAD or the index changed since"
+
+
+def plan(context: Context, target: Checkpoint) -> Part | None:
+    """Return how HEAD and index would change; None if they stand as they did.
+
+    Raises `Unsafe` or `Unsupported` where they cannot be put back.
+    """
+    posture = context.project.posture(context.root)
+    if posture is None:
+        raise Unsafe("the workspace has no repository now", hint="restore without --git")
+    wanted = _wanted(context, target)
+    now = posture.stance
+    if now == wanted:
+        return None
+    git = target.manifest.git
+    return Part(scope="git", before=_side(now, posture=posture), after=_side(wanted, git=git))
+
+
+def refuse(context: Context, part: Part) -> None:
+    """Refuse what `plan` refuses, what is under way, objects that are gone, and another stance."""
+    known, wanted = _stance(part.before), _stance(part.after)
+    context.project.refuse_realigning(context.root, wanted, _content(context, wanted))
+    posture = context.project.posture(context.root)
+    if posture is None or not (_same(posture.stance, known) or _same(posture.stance, wanted)):
+        raise Conflict(
+            _CHANGED,
+            hint="look at it: git status    then plan anew, or leave out --git",
+            details={"paths": []},
+        )
+
+
+def settle(context: Context, part: Part) -> PartOutcome:
+    """Put HEAD and index where they are to stand, unless somebody else has moved them."""
+    known, wanted = _stance(part.before), _stance(part.after)
+    try:
+        _refuse_unheld(context, known)
+        done = context.project.realign(
+            context.root,
+            known=known,
+            wanted=wanted,
+            content=_content(context, wanted),
+            words=f"lastgood: {known.commit or 'nothing'} to {wanted.commit or 'nothing'}",
+            at=context.clock.now() // 1_000_000_000,
+        )
+    except Conflict as error:
+        return PartOutcome(scope="git", result="kept", reason=error.message)
+    except LastgoodError as error:
+        return PartOutcome(scope="git", result="failed", reason=error.message)
+    remarks = _remarks(part, done.head, wanted=wanted, conflicts=len(done.conflicts))
+    return PartOutcome(
+        scope="git",
+        result="restored",
+        reason="; ".join(remarks) or None,
+        details={
+            "head": done.head,
+            "kept": done.kept,
+            "conflicts": [to_text(path) for path in done.conflicts],
+            "conflicts_replaced": part.before.get("conflicts", []),
+        },
+    )
+
+
+def _remarks(part: Part, head: str, *, wanted: Stance, conflicts: int) -> list[str]:
+    """Return what a person would want to know of a HEAD and index that are back."""
+    remarks = []
+    if wanted.commit is not None and head == wanted.commit and _named(part.after) is not None:
+        remarks.append(f"HEAD is detached: {_named(part.after)} is not where it was, and was not moved")
+    begun = part.after.get("operation")
+    if begun is not None:
+        remarks.append(f"the {begun} that was under way then is not begun again")
+    if conflicts:
+        remarks.append(f"{conflicts} path(s) are in conflict again, as they were")
+    lost = part.before.get("conflicts")
+    if isinstance(lost, list) and lost:
+        remarks.append(f"{len(lost)} path(s) that were in conflict until now are not any more")
+    return remarks
+
+
+def _wanted(context: Context, target: Checkpoint) -> Stance:
+    git, index = target.manifest.git, target.manifest.state.get(INDEX)
+    if git is None or (git.head is None and git.branch is None):
+        raise Unsafe(
+            f"{target.short_id} knows of no HEAD: there was no repository, or none that could be read",
+            hint="restore without --git",
+        )
+    if index is None:
+        raise Unsafe(
+            f"{target.short_id} does not hold the index: it was too large, could not be read,"
+            " or an older lastgood made the checkpoint",
+            hint="restore without --git",
+        )
+    named = None if git.branch is None else _HEADS + git.branch
+    stance = Stance(branch=named, commit=git.head, index=index)
+    if context.project.attachable(context.root, stance) or _stands_there(context, stance):
+        return stance
+    return stance.replace(branch=_UNBORN if git.head is None else None)
+
+
+def _stands_there(context: Context, stance: Stance) -> bool:
+    """Tell whether HEAD stands there already, on whatever kind of branch."""
+    posture = context.project.posture(context.root)
+    return posture is not None and (posture.stance.branch, posture.stance.commit) == (
+        stance.branch,
+        stance.commit,
+    )
+
+
+def _side(
+    stance: Stance, *, posture: Posture | None = None, git: GitState | None = None
+) -> dict[str, object]:
+    side: dict[str, object] = {"branch": stance.branch, "commit": stance.commit, "index": stance.index}
+    if posture is not None and posture.conflicts:
+        side["conflicts"] = [to_text(path) for path in posture.conflicts]
+    if git is not None:
+        side["named"] = git.branch
+        side["operation"] = git.operation
+    return side
+
+
+def _stance(side: Mapping[str, object]) -> Stance:
+    fields = Fields(dict(side), what="a part of a restore")
+    return Stance(
+        branch=fields.text_or_none("branch"),
+        commit=fields.text_or_none("commit"),
+        index=fields.text("index"),
+    )
+
+
+def _named(side: Mapping[str, object]) -> str | None:
+    """Return the branch on which HEAD was to stand if it could."""
+    name = side.get("named") or side.get("branch")
+    return name.removeprefix(_HEADS) if isinstance(name, str) else None
+
+
+def _same(one: Stance, other: Stance) -> bool:
+    """Tell whether two stances are one, but for a branch that HEAD may have had to leave."""
+    branches = one.branch == other.branch or None in {one.branch, other.branch}
+    return branches and (one.commit, one.index) == (other.commit, other.index)
+
+
+def _content(context: Context, stance: Stance) -> bytes:
+    return context.engine.read_blob(bytes.fromhex(stance.index))
+
+
+def _refuse_unheld(context: Context, known: Stance) -> None:
+    """Refuse to replace an index that no checkpoint could give back."""
+    if context.engine.missing([bytes.fromhex(known.index)]):
+        raise Damaged("the store does not hold the index that is there now", hint="save first: lastgood save")

@@ -1,0 +1,107 @@
+"""Progress as a part of a restore: the record of the session (or workspace) is put back (rules T11, P2)."""
+
+from __future__ import annotations
+
+from lastgood.errors import Conflict
+from lastgood.lease import standing, state_of
+from lastgood.model.canonical import Fields
+from lastgood.model.operation import Part, PartOutcome
+from lastgood.model.session import encode_progress, progress_of, progress_record
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.context import Context
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.session import Progress
+
+_CHANGED = "the progress went on since"
+
+
+def plan(context: Context, target: Checkpoint) -> Part | None:
+    """Return the change from the progress in force to that of a checkpoint; None if they are the same."""
+    present = standing(context)
+    if present.session is not None:
+        return _change(context, present.key, target.manifest.progress)
+    made_by = target.manifest.session
+    if made_by is not None and _waits(context, made_by):
+        return _change(context, made_by, target.manifest.progress)
+    return _change(context, present.key, target.manifest.progress) or _from_before(context, target)
+
+
+def _change(context: Context, key: str, wanted: Progress) -> Part | None:
+    present = context.work.progress(key)
+    if _same(present, wanted):
+        return None
+    return Part(scope="progress", before=_side(key, present), after=_side(key, wanted))
+
+
+def _waits(context: Context, session: str) -> bool:
+    """Tell whether a session waits to go on: it must not take for done whose files were taken back."""
+    found = context.work.session(session)
+    return (
+        found is not None and found.workspace_key == context.key and state_of(context, found) == "incomplete"
+    )
+
+
+def _from_before(context: Context, target: Checkpoint) -> Part | None:
+    """Return the change of a session that waits to go on, to its start, if that came after a checkpoint."""
+    from lastgood.catalogue import Query
+    from lastgood.sessions.session import unfinished
+
+    waiting = next((one.id for one in unfinished(context) if one.session.exclusive), None)
+    if waiting is None:
+        return None
+    started = context.catalogue.find(Query(workspace_key=context.key, session=waiting, kind="session-start"))
+    if not started or started[-1].sequence < target.sequence:
+        return None
+    return _change(context, waiting, started[-1].manifest.progress)
+
+
+def refuse(context: Context, part: Part) -> None:
+    """Refuse if the progress is no longer what the plan was made from, nor what it wants."""
+    key, present = _key(part), context.work.progress(_key(part))
+    if not any(_same(present, _of(side)) for side in (part.before, part.after)):
+        raise Conflict(
+            _CHANGED,
+            hint="look again: lastgood progress show    or leave it: --only files",
+            details={"progress": key},
+        )
+
+
+def settle(context: Context, part: Part) -> PartOutcome:
+    """Put the progress in force, unless it is neither what was planned from nor what is wanted."""
+    wanted = _of(part.after)
+    known = (_of(part.before), wanted)
+
+    def change(present: Progress) -> Progress:
+        return wanted if any(_same(present, one) for one in known) else present
+
+    context.catalogue.add_workspace(context.row)
+    made = context.work.change_progress(_key(part), change, workspace_key=context.key)
+    if _same(made, wanted):
+        return PartOutcome(scope="progress", result="restored")
+    return PartOutcome(scope="progress", result="kept", reason=_CHANGED)
+
+
+def renewed(context: Context, part: Part) -> Part:
+    """Return the part that leads to the same end from the progress that is in force now."""
+    key = _key(part)
+    return Part(scope="progress", before=_side(key, context.work.progress(key)), after=part.after)
+
+
+def _side(key: str, progress: Progress) -> dict[str, object]:
+    return {"key": key, "progress": progress_record(progress)}
+
+
+def _key(part: Part) -> str:
+    return Fields(dict(part.after), what="a part of a restore").text("key")
+
+
+def _of(side: Mapping[str, object]) -> Progress:
+    return progress_of(Fields(dict(side), what="a part of a restore").sub("progress"))
+
+
+def _same(one: Progress, other: Progress) -> bool:
+    return encode_progress(one) == encode_progress(other)

@@ -1,0 +1,618 @@
+"""What a restore would do to every path: computed whole, before anything is touched (rules T1 to T6)."""
+
+from __future__ import annotations
+
+from _sha1 import sha1
+
+from lastgood import ids
+from lastgood.deletion_policy import PERMISSION_BITS, Evidence, Judge, Present, alike
+from lastgood.errors import NotFound, Unsafe
+from lastgood.model.operation import DISCARDED, NOT_BACK, Step
+from lastgood.model.path_safety import Inspection, refuse
+from lastgood.model.tree import DIRECTORY, FILE
+from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, ways
+from lastgood.suggestions import nearest_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Sequence
+    from typing import Literal
+
+    from lastgood.model.operation import Action
+    from lastgood.model.tree import Entry, Tree, TreeId
+
+    # How much is known of a directory of the workspace: its scan, nothing but that it is there
+    # (its contents have to be looked at one by one), or that it is not there.
+    Sight = Literal["captured", "unseen", "absent"]
+    # What a path holds now, and whether the scan left it out.
+    Found = tuple[Entry | None, bool]
+
+__all__ = [
+    "Evidence",
+    "Present",
+    "alike",
+    "conflicts",
+    "identify",
+    "in_order",
+    "inverse",
+    "plan",
+    "too_many_deletions",
+]
+
+
+# --- The walk behind a restore plan: target and workspace side by side, equal directories passed over ---
+
+
+class Planner:
+    """Collects the steps of one plan, in no order."""
+
+    def __init__(self, target: Tree, present: Present, *, evidence: Evidence, discard: bool = False) -> None:
+        self.steps: list[Step] = []
+        self.unheld: list[bytes] = []
+        self.inspection = Inspection(target.directory)
+        self._target = target
+        self._discard = discard
+        self._present = present
+        self._look = evidence.look
+        self._judge = Judge(present, evidence)
+        # A stack of our own: trees may be deeper than Python's recursion limit.
+        self._waiting: list[tuple[bytes, TreeId, Sight]] = []
+        self._made: set[bytes] = set()
+
+    def whole(self) -> None:
+        """Plan for the whole workspace."""
+        sight: Sight = "unseen" if self._present.directory(b"") is None else "captured"
+        self._waiting.append((b"", self._target.root, sight))
+        self._finish()
+
+    def scope(self, path: bytes) -> None:
+        """Plan for one path and what is below it; the directories above are only made if need be."""
+        wants = self._wanted_along(path)
+        found = self._found_along(path)
+        have, left_out = found[-1]
+        want = wants[-1]
+        if want is not None:
+            self._lead_to(path, wants, found)
+            self._wanted(path, want, (have, left_out))
+            self._finish()
+        elif have is None:
+            self._add(path, "skip", reason=self._absent(path))
+        elif left_out:
+            directory = have.kind == DIRECTORY
+            self._add(path, "keep", reason=self._judge.reason_left_out(path, directory=directory))
+        else:
+            self._unwanted(path, have)
+
+    def alone(self, path: bytes, want: Entry) -> None:
+        """Plan for a path that is to hold something, and for nothing below it.
+
+        The directories above it are made if need be; one that the target has not stays as it is.
+        """
+        wants, found = self._wanted_along(path), self._found_along(path)
+        if not all(_is_directory(above) for above in wants[:-1]):
+            return
+        self._lead_to(path, wants, found)
+        if want.kind != DIRECTORY:
+            self._wanted(path, want, found[-1])
+        elif not _is_directory(found[-1][0]):
+            self._make(path, want, found[-1])
+        elif not alike(want, found[-1][0]):
+            self._add(path, "chmod", want=want, have=found[-1][0])
+
+    def _lead_to(self, path: bytes, wants: Sequence[Entry | None], found: Sequence[Found]) -> None:
+        for place, above, there in zip(ancestors(path), wants, found, strict=False):
+            assert above is not None
+            if not _is_directory(there[0]):
+                self._make(place, above, there)
+
+    def _absent(self, path: bytes) -> str:
+        reason = self._judge.gap_then(path)
+        if reason is None:
+            shown = printable(to_text(path))
+            near = nearest_path(path, self._names)
+            details: dict[str, object] = {"path": to_text(path)}
+            raise NotFound(
+                f"neither the checkpoint nor the workspace has {shown}",
+                hint="lastgood show ID --files lists what a checkpoint holds"
+                if near is None
+                else f"did you mean {printable(to_text(near))}?",
+                details=details if near is None else details | {"near": to_text(near)},
+            )
+        return reason
+
+    def _names(self, directory: bytes) -> list[bytes]:
+        """Return the names that target and workspace hold in a directory."""
+        tree: TreeId | None = self._target.root
+        above = b""
+        for name in directory.split(b"/") if directory else ():
+            entry = None if tree is None else _named(self._target.directory(above, tree), name)
+            tree = entry.tree_id if entry is not None and entry.kind == DIRECTORY else None
+            above = join(above, name)
+        wanted = () if tree is None else self._target.directory(directory, tree)
+        return [entry.name for entry in (*wanted, *(self._present.directory(directory) or ()))]
+
+    def _wanted_along(self, path: bytes) -> list[Entry | None]:
+        """Return what the target holds at every directory above a path and at the path itself."""
+        along: list[Entry | None] = []
+        tree: TreeId | None = self._target.root
+        above = b""
+        for name in path.split(b"/"):
+            listing = () if tree is None else self._target.directory(above, tree)
+            self.inspection.listing(above, [entry for entry in listing if entry.name == name])
+            entry = _named(listing, name)
+            along.append(entry)
+            tree = entry.tree_id if entry is not None and entry.kind == DIRECTORY else None
+            above = join(above, name)
+        return along
+
+    def _found_along(self, path: bytes) -> list[Found]:
+        """Return what the workspace holds at every directory above a path and at the path itself."""
+        along: list[Found] = []
+        sight: Sight = "captured"
+        above = b""
+        for name in path.split(b"/"):
+            found = self._finder(above, sight)(name)
+            along.append(found)
+            sight = _sight(*found)
+            above = join(above, name)
+        return along
+
+    def _finish(self) -> None:
+        while self._waiting:
+            self._directory(*self._waiting.pop())
+
+    def _directory(self, path: bytes, tree: TreeId, sight: Sight) -> None:
+        wanted = self._target.directory(path, tree)
+        if sight != "absent":
+            self.inspection.listing(path, wanted)
+        find = self._finder(path, sight)
+        present = self._present.directory(path) if sight == "captured" else None
+        there = {have.name: have for have in present or ()}
+        for want in wanted:
+            have = there.pop(want.name, None)
+            if have is None or not _is_same(want, have):
+                self._wanted(join(path, want.name), want, find(want.name))
+        for have in there.values():
+            self._unwanted(join(path, have.name), have)
+
+    def _finder(self, path: bytes, sight: Sight) -> Callable[[bytes], Found]:
+        """Return a function from a name in a directory of the workspace to what it holds."""
+        if sight == "absent":
+            return lambda _name: (None, False)
+        listing = self._present.directory(path) if sight == "captured" else None
+        if listing is None:
+            return lambda name: (self._look(join(path, name)), True)
+        captured = {entry.name: entry for entry in listing}
+        left_out = frozenset(self._present.left_out(path))
+
+        def find(name: bytes) -> Found:
+            if name in captured:
+                return captured[name], False
+            return (self._look(join(path, name)), True) if name in left_out else (None, False)
+
+        return find
+
+    def _wanted(self, path: bytes, want: Entry, found: Found) -> None:
+        have, left_out = found
+        if want.kind == DIRECTORY:
+            self._wanted_directory(path, want, found)
+        elif _is_directory(have):
+            self._replace_directory(path, want, found)
+        elif not alike(want, have):
+            self._add(path, action_between(want, have), want=want, have=have, forced=left_out)
+
+    def _wanted_directory(self, path: bytes, want: Entry, found: Found) -> None:
+        have, left_out = found
+        if have is None or have.kind != DIRECTORY:
+            self.inspection.subtree(path, want.tree_id)
+            # A tree made to overwhelm is refused in the end; it must not be walked before.
+            if not self.inspection.faults:
+                self._make(path, want, found)
+                self._waiting.append((path, want.tree_id, "absent"))
+            return
+        if not alike(want, have):
+            # Permissions alone: nothing of an uncaptured directory has to be held for that.
+            self._add(path, "chmod", want=want, have=have)
+        if left_out or have.oid != want.oid or have.modes != want.modes:
+            self._waiting.append((path, want.tree_id, _sight(have, left_out)))
+
+    def _make(self, path: bytes, want: Entry, found: Found) -> None:
+        have, left_out = found
+        if path not in self._made:
+            self._made.add(path)
+            self._add(path, "mkdir", want=want, have=have, forced=left_out)
+
+    def _replace_directory(self, path: bytes, want: Entry, found: Found) -> None:
+        have, left_out = found
+        assert have is not None
+        if left_out:
+            why = self._judge.reason_left_out(path, directory=True)
+            self._add(path, "skip", want=want, have=have, reason=f"a directory is in the way ({why})")
+            return
+        obstacle = self._clear(path, have, remove=False)
+        if obstacle is None:
+            self._add(path, "write", want=want, have=have)
+        else:
+            shown = printable(to_text(obstacle))
+            reason = f"a directory is in the way, and {shown} in it stays"
+            self._add(path, "skip", want=want, have=have, reason=reason)
+
+    def _unwanted(self, path: bytes, have: Entry) -> bool:
+        """Plan to take a captured path away, and return whether (some of) it stays."""
+        if have.kind == DIRECTORY:
+            return self._clear(path, have, remove=True) is not None
+        reason = self._judge.reason_to_keep(path, directory=False)
+        if reason is None:
+            self._add(path, "delete", have=have)
+        else:
+            self._add(path, "keep", have=have, reason=reason)
+        return reason is not None
+
+    def _clear(self, root: bytes, have: Entry, *, remove: bool) -> bytes | None:
+        """Plan to empty a directory, and return a path that stays in it, None if none does.
+
+        With ``remove`` the directory itself goes too, unless something speaks against it.
+        """
+        stays: dict[bytes, bytes] = {}
+        order: list[tuple[bytes, Entry]] = []
+        waiting = [(root, have)]
+        while waiting:
+            path, entry = waiting.pop()
+            order.append((path, entry))
+            obstacle = None if remove and self._is_discarded(path) else self._left_in(path)
+            if obstacle is not None and (path != root or remove):
+                self._add_left(path)
+            for child in self._present.directory(path) or ():
+                inside = join(path, child.name)
+                if child.kind == DIRECTORY:
+                    waiting.append((inside, child))
+                elif self._unwanted(inside, child):
+                    obstacle = inside
+            if obstacle is not None:
+                stays[path] = obstacle
+        # Parents were met before their children: backwards, a directory is judged after its contents.
+        for path, entry in reversed(order):
+            if (path != root or remove) and path not in stays and self._stays_empty(path, entry):
+                stays[path] = path
+            if path in stays and path != root:
+                stays.setdefault(parent(path), stays[path])
+        return stays.get(root)
+
+    def _left_in(self, path: bytes) -> bytes | None:
+        """Name something in a directory that the scan left out: it stays, and the directory with it."""
+        left_out = self._present.left_out(path)
+        if not left_out and self._present.directory(path) is not None:
+            return None
+        return join(path, left_out[0]) if left_out else path
+
+    def _add_left(self, path: bytes) -> None:
+        left_out = self._present.left_out(path)
+        reason = "holds a repository" if b".git" in left_out else "holds what was not captured"
+        if self._is_too_deep(path):
+            reason = "holds what is too deep to be captured: --discard would delete it"
+        self._add(path, "keep", reason=reason)
+
+    def _is_too_deep(self, path: bytes) -> bool:
+        """Tell whether all that the scan left out in a directory is too deep for a checkpoint."""
+        left_out = self._present.left_out(path)
+        return bool(left_out) and all(self._judge.is_too_deep(join(path, name)) for name in left_out)
+
+    def _is_discarded(self, path: bytes) -> bool:
+        return self._discard and self._is_too_deep(path)
+
+    def _stays_empty(self, path: bytes, have: Entry) -> bool:
+        reason = self._judge.reason_to_keep(path, directory=True)
+        if reason is None:
+            self._add(path, "rmdir", have=have, reason=DISCARDED if self._is_discarded(path) else None)
+        else:
+            self._add(path, "keep", have=have, reason=reason)
+        return reason is not None
+
+    def _add(
+        self,
+        path: bytes,
+        action: Action,
+        *,
+        want: Entry | None = None,
+        have: Entry | None = None,
+        reason: str | None = None,
+        forced: bool = False,
+    ) -> None:
+        if want is not None and want.mode & ~PERMISSION_BITS:
+            want = want.replace(mode=want.mode & PERMISSION_BITS)
+        if action in {"write", "mkdir"} and is_unheld(have):
+            self.unheld.append(path)
+        self.steps.append(Step(path=path, action=action, want=want, have=have, reason=reason, forced=forced))
+
+
+def is_unheld(entry: Entry | None) -> bool:
+    """Tell whether an entry stands for something whose content nothing can hold."""
+    return entry is not None and entry.kind == FILE and not entry.oid
+
+
+def action_between(want: Entry | None, have: Entry | None) -> Action:
+    """Return the action that leads from what a path has to what it is to hold."""
+    if want is None:
+        return "rmdir" if have is not None and have.kind == DIRECTORY else "delete"
+    if have is None or have.kind != want.kind:
+        return "mkdir" if want.kind == DIRECTORY else "write"
+    return "chmod" if want.kind == DIRECTORY or want.oid == have.oid else "write"
+
+
+def _is_same(one: Entry, other: Entry) -> bool:
+    """Tell whether nothing has to be done for an entry, nor below it."""
+    return (
+        one.oid == other.oid
+        and one.mode == other.mode
+        and one.kind == other.kind
+        and one.modes == other.modes
+    )
+
+
+def _is_directory(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind == DIRECTORY
+
+
+def _named(listing: Sequence[Entry], name: bytes) -> Entry | None:
+    return next((entry for entry in listing if entry.name == name), None)
+
+
+def _sight(have: Entry | None, left_out: bool) -> Sight:  # noqa: FBT001 - the two halves of a Found
+    if have is None or have.kind != DIRECTORY:
+        return "absent"
+    return "unseen" if left_out else "captured"
+
+
+# --- What a restore would do to every path: computed whole, before anything is touched (rules T1 to T6) ---
+
+# Rule T16.
+MANY_DELETIONS = 1000
+FEW_DELETIONS = 50
+
+_TOUCHING: frozenset[Action] = frozenset({"write", "delete", "mkdir", "rmdir", "chmod"})
+_ORDER: tuple[Action, ...] = ("mkdir", "write", "chmod", "delete", "rmdir", "keep", "skip")
+_SHOWN = 10
+
+
+def plan(
+    target: Tree,
+    present: Present,
+    *,
+    evidence: Evidence,
+    paths: Iterable[bytes] = (),
+    discard: bool = False,
+) -> tuple[Step, ...]:
+    """Return the steps that turn what is present into the target, in the order to take them.
+
+    ``paths`` limits them to some files or directories. Raises `NotFound` for a path that neither
+    side has, and `Unsafe` for a target that must not be written out, or (unless ``discard``) when
+    something would be overwritten that no guard can hold.
+    """
+    planner = Planner(target, present, evidence=evidence, discard=discard)
+    scopes = _outermost(paths)
+    if scopes in ([], [b""]):
+        planner.whole()
+    else:
+        for scope in scopes:
+            planner.scope(scope)
+    refuse(planner.inspection.faults)
+    if planner.unheld and not discard:
+        _refuse_unheld(sorted(planner.unheld))
+    return in_order(planner.steps)
+
+
+def in_order(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Return steps in the safe order: directories, writes, modes, deletions, then what is not touched."""
+    by: dict[Action, list[Step]] = {action: [] for action in _ORDER}
+    for step in steps:
+        by[step.action].append(step)
+    for action, bucket in by.items():
+        # Shallow first, but directories are removed deep first.
+        bucket.sort(key=_path, reverse=action == "rmdir")
+    return tuple(step for bucket in by.values() for step in bucket)
+
+
+def inverse(steps: Iterable[Step]) -> tuple[Step, ...]:
+    """Return the steps that take steps back: what was wanted is what they find, and the reverse.
+
+    What no guard could hold (discarded on request) does not come back: a step "skip" says so.
+    """
+    back = []
+    for step in steps:
+        if step.action not in _TOUCHING:
+            continue
+        if is_unheld(step.have):
+            back.append(Step(path=step.path, action="skip", reason="what was here could not be copied"))
+            continue
+        action = action_between(step.have, step.want)
+        reason = NOT_BACK if step.reason == DISCARDED else None
+        back.append(step.replace(action=action, want=step.have, have=step.want, reason=reason))
+    return in_order(back)
+
+
+def conflicts(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[bytes, ...]:
+    """Return the paths to be touched that do not hold what the steps say they have.
+
+    ``actual`` has to answer for paths that a scan leaves out as well; contents of directories do
+    not count.
+    """
+    touching = (step for step in steps if step.action in _TOUCHING)
+    return tuple(step.path for step in touching if not alike(step.have, actual(step.path)))
+
+
+def too_many_deletions(steps: Iterable[Step], files_total: int) -> bool:
+    """Tell whether a plan takes away so much that consent has to be asked for (rule T16)."""
+    deletions = sum(1 for step in steps if step.action == "delete")
+    return deletions > MANY_DELETIONS or (deletions >= FEW_DELETIONS and deletions * 2 > files_total)
+
+
+def identify(
+    steps: Iterable[Step],
+    *,
+    target: str,
+    workspace_key: str,
+    paths: Iterable[bytes] = (),
+    discard: bool = False,
+    beside: Iterable[bytes] = (),
+) -> str:
+    """Return the id of a plan: the same steps towards the same target give the same id (rule T16).
+
+    ``beside`` is what else it covers: scopes, parts, the base of a merge.
+    """
+    digest = sha1(usedforsecurity=False)
+    for text in (target.encode(), workspace_key.encode(), b"discard" if discard else b"", *sorted(paths)):
+        digest.update(b"%d:%b" % (len(text), text))
+    for text in beside:
+        digest.update(b"\n%d:%b" % (len(text), text))
+    digest.update(b"\n")
+    for step in steps:
+        facts = f"{step.action} {_facts(step.want)} {_facts(step.have)} {step.forced}"
+        digest.update(b"%d:%b %b\n" % (len(step.path), step.path, facts.encode()))
+    return ids.plan_id(digest.digest())
+
+
+def _facts(entry: Entry | None) -> str:
+    if entry is None:
+        return "-"
+    return f"{entry.kind} {entry.mode:o} {'' if entry.kind == DIRECTORY else entry.oid.hex()}"
+
+
+def _path(step: Step) -> bytes:
+    return step.path
+
+
+def _outermost(paths: Iterable[bytes]) -> list[bytes]:
+    """Leave out the paths that lie within others."""
+    given = set(paths)
+    if b"" in given:
+        return [b""]
+    covering = Covering(dict.fromkeys(given, "given"))
+    return sorted(path for path in given if covering.of(parent(path)) is None)
+
+
+def _refuse_unheld(paths: Sequence[bytes]) -> None:
+    shown = ", ".join(printable(to_text(path)) for path in paths[:_SHOWN])
+    more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
+    raise Unsafe(
+        f"what is there now cannot be copied, and would be lost: {shown}{more}",
+        hint="move it away, or restore with --discard to lose it",
+        details={"paths": [to_text(path) for path in paths]},
+    )
+
+
+# --- Steps made anew for what is there now, towards the same end ---
+
+UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
+
+
+def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
+    """Return the steps that lead from what paths hold now to what some steps want.
+
+    Paths that are right already are left out; every present file is forced, so that the guard holds
+    it whatever the ignore rules say by now. ``actual`` answers for every path.
+    """
+    anew = []
+    for step in steps:
+        if step.action in UNTOUCHED:
+            continue
+        have = actual(step.path)
+        if not alike(have, step.want):
+            action = action_between(step.want, have)
+            forced = have is not None and have.kind != DIRECTORY
+            anew.append(step.replace(action=action, have=have, reason=None, forced=forced))
+    return in_order(anew)
+
+
+def around(
+    steps: Iterable[Step], actual: Callable[[bytes], Entry | None], *, planner: Planner
+) -> tuple[Step, ...]:
+    """Return rebased steps with those that clear the way where paths became another kind.
+
+    What is in the way goes only as far as a restore may take it away (rule T4). ``planner`` is a new
+    one, of the tree from which the steps come.
+    """
+    known = tuple(steps)
+    asides = obstacles((step.path for step in known if step.want is not None), actual)
+    for step in known:
+        if step.want is None:
+            continue
+        replaces = step.want.kind != DIRECTORY and step.have is not None and step.have.kind == DIRECTORY
+        if replaces or not asides.isdisjoint(ancestors(step.path)):
+            planner.alone(step.path, step.want)
+    refuse(planner.inspection.faults)
+    planned = {step.path for step in planner.steps}
+    return in_order((*(step for step in known if step.path not in planned), *planner.steps))
+
+
+def obstacles(paths: Iterable[bytes], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
+    """Return the paths above others that hold no directory, though they would have to."""
+    return {way for way in sorted(ways(paths)) if (entry := actual(way)) is None or entry.kind != DIRECTORY}
+
+
+def barred(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
+    """Return the paths above what steps write that hold no directory, and that no step makes one."""
+    writing = tuple(step for step in steps if step.want is not None and step.action not in UNTOUCHED)
+    made = {step.path for step in writing if step.action == "mkdir"}
+    return obstacles((step.path for step in writing), actual) - made
+
+
+def occupied(steps: Iterable[Step], present: Present) -> dict[bytes, bytes]:
+    """Return the directories that a file is to take the place of, each with something that stays in it."""
+    known = tuple(step for step in steps if step.action not in UNTOUCHED)
+    going = {step.path for step in known if step.want is None}
+    found: dict[bytes, bytes] = {}
+    for step in known:
+        if step.want is None or step.want.kind == DIRECTORY or step.have is None:
+            continue
+        stays = _staying(step.path, going, present) if step.have.kind == DIRECTORY else None
+        if stays is not None:
+            found[step.path] = stays
+    return found
+
+
+def _staying(path: bytes, going: set[bytes], present: Present) -> bytes | None:
+    waiting = [path]
+    while waiting:
+        place = waiting.pop()
+        left_out = present.left_out(place)
+        if left_out:
+            return join(place, left_out[0])
+        for entry in present.directory(place) or ():
+            inside = join(place, entry.name)
+            if inside not in going:
+                return inside
+            if entry.kind == DIRECTORY:
+                waiting.append(inside)
+    return None
+
+
+def is_barred(steps: Iterable[Step]) -> bool:
+    """Tell whether some of what steps want could not even be planned, because of what is in its way."""
+    return any(step.action == "skip" and step.want is not None for step in steps)
+
+
+def unsettled(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
+    """Leave out the steps whose paths hold already what they want."""
+    return tuple(
+        step for step in steps if step.action in UNTOUCHED or not alike(actual(step.path), step.want)
+    )
+
+
+def of_directories(step: Step) -> bool:
+    """Tell whether a step is about a directory alone: nothing of it could be lost."""
+    return all(entry is None or entry.kind == DIRECTORY for entry in (step.have, step.want))
+
+
+def turned(step: Step) -> Step:
+    """Return the step that takes one step back."""
+    return step.replace(action=action_between(step.have, step.want), want=step.have, have=step.want)
+
+
+def foreign(step: Step, present: Entry | None) -> bool:
+    """Tell whether a path holds neither what a step found nor what it wanted: somebody was there."""
+    if present is None or alike(present, step.want) or alike(present, step.have):
+        # A path in the way of another kind is set aside first: nothing there is a state of our own.
+        return False
+    # A directory is made closed, and gets its permissions last: nothing but those can differ.
+    directories = DIRECTORY in {entry.kind for entry in (step.want, step.have) if entry is not None}
+    return not (directories and present.kind == DIRECTORY)

@@ -1,0 +1,576 @@
+"""restore: plan, guard, journal, apply, record (rules T1 to T15)."""
+
+from __future__ import annotations
+
+import os
+from contextlib import contextmanager
+
+from lastgood.catalogue import Query
+from lastgood.deletion_policy import Evidence, alike
+from lastgood.errors import Conflict, Damaged, Invalid, Unsafe
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
+from lastgood.lease import current_session, standing, state_of
+from lastgood.model.canonical import dumps
+from lastgood.model.operation import DEFAULT_SCOPES, Journal, PartOutcome, RestorePlan
+from lastgood.model.path_safety import link_faults, refuse
+from lastgood.model.records import part_record
+from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
+from lastgood.model.tree import DIRECTORY, FILE
+from lastgood.paths import join, printable, to_text, ways
+from lastgood.restore import parts
+from lastgood.restore.plan import UNTOUCHED, barred, conflicts, identify, occupied, plan
+from lastgood.restore.transaction import Restoring
+from lastgood.sessions.session import holder
+from lastgood.snapshot import Survey
+from lastgood.transaction import Saving
+from lastgood.value import Value
+from lastgood.view import Files, tree_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+    from lastgood.context import Context
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Merged, Operation, OperationType, Scope, Step
+    from lastgood.model.session import Effect, Session
+    from lastgood.model.tree import Entry
+    from lastgood.restore.merge import Merge
+    from lastgood.restore.transaction import Changed
+    from lastgood.view import View
+
+
+# --- Carrying out a plan that a guard protects: refusals first, then journal, apply, record ---
+
+_SHOWN = 5
+_OWNER = 0o700
+_GOING = frozenset({"write", "delete", "mkdir"})
+
+
+def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
+    """Refuse if a path is no longer as the steps found it (rules T1, T8).
+
+    A file that the scan held then and leaves out by now, because the ignore rules changed, counts as
+    changed: the guard would not hold it. So do a directory that is none any more, if something is to be
+    written into it, and what came into one that a file is to take the place of.
+    """
+    held = {step.path for step in steps if not step.forced and _is_content(step.have)}
+
+    def actual(path: bytes) -> Entry | None:
+        return survey.files.entry(path) if path in held else survey.actual(path)
+
+    with survey.looking():
+        ways, inside = barred(steps, survey.actual), occupied(steps, survey.scan)
+        changed = sorted({*conflicts(steps, actual), *ways, *inside.values()})
+    if changed:
+        raise Conflict(
+            f"{len(changed)} path(s) changed since: {_some(changed)}",
+            hint=hint,
+            details={"paths": [to_text(path) for path in changed]},
+        )
+
+
+def refuse_unheld(steps: Sequence[Step], survey: Survey) -> None:
+    """Refuse if the guard could not take in what is going to be overwritten (rule T2)."""
+    unheld = [
+        step.path
+        for step in steps
+        if step.forced and step.have is not None and survey.files.entry(step.path) is None
+    ]
+    if unheld:
+        raise Unsafe(
+            f"what is there now could not be copied, and would be lost: {_some(unheld)}",
+            hint="move it away, or restore with --discard to lose it",
+            details={"paths": [to_text(path) for path in unheld]},
+        )
+
+
+def goes(step: Step) -> bool:
+    """Tell whether a step takes a content away, or overwrites it."""
+    return step.action in _GOING and _is_content(step.have)
+
+
+def carry_out(
+    restoring: Restoring,
+    plan: RestorePlan,
+    survey: Survey,
+    *,
+    guard: str,
+    type: OperationType,
+    of: str | None = None,
+) -> tuple[Operation, Changed]:
+    """Journal, apply and record a plan; return the operation and what became of paths and parts."""
+    context, session = restoring.context, survey.standing.session
+    _available(context, plan)
+    _held(context, plan)
+    journal = Journal(
+        operation=restoring.new_operation(),
+        type=type,
+        of=of,
+        started_at=context.clock.now(),
+        guard=guard,
+        target_tree=plan.target,
+        plan=plan,
+        session=None if session is None else session.id,
+        closed=_closed(context, plan.steps),
+    )
+    return restoring.change(
+        journal, scan=survey.scan, settle_parts=lambda: parts.settled(context, plan.parts)
+    )
+
+
+def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
+    """Return the directories that have to be opened to carry out steps, with their permissions.
+
+    Those that get others by a step of their own are left out.
+    """
+    touched = [step for step in steps if step.action not in UNTOUCHED]
+    if not touched:
+        return {}
+    going = {step.path for step in touched if step.have is not None and step.have.kind == DIRECTORY}
+    settled = {step.path for step in touched if step.want is not None and step.want.kind == DIRECTORY}
+    places = ({b"", *ways(step.path for step in touched)} | going) - settled
+    with context.applier.looking() as present:
+        found = {path: present(path) for path in sorted(places)}
+    return {
+        path: entry.mode
+        for path, entry in found.items()
+        if entry is not None and entry.kind == DIRECTORY and entry.mode & _OWNER != _OWNER
+    }
+
+
+def _available(context: Context, plan: RestorePlan) -> None:
+    """Refuse before the first write if something to be written is not in the store."""
+    missing = context.engine.missing(step.want.oid for step in plan.of("write") if step.want is not None)
+    if missing:
+        raise Damaged(
+            f"{len(missing)} of the contents to put back are not in the store",
+            hint="see what is hit: lastgood verify",
+            details={"missing": sorted(oid.hex() for oid in missing)},
+        )
+
+
+def _held(context: Context, plan: RestorePlan) -> None:
+    """Refuse before the first write if the store cannot give back what is going to go (rule T2).
+
+    What the guard found stored already may have rotted since: only reading it tells.
+    """
+    going = {step.have.oid for step in plan.steps if goes(step) and step.have is not None and step.have.oid}
+    if plan.discard:
+        going -= context.engine.missing(going)
+    rotten = _rotten(context, sorted(going))
+    if rotten:
+        raise Damaged(
+            f"the store cannot hold what is there now: {rotten[0]}",
+            hint="set the damage aside, then try again: lastgood verify --repair",
+            details={"reasons": rotten},
+        )
+
+
+def _rotten(context: Context, oids: Iterable[bytes]) -> list[str]:
+    """Read contents through to their ends, and return what is wrong with them."""
+    reasons = []
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for oid in oids:
+            reason = _fault(context, oid, nowhere)
+            if reason is not None:
+                reasons.append(reason)
+    finally:
+        os.close(nowhere)
+    return reasons
+
+
+def _fault(context: Context, oid: bytes, nowhere: int) -> str | None:
+    try:
+        context.engine.copy_blob(oid, nowhere)
+    except Damaged as error:
+        return error.message
+    return None
+
+
+def _is_content(entry: Entry | None) -> bool:
+    return entry is not None and entry.kind != DIRECTORY
+
+
+def _some(paths: Sequence[bytes]) -> str:
+    shown = ", ".join(printable(to_text(path)) for path in paths[:_SHOWN])
+    return f"{shown} and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else shown
+
+
+# --- Other sessions: who is at work here now, and what they changed since (rule T14) ---
+
+
+def refuse_rivals(context: Context) -> None:
+    """Refuse to restore while another session is at work.
+
+    At work is one that lives and has a task running, or that holds the workspace through a process
+    of its own. The caller's own is the one that it names, and the one whose owner it is or runs below.
+    """
+    for session in context.work.sessions(context.key):
+        if session.state != "active" or _is_own(context, session) or state_of(context, session) != "active":
+            continue
+        running = [task.id for task in context.work.progress(session.id).tasks if task.state == "running"]
+        if not running and not (session.exclusive and session.owner.pid is not None):
+            continue
+        doing = f"is at task {printable(running[0])}" if running else "holds this workspace"
+        raise Conflict(
+            f"session {session.id} {doing}; it is held by {holder(session)}",
+            hint="wait until it has ended, or restore all the same: --force"
+            f"    from within it: LASTGOOD_SESSION={session.id}",
+            details={"session": session.id, "owner": session.owner.as_dict(), "running": running},
+        )
+
+
+def inside(context: Context) -> str | None:
+    """Return the id of the session that the caller says it is in; None outside any that lives."""
+    session = current_session(context)
+    return session.id if session is not None and session.id == context.session else None
+
+
+def changed_by_others(context: Context, operation: Operation, paths: Iterable[bytes]) -> dict[bytes, str]:
+    """Return which of some paths another session changed since an operation, and that session's id.
+
+    Told by the checkpoints made in it, and by its own operations. An operation made outside any session
+    has no others: whatever changed since is for a person to look at.
+    """
+    guard = None if operation.guard is None else context.catalogue.get(operation.guard)
+    left = set(paths)
+    if operation.session is None or guard is None or not left:
+        return {}
+    by: dict[bytes, str] = {}
+    for session, touched in _operations_since(context, operation):
+        by.update(dict.fromkeys(left & touched, session))
+    known = {step.path: step.want for step in operation.steps}
+    for checkpoint in _since(context, guard):
+        files = Files(tree_of(checkpoint), context.engine)
+        other = checkpoint.session
+        for path in left:
+            entry = files.entry(path)
+            if alike(entry, known.get(path)):
+                continue
+            known[path] = entry
+            if other not in {None, operation.session}:
+                by[path] = str(other)
+    return by
+
+
+def _operations_since(context: Context, operation: Operation) -> Iterable[tuple[str, set[bytes]]]:
+    for one in context.catalogue.operations(context.key):
+        if one.id == operation.id:
+            return
+        if one.session not in {None, operation.session}:
+            yield str(one.session), {step.path for step in one.steps}
+
+
+def _since(context: Context, guard: Checkpoint) -> list[Checkpoint]:
+    """Return the checkpoints after an operation's guard, oldest first."""
+    every = context.catalogue.find(Query(workspace_key=context.key))
+    return [one for one in reversed(every) if one.sequence > guard.sequence and one.damaged is None]
+
+
+def _is_own(context: Context, session: Session) -> bool:
+    return session.id == context.session or context.processes.encloses(session.owner)
+
+
+# --- What a restore's report says beside the files (rules T9, T11, P6) ---
+
+# What of a part's JSON is for those who asked; the rest is between its module and the journal.
+_SHOWN_FIELDS = ("messages", "transcript", "resume_command", "note", "commit", "branch")
+
+
+def told(context: Context, report: RestoreReport, target: Checkpoint) -> RestoreReport:
+    """Return a report with what is known beside the files."""
+    progress = standing(context).progress
+    return report.replace(
+        head_moved=head_moved(context, target),
+        irreversible=irreversible(context, target),
+        conversation=_conversation(context, report, target),
+        progress=None if progress.empty else progress,
+    )
+
+
+def head_moved(context: Context, target: Checkpoint) -> HeadMoved | None:
+    """Tell whether the project's HEAD is not where it was at a checkpoint (rule T9)."""
+    if target.manifest.git is None:
+        return None
+    then, now = target.manifest.git.head, context.project.head(context.root)
+    if then == now:
+        return None
+    commits = context.project.commits_between(context.root, then, now) if then and now else None
+    return HeadMoved(commits=commits, from_=then, to=now)
+
+
+def irreversible(context: Context, target: Checkpoint) -> tuple[Effect, ...]:
+    """Return the steps of the work since a checkpoint that no restore takes back (rule P6).
+
+    One that nobody saw end counts: it may have had its effect.
+    """
+    return tuple(
+        effect
+        for effect in context.work.effects(context.key)
+        if effect.irreversible and effect.state != "failed" and effect.after >= target.sequence
+    )
+
+
+def shown(side: Mapping[str, object]) -> dict[str, object]:
+    """Return what of a part is for reports."""
+    return {key: side[key] for key in _SHOWN_FIELDS if key in side}
+
+
+def _conversation(context: Context, report: RestoreReport, target: Checkpoint) -> dict[str, object] | None:
+    """Return where a conversation comes back: in a transcript, or as messages and why only so (rule T11)."""
+    held = target.manifest.conversation
+    if held is None or "conversation" not in report.scopes:
+        return None
+    part = next((one for one in report.parts if one.scope == "conversation"), None)
+    if part is not None:
+        return {"messages": held.messages} | shown(part.details)
+    from lastgood.restore.parts.conversation import remark
+
+    note = remark(context, target)
+    return {"messages": held.messages} | ({} if note is None else {"note": note})
+
+
+# --- restore: plan, guard, journal, apply, record (rules T1 to T15) ---
+
+
+class Wish(Value):
+    """What a restore is to bring back: a checkpoint, all of it, some paths, or some parts beside files.
+
+    ``merge`` keeps what changed since its base (rule T17).
+    """
+
+    target: Checkpoint
+    paths: tuple[bytes, ...] = ()
+    scopes: tuple[Scope, ...] = DEFAULT_SCOPES
+    merge: Merge | None = None
+    discard: bool = False
+    force: bool = False
+
+
+def plan_restore(context: Context, view: View, wish: Wish) -> RestorePlan:
+    """Return what a restore would do; nothing is touched or stored."""
+    _admit(context, wish)
+    with Saving(context), _planned(context, view, wish, looks=True) as (made, _survey):
+        return made
+
+
+def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
+    """Carry out a plan; refuses if one of its own paths has changed since (rule T1)."""
+    target = _target_of(context, view, plan)
+    with Restoring(context) as restoring:
+        if not plan.force:
+            refuse_rivals(context)
+        return _surveyed(restoring, plan, target)
+
+
+def restore(context: Context, view: View, wish: Wish) -> RestoreReport:
+    """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
+    with Restoring(context) as restoring:
+        _admit(context, wish)
+        with _planned(context, view, wish) as (made, survey):
+            if not any(step.forced for step in made.steps):
+                return _guarded(restoring, made, survey, target=wish.target)
+        return _surveyed(restoring, made, wish.target)
+
+
+def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
+    """Return the report of a plan that is not carried out."""
+    target = _target_of(context, view, plan)
+    awaited = tuple(
+        PartOutcome(scope=part.scope, result="planned", details=shown(part.after)) for part in plan.parts
+    )
+    report = RestoreReport(
+        planned=plan, target=target.id, outcomes=planned_outcomes(plan), parts=awaited, dry_run=True
+    )
+    return told(context, report, target)
+
+
+def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tree: Files) -> RestoreReport:
+    """Write a checkpoint into a new or empty folder, and touch nothing else (rule T11)."""
+    with context.locks.share_store(wait=context.wait):
+        outcomes = context.applier_of(directory).write_tree(tree.root, objects=context.engine)
+    empty = RestorePlan(id="", target=target.id, workspace_key=context.key, paths=(), steps=())
+    return RestoreReport(
+        planned=empty, target=target.id, outcomes=tuple(outcomes), directory=to_text(directory)
+    )
+
+
+def evidence_of(target: Checkpoint, files: Files, survey: Survey) -> Evidence:
+    """Return what decides between a checkpoint, whose files are given, and the workspace now."""
+    return Evidence(
+        ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
+        look=survey.present,
+        gaps_then=target.manifest.gaps,
+        gaps_now=survey.scan.result.gaps,
+    )
+
+
+@contextmanager
+def _planned(
+    context: Context, view: View, wish: Wish, *, looks: bool = False
+) -> Iterator[tuple[RestorePlan, Survey]]:
+    """Plan from a scan, in which everything that is going to go was read (rule T2).
+
+    What the scan cache says of a file can be outdated: stores through a mapping need not change its
+    times. Where it is, the plan is made anew from a scan that read those paths.
+    """
+    with Survey(context, looks=looks) as survey:
+        made = _plan(view, wish, survey)
+        going = {step.path: step.have for step in made.steps if goes(step)}
+        with context.applier.looking() as present:
+            outdated = tuple(path for path, have in going.items() if not alike(present(path), have))
+        if not outdated:
+            yield made, survey
+            return
+    with Survey(context, fresh=outdated, looks=looks) as survey:
+        yield _plan(view, wish, survey), survey
+
+
+def _plan(view: View, wish: Wish, survey: Survey) -> RestorePlan:
+    context, merge = survey.context, wish.merge
+    files = view.tree(wish.target)
+    paths = _limits(wish, files, survey)
+    with survey.looking():
+        steps, merged = ((), ()) if paths is None else _steps(view, wish, survey, files=files, paths=paths)
+    refuse(tuple(link_faults(steps, context.engine)))
+    made = parts.planned(context, wish.target, scopes=wish.scopes)
+    favour = "" if merge is None else f"{merge.base.id} {merge.favour}"
+    return RestorePlan(
+        id=identify(
+            steps,
+            target=wish.target.id,
+            workspace_key=context.key,
+            paths=wish.paths,
+            discard=wish.discard,
+            beside=(
+                " ".join(wish.scopes).encode(),
+                favour.encode(),
+                *(dumps(part_record(one)) for one in made),
+            ),
+        ),
+        target=wish.target.id,
+        workspace_key=context.key,
+        paths=wish.paths,
+        steps=steps,
+        discard=wish.discard,
+        force=wish.force,
+        scopes=wish.scopes,
+        parts=made,
+        base=None if merge is None else merge.base.id,
+        favour=None if merge is None else merge.favour,
+        merged=merged,
+    )
+
+
+def _steps(
+    view: View, wish: Wish, survey: Survey, *, files: Files, paths: tuple[bytes, ...]
+) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
+    evidence = evidence_of(wish.target, files, survey)
+    if wish.merge is None:
+        return plan(files, survey.scan, evidence=evidence, paths=paths, discard=wish.discard), ()
+    from lastgood.restore.merge import merged_steps
+
+    return merged_steps(
+        survey,
+        wish.merge,
+        files=(view.tree(wish.merge.base), files),
+        target=wish.target,
+        evidence=evidence,
+        paths=paths,
+        discard=wish.discard,
+    )
+
+
+def _limits(wish: Wish, files: Files, survey: Survey) -> tuple[bytes, ...] | None:
+    """Return the paths that the files are limited to, none for all of them; None where no file is meant.
+
+    State files come back with the progress although no other file does (rule P2).
+    """
+    if "files" in wish.scopes:
+        return wish.paths
+    patterns = survey.context.settings.capture.state_files
+    if "progress" not in wish.scopes or not patterns:
+        return None
+    includes = Includes(patterns)
+    both = (*files.walk(), *_scanned(survey))
+    found = {
+        path for path, entry in both if entry.kind != DIRECTORY and includes.matches(path, directory=False)
+    }
+    return tuple(sorted(found)) or None
+
+
+def _scanned(survey: Survey) -> Iterator[tuple[bytes, Entry]]:
+    waiting = [b""]
+    while waiting:
+        place = waiting.pop()
+        for entry in survey.scan.directory(place) or ():
+            path = join(place, entry.name)
+            yield path, entry
+            if entry.kind == DIRECTORY:
+                waiting.append(path)
+
+
+def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
+    """Look again, every path included that the plan is going to touch (rule T2), then go on."""
+    forced = tuple(step.path for step in plan.steps if step.forced)
+    fresh = tuple(step.path for step in plan.steps if goes(step))
+    with Survey(restoring.context, forced=forced, fresh=fresh) as survey:
+        refuse_changed(plan.steps, survey, hint="look again: lastgood restore REF --dry-run")
+        if not plan.discard:
+            refuse_unheld(plan.steps, survey)
+        return _guarded(restoring, plan, survey, target=target)
+
+
+def _guarded(restoring: Restoring, plan: RestorePlan, survey: Survey, *, target: Checkpoint) -> RestoreReport:
+    context = restoring.context
+    report = RestoreReport(planned=plan, target=target.id, outcomes=planned_outcomes(plan))
+    if not plan.empty:
+        parts.refuse(context, plan.parts)
+        if plan.merged:
+            from lastgood.restore.merge import hold
+
+            hold(survey, plan)
+        guard = survey.guard(restoring, before=f"restoring {target.short_id}")
+        operation, changed = carry_out(restoring, plan, survey, guard=guard, type="restore")
+        report = report.replace(
+            guard=guard, operation=operation.id, outcomes=changed.outcomes, parts=changed.parts
+        )
+    return told(context, report, target)
+
+
+def _admit(context: Context, wish: Wish) -> None:
+    _own(context, wish.target)
+    if wish.merge is not None:
+        _own(context, wish.merge.base)
+    if not wish.force:
+        refuse_rivals(context)
+
+
+def _target_of(context: Context, view: View, plan: RestorePlan) -> Checkpoint:
+    if plan.workspace_key != context.key:
+        raise Invalid("the plan was made for another workspace", hint="make the plan anew")
+    target = view.resolve(plan.target)
+    _own(context, target)
+    return target
+
+
+def _own(context: Context, target: Checkpoint) -> None:
+    """Refuse a checkpoint of another workspace (rule T13)."""
+    if target.manifest.workspace_key != context.key:
+        raise Unsafe(
+            f"{target.short_id} belongs to another workspace: {printable(target.manifest.workspace)}",
+            hint=f"write it aside: lastgood restore {target.short_id} --to DIR"
+            "    or, if that folder moved here: lastgood workspace attach OLD_PATH",
+        )
+
+
+def _texts_of(tree: Files) -> Callable[[bytes], tuple[bytes | None, bytes | None]]:
+    """Return a reader of the ignore files that a checkpoint holds."""
+
+    def text(directory: bytes, name: bytes) -> bytes | None:
+        entry = tree.entry(join(directory, name))
+        return tree.objects.read_blob(entry.oid) if entry is not None and entry.kind == FILE else None
+
+    return lambda directory: (text(directory, GITIGNORE), text(directory, LASTGOODIGNORE))

@@ -1,0 +1,341 @@
+"""Where an apply works: open directories, the evidence about what stands there, and what was moved.
+
+Measured on ext4: 128 files one after another took 170 to 690 ms, by eight threads 14 to 43 ms; of ten
+files and their directories, four threads make as much of it as eight, for two thirds of the processor time.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+import stat
+from _sha1 import sha1
+from _thread import allocate_lock, start_new_thread
+
+from lastgood import renames
+from lastgood.deletion_policy import alike
+from lastgood.directories import is_nowhere
+from lastgood.errors import CROWDED
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
+from lastgood.paths import ancestors, join, parent
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from _thread import LockType
+    from collections.abc import Callable, Mapping, Sequence
+    from typing import Protocol
+
+    from lastgood.directories import Directories
+    from lastgood.host import Stamp
+    from lastgood.model.operation import Step
+    from lastgood.model.tree import EntryKind
+
+    class _Hash(Protocol):
+        def update(self, content: bytes, /) -> None: ...
+        def digest(self) -> bytes: ...
+
+    # Returns what went wrong by descriptor.
+    Flush = Callable[[Sequence[int]], dict[int, OSError]]
+
+
+# --- What a path holds now, read anew and hashed as git hashes ---
+
+# From here on OpenSSL's import is paid back by its speed.
+_LARGE = 1 << 20
+_PIECE = 1 << 18
+_TRIES = 3
+_KEPT_FROM_US = frozenset({errno.EACCES, errno.EPERM})
+_READ_FILE = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+
+
+def entry_at(name: bytes, directory: int) -> Entry | None:
+    """Return what a name in a directory holds, None if nothing.
+
+    A directory's ``oid`` is empty, and so is that of anything whose content cannot be read as a
+    whole: a socket, an unreadable file, one that will not hold still. OSError where nothing can be opened.
+    """
+    try:
+        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+    except OSError as error:
+        if is_nowhere(error):
+            return None
+        return Entry(name=name, kind=FILE, mode=0, oid=b"")
+    if stat.S_ISDIR(found.st_mode):
+        return Entry(name=name, kind=DIRECTORY, mode=stat.S_IMODE(found.st_mode), oid=b"")
+    if stat.S_ISLNK(found.st_mode):
+        return _link_at(name, directory)
+    oid = _file_id(name, directory) if stat.S_ISREG(found.st_mode) else b""
+    return Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)
+
+
+def _link_at(name: bytes, directory: int) -> Entry:
+    try:
+        target = os.readlink(name, dir_fd=directory)
+    except OSError:  # it became something else meanwhile: it will not hold still
+        return Entry(name=name, kind=FILE, mode=0, oid=b"")
+    return Entry(name=name, kind=LINK, mode=0, oid=blob_id(target))
+
+
+def content_at(name: bytes, directory: int, entry: Entry) -> bytes | None:
+    """Return a file's bytes, or a link's target; None unless they are those of an entry."""
+    try:
+        if entry.kind == LINK:
+            content = os.readlink(name, dir_fd=directory)
+        else:
+            descriptor = open_regular(name, directory)
+            with open(descriptor, "rb") as file:
+                # One that grows has not the entry's bytes, however many it gets.
+                content = file.read(os.fstat(descriptor).st_size + 1)
+    except OSError as error:
+        if error.errno in CROWDED:
+            raise
+        return None
+    return content if blob_id(content) == entry.oid else None
+
+
+def blob_id(content: bytes) -> bytes:
+    """Return the id under which git would know some bytes."""
+    digest = _hash(len(content))
+    digest.update(content)
+    return digest.digest()
+
+
+def steady_id(descriptor: int) -> bytes:
+    """Return the blob id of an open file, empty if it does not hold still."""
+    for _ in range(_TRIES):
+        oid = _whole_id(descriptor)
+        if oid:
+            return oid
+        os.lseek(descriptor, 0, os.SEEK_SET)
+    return b""
+
+
+def is_unreadable(error: OSError) -> bool:
+    """Tell whether an error means that a file is there, and that its owner keeps it from us."""
+    return error.errno in _KEPT_FROM_US
+
+
+def _file_id(name: bytes, directory: int) -> bytes:
+    for _ in range(_TRIES):
+        try:
+            descriptor = open_regular(name, directory)
+        except OSError as error:
+            if error.errno in CROWDED:
+                raise
+            return b""
+        try:
+            oid = _whole_id(descriptor)
+        except OSError:
+            return b""
+        finally:
+            os.close(descriptor)
+        if oid:
+            return oid
+    return b""
+
+
+def open_regular(name: bytes, directory: int) -> int:
+    """Open a regular file to read it; FileNotFoundError for anything else."""
+    descriptor = os.open(name, _READ_FILE, dir_fd=directory)
+    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+        os.close(descriptor)
+        raise FileNotFoundError
+    return descriptor
+
+
+def _whole_id(descriptor: int) -> bytes:
+    """Return the blob id of a file, empty if it changed meanwhile."""
+    before = os.fstat(descriptor)
+    digest = _hash(before.st_size)
+    left = before.st_size
+    while left:
+        piece = os.read(descriptor, min(left, _PIECE))
+        if not piece:
+            return b""
+        digest.update(piece)
+        left -= len(piece)
+    after = os.fstat(descriptor)
+    still = (before.st_size, before.st_mtime_ns) == (after.st_size, after.st_mtime_ns)
+    return digest.digest() if still else b""
+
+
+def _hash(size: int) -> _Hash:
+    header = b"blob %d\0" % size
+    if size < _LARGE:
+        digest: _Hash = sha1(header, usedforsecurity=False)
+        return digest
+    import hashlib
+
+    return hashlib.sha1(header, usedforsecurity=False)
+
+
+# --- Where an apply works: open directories, the evidence about what stands there, and what was moved ---
+
+
+class Changed(OSError):
+    """A path does not hold what its step says it has."""
+
+    def __init__(self) -> None:
+        super().__init__(errno.ESTALE, "changed")
+
+
+class Site:
+    """Answers for paths as they are now, wherever something set aside may have taken them."""
+
+    def __init__(
+        self, directories: Directories, *, token: str, stamp: Callable[[bytes], Stamp | None]
+    ) -> None:
+        self.directories = directories
+        # What was set aside, by the path it had.
+        self.moved: dict[bytes, bytes] = {}
+        # The directories among them: their contents have yet to be deleted.
+        self._emptied: dict[bytes, bytes] = {}
+        self._token = token
+        self._stamp = stamp
+
+    def temporary(self, path: bytes) -> bytes:
+        """Return the name to write to beside a path: what bears it has never been anybody else's."""
+        return renames.temporary_name(self._token, path)
+
+    def old(self, path: bytes) -> bytes:
+        """Return the name beside a path for what it is about to hold, or held before."""
+        return self.temporary(path) + renames.OLD
+
+    def newer(self, path: bytes) -> bytes:
+        """Return one more such name, for what came to a path after we wrote to it."""
+        return self.temporary(path + b"/newer") + renames.OLD
+
+    def is_ours(self, name: bytes) -> bool:
+        """Tell whether a name is a temporary one of this apply."""
+        return renames.is_of(name, self._token)
+
+    def place(self, path: bytes) -> tuple[int, bytes]:
+        """Return the directory in which a path can be changed, and its name there."""
+        now = self.located(path)
+        return self.directories.open_to_change(parent(now)), now.rpartition(b"/")[2]
+
+    def located(self, path: bytes) -> bytes:
+        """Return where a path is now, if a directory above it was set aside."""
+        if self._emptied:
+            for above in ancestors(path):
+                if above in self._emptied:
+                    return self._emptied[above] + path[len(above) :]
+        return path
+
+    def expect(self, step: Step, directory: int, name: bytes) -> None:
+        """Raise `Changed` unless a name holds what its step says it has."""
+        if not self._is_as_planned(step, directory, name):
+            raise Changed
+
+    def expect_contents(self, path: bytes, removals: Mapping[bytes, Step]) -> None:
+        """Raise `Changed` if a directory, set aside perhaps, holds anything that is to stay."""
+        waiting = [path]
+        while waiting:
+            place = waiting.pop()
+            now = self.located(place + b"/")[:-1]
+            for name in self.directories.names(now):
+                step = removals.get(join(place, name))
+                if step is None:
+                    raise Changed
+                self.expect(step, self.directories.open(now), name)
+                if step.action == "rmdir":
+                    waiting.append(step.path)
+
+    def set_aside(self, step: Step) -> None:
+        """Move what a step has in its way out of it until the end; `Changed` if it became something else."""
+        where = renames.set_aside(self.directories, step.path, self.temporary(step.path))
+        self.moved[step.path] = where
+        if step.have is not None and step.have.kind == DIRECTORY:
+            self._emptied[step.path] = where
+            return
+        if not self._is_as_planned(step, self.directories.open(parent(where)), where.rpartition(b"/")[2]):
+            self.put_back(step.path)
+            raise Changed
+
+    def put_back(self, path: bytes) -> None:
+        """Move a path that was set aside back to its place, unless somebody has taken that."""
+        if renames.put_back(self.directories, path, self.moved[path]):
+            del self.moved[path]
+            self._emptied.pop(path, None)
+
+    def _is_as_planned(self, step: Step, directory: int, name: bytes) -> bool:
+        have = step.have
+        try:
+            found = os.stat(name, dir_fd=directory, follow_symlinks=False)
+        except OSError as error:
+            if is_nowhere(error):
+                return have is None
+            raise
+        if have is None or _kind(found.st_mode) != have.kind:
+            return False
+        if have.kind == DIRECTORY:
+            return True
+        return self._is_stamped(step.path, found) or _is_alike(have, directory, name)
+
+    def _is_stamped(self, path: bytes, found: os.stat_result) -> bool:
+        stamp = self._stamp(path)
+        return stamp is not None and (
+            stamp.size == found.st_size
+            and stamp.mtime_ns == found.st_mtime_ns
+            and stamp.ctime_ns == found.st_ctime_ns
+            and stamp.inode == found.st_ino
+        )
+
+
+def _is_alike(have: Entry, directory: int, name: bytes) -> bool:
+    # Without a stamp, or with one that another of the file's hard links made stale, contents decide.
+    return alike(have, entry_at(name, directory))
+
+
+def _kind(mode: int) -> EntryKind:
+    if stat.S_ISDIR(mode):
+        return DIRECTORY
+    return LINK if stat.S_ISLNK(mode) else FILE
+
+
+# --- Carrying many files through to the disk: side by side, the file system joins the waits ---
+
+_THREADS = 8
+_FEW = 4
+_SHARE = 3  # fewer files are not worth a thread
+
+
+def flush(descriptors: Sequence[int]) -> dict[int, OSError]:
+    """Sync files or directories, and return what went wrong by descriptor."""
+    troubles: dict[int, OSError] = {}
+    if len(descriptors) <= _FEW:
+        _flush(descriptors, troubles)
+        return troubles
+    running = []
+    threads = min(_THREADS, -(-len(descriptors) // _SHARE))
+    for first in range(1, threads):
+        ended = allocate_lock()
+        ended.acquire()
+        share = descriptors[first::threads]
+        try:
+            start_new_thread(_flush, (share, troubles, ended))
+        except RuntimeError:  # the system allows no more of them
+            _flush(share, troubles)
+        else:
+            running.append(ended)
+    _flush(descriptors[::threads], troubles)
+    for ended in running:
+        ended.acquire()
+    return troubles
+
+
+def leave(_descriptors: Sequence[int]) -> dict[int, OSError]:
+    """Sync nothing."""
+    return {}
+
+
+def _flush(descriptors: Sequence[int], troubles: dict[int, OSError], ended: LockType | None = None) -> None:
+    try:
+        for descriptor in descriptors:
+            try:
+                os.fsync(descriptor)
+            except OSError as error:
+                troubles[descriptor] = error
+    finally:
+        if ended is not None:
+            ended.release()

@@ -1,0 +1,1 @@
+"""What is kept and for how long, what frees bytes, and whether all is sound."""

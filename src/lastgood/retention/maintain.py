@@ -1,0 +1,143 @@
+"""maintain: everything that no save waits for, done by one owner at a time."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+
+from lastgood.catalogue import Query
+from lastgood.errors import Busy, Damaged, NoRoom
+from lastgood.retention.policy import GRACE
+from lastgood.retention.prune import prune_quietly
+from lastgood.retention.sweep import Collecting, roots
+from lastgood.settings import PACKS_DUE
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterator
+
+    from lastgood.context import Context
+    from lastgood.errors import LastgoodError
+
+# Operations stay for ninety days (in nanoseconds), and always the newest of each workspace.
+OPERATION_LIFE = 90 * 24 * 3600 * 1_000_000_000
+OPERATIONS_KEPT = 1000
+# How long (in nanoseconds) it is believed that nothing is left to be freed: to look means to read every tree.
+SWEPT_LIFE = 24 * 3600 * 1_000_000_000
+
+
+def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) -> tuple[str, ...]:
+    """Apply retention, free bytes, consolidate, back up, tag; return what was done.
+
+    Returns at once if another owner is at it. Safe to kill at any moment. Nothing is freed while a
+    restore of any workspace waits to be finished (``interrupted`` gives their keys): it may need it
+    (rule T15).
+    """
+    try:
+        hold = context.locks.maintenance(wait=0)
+        hold.__enter__()
+    except Busy:
+        return ()
+    try:
+        given = context.reserve.make_room()
+        try:
+            return tuple(_work(context, interrupted=interrupted))
+        finally:
+            context.reserve.lay_in(again=given)
+    finally:
+        hold.__exit__(None, None, None)
+
+
+def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> list[str]:
+    done: list[str] = []
+    with _telling(done):
+        _note(done, "checkpoints pruned: {}", prune_quietly(context, busy=interrupted()))
+    with _telling(done, Damaged):
+        _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
+    with _telling(done):
+        _note(done, "old operations forgotten: {}", _forget_operations(context))
+    with _telling(done):
+        _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
+    _note(
+        done,
+        "packs that are not what they were, and are left as they are: {} (lastgood verify --repair)",
+        context.engine.doubted(),
+    )
+    with _telling(done, Damaged):
+        if context.engine.packs() >= PACKS_DUE and context.engine.consolidate("due"):
+            done.append("packs consolidated")
+    with _telling(done, Busy):
+        _note(done, "bytes of the catalogue given back: {}", context.catalogue.shrink())
+        context.catalogue.empty_log()
+    with _telling(done, Busy):
+        if context.catalogue.back_up():
+            done.append("catalogue backed up")
+    with _telling(done, Busy, Damaged):  # its owner is told when it is read, or verified
+        if context.ledgers.back_up():
+            done.append("ledger backed up")
+    with _telling(done):
+        context.engine.write_tags(_tags(context))
+        context.catalogue.empty_log()
+    return done
+
+
+@contextmanager
+def _telling(done: list[str], *others: type[LastgoodError]) -> Iterator[None]:
+    """Tell what a full disk, or some other errors, put off: what else there is to do helps all the same."""
+    kinds: tuple[type[LastgoodError], ...] = (NoRoom, *others)
+    try:
+        yield
+    except kinds as error:
+        if error.message not in done:
+            done.append(error.message)
+
+
+def _note(done: list[str], text: str, amount: int) -> None:
+    if amount:
+        done.append(text.format(amount))
+
+
+def _free(context: Context, *, interrupted: Callable[[], Collection[str]]) -> int:
+    """Free the bytes of checkpoints whose deletion can no longer be undone (rule K3)."""
+    horizon = context.clock.now() - GRACE
+    if not _is_due(context, horizon):
+        return 0
+    try:
+        with Collecting(context, wait=0) as collecting:
+            # Asked under the lock: a restore that runs now holds it too.
+            if interrupted():
+                return 0
+            forgotten = context.catalogue.forget(deleted_before=horizon)
+            kept = roots(context, deleted_after=horizon)
+            freed = 0
+            # Bytes may be left of a sweep that was killed; what a save published just then is not among them.
+            if forgotten or context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
+                freed = collecting.sweep(kept)
+            context.catalogue.clear_freed()
+            context.catalogue.set_swept(context.clock.now())
+            return freed
+    except Busy:
+        return 0  # somebody saves right now; the next maintenance frees
+
+
+def _is_due(context: Context, horizon: int) -> bool:
+    """Tell, beside saves, whether there is something to forget or to free."""
+    deleted = (one.deleted_at for one in context.catalogue.find(Query(deleted=True)))
+    if any(at is not None and at < horizon for at in deleted) or context.catalogue.freed():
+        return True
+    now, swept = context.clock.now(), context.catalogue.swept()
+    if swept is not None and 0 <= now - swept < SWEPT_LIFE:
+        return False
+    kept = roots(context, deleted_after=horizon)
+    if context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
+        return True
+    context.catalogue.set_swept(now)
+    return False
+
+
+def _forget_operations(context: Context) -> int:
+    before = context.clock.now() - OPERATION_LIFE
+    return context.catalogue.forget_operations(before=before, keep=OPERATIONS_KEPT)
+
+
+def _tags(context: Context) -> dict[str, bytes]:
+    return {one.id: bytes.fromhex(one.commit) for one in context.catalogue.find(Query()) if not one.damaged}

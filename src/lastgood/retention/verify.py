@@ -1,0 +1,386 @@
+"""verify: prove what is kept, name exactly what is hit, mend what can be mended."""
+
+from __future__ import annotations
+
+from lastgood.catalogue import WorkspaceRow
+from lastgood.conversation.reader import blobs
+from lastgood.deletion_policy import alike
+from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
+from lastgood.model.checkpoint import decode
+from lastgood.model.report import DamagedCheckpoint, VerifyReport
+from lastgood.model.tree import DIRECTORY, TreeId
+from lastgood.paths import join, printable, to_text
+from lastgood.retention.sweep import ids_of, roots
+from lastgood.view import Files, tree_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from lastgood.context import Context
+    from lastgood.engine import CheckpointContents, Fault
+    from lastgood.model.checkpoint import Checkpoint, Manifest
+    from lastgood.model.tree import Entry
+
+    # Makes an empty folder for a trial restore, and takes it away again.
+    Aside = Callable[[Callable[[bytes], None]], None]
+
+# What damage to them is called; in the checkpoint's commit they bear the same names.
+CONVERSATION = b"conversation"
+STATE = b"state"
+# Of a directory: no name in it is lost, and none of those in it has lost anything.
+_SOUND: tuple[tuple[bytes, ...], tuple[Entry, ...]] = ((), ())
+
+
+def verify(
+    context: Context, checkpoints: Sequence[Checkpoint], *, aside: Aside | None = None
+) -> VerifyReport:
+    """Prove every stored byte, and every file of some checkpoints.
+
+    ``aside`` is given for a trial restore of each (``--deep``). What is found is recorded, so that
+    lists show it; nothing is changed otherwise.
+    """
+    locks, wait = context.locks, context.wait
+    unrecorded: list[str] = []
+    with locks.maintenance(wait=wait), locks.share_store(wait=wait):
+        faults = _standing_faults(context)
+        lost = {fault.oid for fault in faults if fault.oid is not None and not fault.mendable}
+        proof = _Proof(context, bad=lost)
+        damaged = [found for one in checkpoints if (found := proof.examine(one)) is not None]
+        if aside is not None:
+            sound = [one for one in checkpoints if one.id not in {hit.id for hit in damaged}]
+            damaged += _trials(context, sound, aside)
+        verdicts = _verdicts(checkpoints, damaged)
+        if verdicts or any(fault.mendable or fault.oid is None for fault in faults):
+            # Nothing that a scan cache says is stored may be what was found damaged. What is lost for good
+            # was told before: the cache has been made since, and what it names was stored anew.
+            unrecorded += _recorded(lambda: context.catalogue.set_generation(context.clock.random().hex()))
+        needed = bool(damaged) or _lacks_commits(context)
+        idle = _unreferenced(context)
+        unlisted, rows_lost = _unlisted(context)
+    if verdicts:
+        unrecorded += _recorded(lambda: context.catalogue.set_damaged(verdicts))
+    catalogue_faults = [*rows_lost, *context.catalogue.faults()]
+    texts = [f"{fault.file}: {fault.reason}" for fault in faults if needed or not fault.left_over]
+    texts += [f"catalogue.sqlite3: {fault}" for fault in catalogue_faults]
+    texts += _journal_faults(context)
+    texts += unrecorded[:1]
+    return VerifyReport(
+        checkpoints=len(checkpoints),
+        damaged=tuple(damaged),
+        faults=tuple(texts),
+        unreferenced_bytes=idle,
+        unlisted=unlisted,
+    )
+
+
+def _recorded(record: Callable[[], object]) -> list[str]:
+    """Record something, and return what is to be told where the disk does not take it: the proof still is."""
+    try:
+        record()
+    except NoRoom as error:
+        return [f"what was found is not recorded: {error.message}"]
+    return []
+
+
+def _unlisted(context: Context) -> tuple[int, list[str]]:
+    """Return how many checkpoints have no row, and what is wrong if rows were lost.
+
+    A save that was killed leaves one, and the next takes its number: one with a number beyond the next
+    one had a row.
+    """
+    strangers = _strangers(context)
+    after = context.catalogue.next_sequence()
+    lost = sum(manifest.sequence > after for manifest, _ in strangers)
+    return len(strangers), [f"it lacks {lost} checkpoint(s) that it had"] if lost else []
+
+
+def _strangers(context: Context) -> list[tuple[Manifest, str]]:
+    """Return the checkpoints that have a commit and no sound row, in the order of their numbers."""
+    known = frozenset(bytes.fromhex(commit) for commit in context.catalogue.accounted())
+    found = []
+    for commit in context.engine.commits(besides=known):
+        try:
+            found.append((decode(context.engine.contents(commit).manifest), commit.hex()))
+        except LastgoodError:
+            continue  # a commit that cannot be read is reported by the proof, not adopted
+    return sorted(found, key=lambda one: (one[0].sequence, one[0].created_at, one[0].id))
+
+
+def _journal_faults(context: Context) -> list[str]:
+    try:
+        context.journal.read()
+    except Damaged as error:
+        return [error.message]
+    return []
+
+
+def _lacks_commits(context: Context) -> bool:
+    """Tell whether a checkpoint lacks its commit: what looks like the left-over of a save then matters."""
+    try:
+        commits = context.catalogue.commits()
+    except Damaged:
+        return True
+    return bool(context.engine.missing(bytes.fromhex(commit) for commit in commits))
+
+
+def _unreferenced(context: Context) -> int:
+    """Return how many bytes belong to no checkpoint; 0 where damage keeps that from being told."""
+    try:
+        kept = roots(context, deleted_after=context.clock.now())
+        return context.engine.unreached_bytes(kept.live, wounded=kept.wounded)
+    except LastgoodError:
+        return 0
+
+
+def _standing_faults(context: Context) -> list[Fault]:
+    """Return the faults that are there twice: a save that publishes its pack just then is none."""
+    context.engine.refresh()
+    # A sweep that was killed, or found no room, may have freed some of what they need.
+    going = frozenset(bytes.fromhex(commit) for commit in context.catalogue.freed())
+    faults = list(context.engine.check(besides=going))
+    if not faults:
+        return faults
+    context.engine.refresh()
+    again = {(fault.file, fault.oid) for fault in context.engine.check(besides=going)}
+    return [fault for fault in faults if (fault.file, fault.oid) in again]
+
+
+def repair(context: Context) -> tuple[str, ...]:
+    """Mend the engine's files, set damage aside, and bring back rows that the catalogue lost."""
+    locks, wait = context.locks, context.wait
+    freed = frozenset(context.catalogue.freed())
+    with locks.maintenance(wait=wait):
+        done = context.engine.repair(
+            holds=(lambda: locks.share_store(wait=wait), lambda: locks.hold_store(wait=wait)),
+            # First, as in a sweep: killed in between, no scan cache proves what was set aside.
+            changing=lambda: context.catalogue.set_generation(context.clock.random().hex()),
+            wanted=ids_of(frozenset(context.catalogue.accounted()) - freed),
+            besides=ids_of(freed),
+        )
+    context.engine.refresh()
+    return tuple(done)
+
+
+def set_journal_aside(context: Context) -> tuple[str, ...]:
+    """Set a damaged journal aside: what its restore was going to overwrite is in the newest guard.
+
+    First what it left under temporary names is settled, for the journal alone keeps a save from it.
+    """
+    with context.locks.hold_workspace(context.key, wait=context.wait):
+        try:
+            context.journal.read()
+        except Damaged:
+            cleared = _clear_left_over(context)
+            where = context.journal.set_aside()
+            return (*cleared, f"the damaged restore journal was set aside: {where}")
+    return ()
+
+
+def _clear_left_over(context: Context) -> tuple[str, ...]:
+    left = context.applier.left_over()
+
+    def stored(oid: bytes) -> bool:
+        return bool(oid) and not context.engine.missing((oid,))
+
+    found = [
+        outcome
+        for token, directories in left.items()
+        for outcome in context.applier.clear_temporaries(token, directories, stored=stored)
+    ]
+    places = {place for directories in left.values() for place in directories}
+    if not places:
+        return ()
+    told = (f"{printable(to_text(one.path))}: {one.reason}" for one in found)
+    return (f"what a restore left behind was cleared in {len(places)} folder(s)", *told)
+
+
+def readopt(context: Context) -> tuple[str, ...]:
+    """Bring back the row of every checkpoint that the catalogue lost or that was altered (invariant 6)."""
+    adopted = [_adopt(context, manifest, commit) for manifest, commit in _strangers(context)]
+    return (
+        *(f"{one.id} recovered" for one in adopted if one is not None),
+        *context.catalogue.mend(),
+    )
+
+
+def _adopt(context: Context, manifest: Manifest, commit: str) -> Checkpoint | None:
+    if context.catalogue.workspace(manifest.workspace_key) is None:
+        context.catalogue.add_workspace(
+            WorkspaceRow(
+                key=manifest.workspace_key,
+                path=manifest.workspace,
+                machine=context.row.machine,
+                created_at=manifest.created_at,
+            )
+        )
+    return context.catalogue.adopt(manifest, commit=commit)
+
+
+def _verdicts(
+    checkpoints: Sequence[Checkpoint], damaged: Sequence[DamagedCheckpoint]
+) -> dict[str, str | None]:
+    hit = {one.id: one.reason for one in damaged}
+    return {one.id: hit.get(one.id) for one in checkpoints if hit.get(one.id) != one.damaged}
+
+
+class _Proof:
+    """Walks checkpoints down to their bytes; what several share is walked once."""
+
+    def __init__(self, context: Context, *, bad: set[bytes]) -> None:
+        self._engine = context.engine
+        self._bad = bad
+        # By directory: the names lost in it, and the directories in it that have lost something.
+        self._known: dict[TreeId, tuple[tuple[bytes, ...], tuple[Entry, ...]]] = {}
+
+    def examine(self, checkpoint: Checkpoint) -> DamagedCheckpoint | None:
+        """Return what is lost of a checkpoint, None if nothing is."""
+        try:
+            contents = self._engine.contents(bytes.fromhex(checkpoint.commit))
+            manifest = decode(contents.manifest)
+        except LastgoodError as error:
+            busy = crowded(error)
+            if busy is not None:  # that says nothing of the record
+                raise busy from error
+            return DamagedCheckpoint(
+                id=checkpoint.id, files=(), reason=f"its record is lost: {error.message}"
+            )
+        root = manifest.root
+        tree = TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))
+        if manifest.id != checkpoint.id or tree != contents.workspace:
+            return DamagedCheckpoint(id=checkpoint.id, files=(), reason="its record is another checkpoint's")
+        files = self._lost(tree)
+        beside = self._lost_beside(contents, manifest)
+        if not files and not beside:
+            return None
+        # What is below a directory that cannot be read is not known: its path stands for all of it.
+        words = [f"{len(files)} path(s)"] if files else []
+        if b"" in files:
+            words = ["all of its files"]
+        words += [to_text(name) for name in beside]
+        reason = f"{' and '.join(words)} cannot be read"
+        return DamagedCheckpoint(id=checkpoint.id, files=files + beside, reason=reason)
+
+    def _lost_beside(self, contents: CheckpointContents, manifest: Manifest) -> tuple[bytes, ...]:
+        """Return what is lost beside the workspace's files: ``conversation``, ``state/NAME``."""
+        lost: list[bytes] = []
+        held, spoken = contents.conversation, manifest.conversation
+        if (None if held is None else held.tree.hex()) != (None if spoken is None else spoken.tree) or (
+            held is not None and self._lost(held)
+        ):
+            lost.append(CONVERSATION)
+        wanted = {name: bytes.fromhex(oid) for name, oid in manifest.state.items()}
+        gone = self._engine.missing(wanted.values()) | self._bad
+        for name, oid in sorted(wanted.items()):
+            if oid in gone or contents.state.get(name) != oid:
+                lost.append(STATE + b"/" + name.encode("utf-8", "surrogateescape"))
+        return tuple(lost)
+
+    def _lost(self, root: TreeId) -> tuple[bytes, ...]:
+        """Return the paths that are lost of a tree, ``b""`` for all of it."""
+        self._search(root)
+        lost: list[bytes] = []
+        waiting = [(b"", root)]
+        while waiting:
+            path, tree = waiting.pop()
+            names, inside = self._known[tree]
+            lost += [join(path, name) if name else path for name in names]
+            waiting += [(join(path, entry.name), entry.tree_id) for entry in inside]
+        return tuple(sorted(lost))
+
+    def _search(self, root: TreeId) -> None:
+        """Get to know a tree; on a stack of our own, for it may be deeper than Python's."""
+        waiting: list[tuple[TreeId, Sequence[Entry] | None]] = [(root, None)]
+        while waiting:
+            tree, entries = waiting.pop()
+            if tree in self._known:
+                continue
+            if entries is None:
+                entries = self._entries(tree)
+                if entries is None:
+                    self._known[tree] = ((b"",), ())
+                    continue
+                waiting.append((tree, entries))
+                waiting += [(entry.tree_id, None) for entry in entries if entry.kind == DIRECTORY]
+                continue
+            self._known[tree] = self._faults(entries)
+
+    def _entries(self, tree: TreeId) -> Sequence[Entry] | None:
+        """Return what a directory holds, None if that cannot be told."""
+        if tree.tree in self._bad or tree.modes in self._bad:
+            return None
+        try:
+            return self._engine.directory(tree)
+        except Damaged:
+            return None
+
+    def _faults(self, entries: Sequence[Entry]) -> tuple[tuple[bytes, ...], tuple[Entry, ...]]:
+        """Return what is lost in a directory, those in it being known."""
+        blobs = [entry.oid for entry in entries if entry.kind != DIRECTORY]
+        missing = self._engine.missing(blobs) | self._bad
+        names = tuple(entry.name for entry in entries if entry.kind != DIRECTORY and entry.oid in missing)
+        inside = (entry for entry in entries if entry.kind == DIRECTORY)
+        return names, tuple(entry for entry in inside if self._known[entry.tree_id] != _SOUND)
+
+
+def _trials(context: Context, checkpoints: Sequence[Checkpoint], aside: Aside) -> list[DamagedCheckpoint]:
+    failed: list[DamagedCheckpoint] = []
+    tried: dict[TreeId, tuple[tuple[bytes, ...], str]] = {}
+    read: dict[bytes, int] = {}
+    for checkpoint in checkpoints:
+        tree = tree_of(checkpoint)
+        if tree not in tried:
+            tried[tree] = _trial(context, tree, aside)
+        files, wrong = tried[tree]
+        if wrong:
+            failed.append(DamagedCheckpoint(id=checkpoint.id, files=files, reason=wrong))
+        elif beside := _trial_beside(context, checkpoint, read=read):
+            reason = f"{' and '.join(map(to_text, beside))} could not be read back"
+            failed.append(DamagedCheckpoint(id=checkpoint.id, files=beside, reason=reason))
+    return failed
+
+
+def _trial_beside(context: Context, checkpoint: Checkpoint, *, read: dict[bytes, int]) -> tuple[bytes, ...]:
+    """Read the conversation and what else is kept, and return the names of what does not come back whole.
+
+    ``read`` are the sizes of the blobs that were read: a growing conversation has most in common.
+    """
+    manifest = checkpoint.manifest
+
+    def size_of(oid: bytes) -> int:
+        if oid not in read:
+            read[oid] = len(context.engine.read_blob(oid))
+        return read[oid]
+
+    wrong = []
+    spoken = manifest.conversation
+    try:
+        if spoken is not None and sum(map(size_of, blobs(context.engine, spoken.tree))) != spoken.size:
+            wrong.append(CONVERSATION)
+    except Damaged:
+        wrong.append(CONVERSATION)
+    for name, oid in sorted(manifest.state.items()):
+        try:
+            size_of(bytes.fromhex(oid))
+        except Damaged:
+            wrong.append(STATE + b"/" + name.encode("utf-8", "surrogateescape"))
+    return tuple(wrong)
+
+
+def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[tuple[bytes, ...], str]:
+    """Restore a tree into an empty folder, read it back, and return which paths differ, and what is wrong."""
+    wrong: list[bytes] = []
+
+    def attempt(folder: bytes) -> None:
+        applier = context.applier_of(folder)
+        outcomes = applier.write_tree(tree, objects=context.engine, durability="fast")
+        wrong.extend(outcome.path for outcome in outcomes if outcome.result == "failed")
+        with applier.looking() as present:
+            held = Files(tree, context.engine).walk()
+            wrong.extend(path for path, entry in held if not alike(present(path), entry))
+
+    try:
+        aside(attempt)
+    except Unsafe as error:  # one that nothing writes out as a whole must not hide the others
+        return (), error.message
+    return tuple(dict.fromkeys(wrong)), "a trial restore came out wrong" if wrong else ""

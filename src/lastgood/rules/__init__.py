@@ -1,1 +1,0 @@
-"""Pure functions: values in, decisions with their reasons out."""

@@ -1,0 +1,112 @@
+"""save: scan, leave it at that if nothing changed, else make a checkpoint."""
+
+from __future__ import annotations
+
+from lastgood.errors import Invalid, NotFound, Storage
+from lastgood.ids import name_fault
+from lastgood.lease import beat
+from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS
+from lastgood.model.report import SaveReport
+from lastgood.paths import printable
+from lastgood.snapshot import Survey
+from lastgood.transaction import Draft, Saving
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+    from lastgood.context import Context
+    from lastgood.conversation.capture import Speech
+    from lastgood.model.checkpoint import Kind, Moment
+    from lastgood.model.session import Session
+
+
+MESSAGE_LIMIT = 10_000
+
+
+def save(
+    context: Context,
+    draft: Draft,
+    *,
+    allow_empty: bool = False,
+    budget: float | None = None,
+    speech: Speech | None = None,
+) -> SaveReport:
+    """Make a checkpoint of the workspace, unless nothing changed (rule S10)."""
+    _check(draft)
+    if speech is not None:
+        from lastgood.conversation.capture import probe
+
+        probe(context, speech)
+    with Saving(context) as saving, Survey(context, budget=budget, speech=speech) as survey:
+        same = None if allow_empty or _says_something(draft) else survey.unchanged()
+        if same is None:
+            report = survey.keep(saving, draft)
+        else:
+            survey.let_be()
+            report = SaveReport(
+                checkpoint=same,
+                created=False,
+                reason="unchanged",
+                unchanged_since=same.id,
+                notes=survey.notes,
+            )
+        session = survey.standing.session
+    if session is not None:
+        _beat(context, session)
+    return report
+
+
+def _beat(context: Context, session: Session) -> None:
+    try:  # noqa: SIM105 - contextlib costs start-up time
+        beat(context, session)
+    except (NotFound, Storage):
+        pass  # what was saved is saved
+
+
+def _check(draft: Draft) -> None:
+    """Refuse what cannot stand in a manifest."""
+    if draft.kind not in KINDS:
+        raise Invalid(f"'{printable(draft.kind)}' is no kind", hint="kinds: " + ", ".join(KINDS))
+    if draft.task is not None:
+        from lastgood.tasks import check_id
+
+        check_id(draft.task, what="a task")
+    fault = None if draft.name is None else name_fault(draft.name)
+    if fault is not None:
+        raise Invalid(
+            f"'{printable(draft.name or '')}' cannot be a name: {fault}", hint="choose another name"
+        )
+    if len(draft.message) > MESSAGE_LIMIT:
+        raise Invalid(
+            f"the message has {len(draft.message)} characters; the limit is {MESSAGE_LIMIT}",
+            hint="keep long texts in a file of the workspace",
+        )
+
+
+def _says_something(draft: Draft) -> bool:
+    if draft.kind == "manual":
+        return bool(draft.name or draft.metadata or draft.pinned)
+    return draft.kind not in AUTOMATIC_KINDS
+
+
+# --- Checkpoints that the work brings about by itself, where the settings want them (rule P3) ---
+
+# What is not a trigger of its own follows one that is.
+_FOLLOWS = {"session-end": "session-start"}
+
+
+def mark(
+    context: Context,
+    kind: Kind,
+    *,
+    message: str = "",
+    task: str | None = None,
+    moment: Moment | None = None,
+    metadata: Mapping[str, str] | None = None,
+) -> SaveReport | None:
+    """Make a checkpoint of a moment; None if the settings want none of its kind."""
+    if not context.settings.auto.wants(_FOLLOWS.get(kind, kind)):
+        return None
+    draft = Draft(kind=kind, message=message, task=task, moment=moment, metadata=metadata or {})
+    return save(context, draft)

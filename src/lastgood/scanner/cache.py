@@ -1,0 +1,235 @@
+"""The scan cache: a record for each directory in one file, their details appended to another.
+
+The records are read whole and replaced atomically; details are read only where a signature differs.
+Everything is checksummed, and any doubt means to start anew: the cache can always be deleted (rule
+K6). Whoever does not get the lock at once does not write.
+"""
+
+from __future__ import annotations
+
+import fcntl
+import os
+from marshal import dumps, loads
+
+from lastgood.files import DIGEST_BYTES, digest, proven, read_proven
+from lastgood.scanner import LENGTH, START
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from lastgood.scanner import Record, Row
+
+    # Inode, size, modification and change time.
+    Source = tuple[int, int, int, int]
+
+_FORMAT = b"lastgood scan cache 2\n"
+_RECORDS = b"/scan.records"
+_LOCK = b"/scan.lock"
+_DETAILS_PREFIX = b"scan.details."
+# Details that nothing refers to any more are tolerated up to as much again, and this.
+_SLACK_BYTES = 1 << 17
+_PRIVATE = 0o600
+
+
+class Conditions(Value):
+    """What the records depend on besides the files: if it differs, they are looked at anew.
+
+    ``policy`` stands for the settings and the rules outside the workspace, ``index`` for the
+    project's index, ``tree`` is what the scan came to (tree and modes).
+    """
+
+    root: bytes
+    generation: str
+    policy: bytes
+    index: bytes
+    tree: tuple[bytes, bytes]
+
+
+class DetailsLost(Exception):
+    """The details of a directory that has to be looked at are damaged."""
+
+
+class Details:
+    """The rows of directories: on disk, or about to be."""
+
+    def __init__(self, folder: bytes, name: bytes) -> None:
+        self._folder = folder
+        self.name = name
+        self.pending: list[bytes] = []
+        self._descriptor = -1
+
+    def rows(self, record: Record) -> list[Row] | None:
+        """Return the rows of a directory, None if they are lost."""
+        return unpack(self.packed(record))
+
+    def packed(self, record: Record) -> bytes:
+        """Return the rows of a directory as they are written, b"" if they cannot be read."""
+        start = record[START]
+        if start < 0:
+            return self.pending[-1 - start]
+        try:
+            if self._descriptor < 0:
+                flags = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW
+                self._descriptor = os.open(self._folder + b"/" + self.name, flags)
+            return os.pread(self._descriptor, record[LENGTH], start)
+        except OSError:
+            return b""
+
+    def add(self, packed: bytes) -> tuple[int, int]:
+        """Take in the packed rows of a directory, and return start and length for its record."""
+        self.pending.append(packed)
+        return -len(self.pending), len(packed)
+
+    def close(self) -> None:
+        """Let go of the file."""
+        if self._descriptor >= 0:
+            os.close(self._descriptor)
+            self._descriptor = -1
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Snapshot:
+    """All that is known of a workspace: a record for each directory, and the details.
+
+    ``source`` stands for the file of records as it was when they were read, or those before them.
+    """
+
+    __slots__ = ("conditions", "details", "records", "source")
+
+    def __init__(
+        self,
+        conditions: Conditions | None,
+        *,
+        records: dict[bytes, Record],
+        details: Details,
+        source: Source | None = None,
+    ) -> None:
+        self.source = source
+        self.conditions = conditions
+        self.records = records
+        self.details = details
+
+
+def pack(rows: Iterable[Row]) -> bytes:
+    """Return rows as they are written."""
+    body = dumps(list(rows), 2)
+    return digest(body) + body
+
+
+def unpack(packed: bytes) -> list[Row] | None:
+    """Return rows as they were written, None if they are damaged."""
+    body = packed[DIGEST_BYTES:]
+    if not packed or digest(body) != packed[:DIGEST_BYTES]:
+        return None
+    rows: list[Row] = loads(body)  # noqa: S302 - our own file, proven by its checksum
+    return rows
+
+
+def load(folder: bytes, root: bytes) -> Snapshot:
+    """Return what the last scan of a workspace left, or an empty snapshot if there is any doubt."""
+    source = _source(folder)
+    found = _read(folder + _RECORDS)
+    if found is None or found[0][0] != root:
+        return Snapshot(None, records={}, details=Details(folder, b""))
+    (known_root, generation, policy, index, tree), name, records = found
+    conditions = Conditions(root=known_root, generation=generation, policy=policy, index=index, tree=tree)
+    return Snapshot(conditions, records=records, details=Details(folder, name), source=source)
+
+
+def keep(folder: bytes, snapshot: Snapshot) -> bool:
+    """Write a snapshot; False if somebody else is writing, or the disk will not take it."""
+    assert snapshot.conditions is not None
+    try:
+        lock = os.open(folder + _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW, _PRIVATE)
+    except OSError:
+        return False
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return _write(folder, snapshot)
+    except OSError:  # the lock is taken, or the disk is full: the next scan will be slower, that is all
+        return False
+    finally:
+        os.close(lock)
+
+
+def _read(
+    path: bytes,
+) -> tuple[tuple[bytes, str, bytes, bytes, tuple[bytes, bytes]], bytes, dict[bytes, Record]] | None:
+    body = read_proven(path, form=_FORMAT)
+    if body is None:
+        return None
+    found: tuple[tuple[bytes, str, bytes, bytes, tuple[bytes, bytes]], bytes, dict[bytes, Record]]
+    found = loads(body)  # noqa: S302 - our own file, proven by its checksum
+    return found
+
+
+def _write(folder: bytes, snapshot: Snapshot) -> bool:
+    details = snapshot.details
+    if details.name and (snapshot.source is None or snapshot.source != _source(folder)):
+        current = _read(folder + _RECORDS)
+        if current is None or current[1] != details.name:
+            return False  # somebody started anew meanwhile; the offsets known here mean nothing there
+    records = dict(snapshot.records)
+    live = sum(record[LENGTH] for record in records.values())
+    path = folder + b"/" + details.name
+    end = os.stat(path).st_size if details.name else 0
+    compact = not details.name or end + sum(map(len, details.pending)) > 2 * live + _SLACK_BYTES
+    name = details.name
+    if compact:
+        name = _DETAILS_PREFIX + os.urandom(8).hex().encode()
+        _append(folder + b"/" + name, _moved(records, snapshot, everything=True), new=True)
+    elif details.pending:
+        _append(path, _moved(records, snapshot, start=end))
+    now = snapshot.conditions
+    assert now is not None
+    conditions = (now.root, now.generation, now.policy, now.index, now.tree)
+    body = dumps((conditions, name, records))
+    temporary = folder + _RECORDS + b".new"
+    _append(temporary, proven(_FORMAT, body), new=True)
+    os.rename(temporary, folder + _RECORDS)
+    if compact:
+        _drop_others(folder, name)
+    return True
+
+
+def _source(folder: bytes) -> Source | None:
+    try:
+        seen = os.stat(folder + _RECORDS)
+    except OSError:
+        return None
+    return seen.st_ino, seen.st_size, seen.st_mtime_ns, seen.st_ctime_ns
+
+
+def _moved(
+    records: dict[bytes, Record], snapshot: Snapshot, *, start: int = 0, everything: bool = False
+) -> bytes:
+    """Give records the place where their details are going to lie, and return those details."""
+    pieces = []
+    for path, record in records.items():
+        if record[START] < 0 or everything:
+            packed = snapshot.details.packed(record)
+            records[path] = (*record[:START], start, len(packed))
+            pieces.append(packed)
+            start += len(packed)
+    return b"".join(pieces)
+
+
+def _append(path: bytes, content: bytes, *, new: bool = False) -> None:
+    flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_TRUNC if new else 0)
+    descriptor = os.open(path, flags, _PRIVATE)
+    try:
+        rest = memoryview(content)
+        while rest:
+            rest = rest[os.write(descriptor, rest) :]
+    finally:
+        os.close(descriptor)
+
+
+def _drop_others(folder: bytes, name: bytes) -> None:
+    for other in os.listdir(folder):
+        if other.startswith(_DETAILS_PREFIX) and other != name:
+            os.unlink(folder + b"/" + other)

@@ -1,0 +1,378 @@
+"""Reads files as one whole version each (rule S8).
+
+Where times prove names, those of a directory are not read again as long as its own stat data are what
+they were: that is a fifth of a scan in which nothing changed.
+"""
+
+from __future__ import annotations
+
+import errno
+import os
+from _blake2 import blake2b
+
+from lastgood.errors import NotFound, Unsafe, crowded
+from lastgood.paths import printable, to_text
+from lastgood.scanner import (
+    CAPTURED,
+    FORMAT_DIRECTORY,
+    FORMAT_FILE,
+    FORMAT_LINK,
+    FORMAT_MASK,
+    NAMES,
+    RACY,
+    SEEN,
+    SIGNATURE,
+    TOO_LARGE,
+    UNREADABLE,
+    UNSTABLE,
+    evidence,
+    sign,
+)
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import Final
+
+    from lastgood.engine import ObjectWriter
+    from lastgood.host import Clock
+    from lastgood.scanner import Evidence, Record, Seen
+
+
+# --- Opens what lies in a workspace without following links, below or above ---
+
+DIRECTORY_FLAGS = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+_FILE_FLAGS = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+_NO_ATIME: int = getattr(os, "O_NOATIME", 0)
+
+# The path led somewhere, and now it does not: the entry is gone.
+GONE = frozenset({errno.ENOENT, errno.ESTALE})
+# Something else has taken the entry's place.
+_REPLACED = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO, errno.EISDIR})
+
+
+def open_root(root: bytes) -> int:
+    """Open a workspace; `NotFound` if it is gone, `Unsafe` if it cannot be read as a directory."""
+    shown = printable(to_text(root))
+    try:
+        return os.open(root, DIRECTORY_FLAGS)
+    except FileNotFoundError as error:
+        raise NotFound(
+            f"the workspace {shown} does not exist (any more)",
+            hint="if it was moved: lastgood workspace attach",
+        ) from error
+    except OSError as error:
+        raise crowded(error) or Unsafe(
+            f"the workspace {shown} cannot be read as a directory: {error.strerror}",
+            hint="look at what lies there, and at its permissions",
+        ) from error
+
+
+def descend(root: int, path: bytes) -> int:
+    """Open a directory of a workspace from its top, name by name; OSError if the way is barred."""
+    descriptor = os.open(b".", DIRECTORY_FLAGS, dir_fd=root)
+    for name in path.split(b"/") if path else ():
+        above = descriptor
+        try:
+            descriptor = os.open(name, DIRECTORY_FLAGS, dir_fd=above)
+        finally:
+            os.close(above)
+    return descriptor
+
+
+def names_in(root: bytes, path: bytes) -> list[bytes]:
+    """Return the names in a directory of a workspace; OSError if the way is barred."""
+    top = os.open(root, DIRECTORY_FLAGS)
+    try:
+        descriptor = descend(top, path)
+    finally:
+        os.close(top)
+    try:
+        return [os.fsencode(name) for name in os.listdir(descriptor)]
+    finally:
+        os.close(descriptor)
+
+
+def open_file(name: bytes, *, directory: int) -> int:
+    """Open a file for reading without leaving a trace of it; never waits for a FIFO's other end."""
+    try:
+        return os.open(name, _FILE_FLAGS | _NO_ATIME, dir_fd=directory)
+    except PermissionError:  # another user's file: only its owner may spare the access time
+        return os.open(name, _FILE_FLAGS, dir_fd=directory)
+
+
+def state_of(error: OSError) -> int | None:
+    """Return the state of an entry that could not be opened or read; None if it is gone.
+
+    Raises `Busy` where nothing can be opened: that is no gap, it says nothing of the entry.
+    """
+    busy = crowded(error)
+    if busy is not None:
+        raise busy from error
+    if error.errno in GONE:
+        return None
+    return UNSTABLE if error.errno in _REPLACED else UNREADABLE
+
+
+# --- Reads files as one whole version each (rule S8) ---
+
+TRIES = 3
+# A change within this time of a reading may have left the very same stat data behind (nanoseconds):
+# ticks of the kernel's clock are up to 10 ms, and some file systems count whole or even seconds only.
+FINE_WINDOW = 50_000_000
+COARSE_WINDOW = 2_000_000_000
+SECOND = 1_000_000_000
+
+# Larger files than this are never held in memory.
+WHOLE_BYTES: Final = 32 << 20
+_PIECE_BYTES = 1 << 20
+
+
+class Reading:
+    """What came of reading one entry.
+
+    ``stat`` is None if the entry is gone. ``content`` is None for a large file, and for what could
+    not be read; ``mark`` is a digest of the bytes, b"" unless they have to be compared later.
+    """
+
+    __slots__ = ("content", "mark", "stat", "state")
+
+    def __init__(
+        self, state: int, stat: Evidence | None, *, content: bytes | None = None, mark: bytes = b""
+    ) -> None:
+        self.state = state
+        self.stat = stat
+        self.content = content
+        self.mark = mark
+
+
+def is_racy(stat: Evidence, now: int) -> bool:
+    """Tell whether a file read at a time could have changed since without a trace in its stat data."""
+    newest = max(stat[2], stat[3])
+    return newest > now - (FINE_WINDOW if newest % SECOND else COARSE_WINDOW)
+
+
+class FileReader:
+    """Reads entries of open directories and hands their bytes to the writer."""
+
+    def __init__(self, writer: ObjectWriter, *, clock: Clock, cap: int) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._cap = cap
+
+    def read(self, name: bytes, stat: Evidence, *, directory: int, forced: bool = False) -> Reading:
+        """Read a file or link; ``stat`` is what was known of it before. Never raises for the entry."""
+        if stat[0] & FORMAT_MASK == FORMAT_LINK:
+            return self._link(name, stat, directory=directory)
+        reading = Reading(UNSTABLE, stat)
+        for _ in range(TRIES):
+            try:
+                reading = self._attempt(name, stat, directory=directory, forced=forced)
+            except OSError as error:
+                state = state_of(error)
+                return Reading(UNSTABLE, None) if state is None else Reading(state, stat)
+            if reading.state != UNSTABLE:
+                break
+        return reading
+
+    def store(self, reading: Reading, name: bytes, *, directory: int) -> bytes | None:
+        """Add what was read to the writer and return its id; None if it is another content by now."""
+        if reading.content is not None:
+            return self._writer.blob(reading.content)
+        assert reading.stat is not None
+        try:
+            descriptor = open_file(name, directory=directory)
+        except OSError as error:
+            state_of(error)
+            return None
+        try:
+            oid = self._writer.blob_from(descriptor, reading.stat[1])
+            after = evidence(os.fstat(descriptor))
+        except EOFError:
+            return None
+        finally:
+            os.close(descriptor)
+        return oid if after == reading.stat else None
+
+    def _link(self, name: bytes, stat: Evidence, *, directory: int) -> Reading:
+        now = self._clock.now()
+        try:
+            target = os.readlink(name, dir_fd=directory)
+            after = evidence(os.stat(name, dir_fd=directory, follow_symlinks=False))
+        except OSError as error:
+            state = state_of(error)
+            if state is None:
+                return Reading(UNSTABLE, None)
+            # readlink says EINVAL of what is no link any more
+            return Reading(UNSTABLE, stat)
+        if after != stat and after[0] & FORMAT_MASK != FORMAT_LINK:
+            return Reading(UNSTABLE, stat)
+        return Reading(RACY if is_racy(after, now) else CAPTURED, after, content=target, mark=_mark(target))
+
+    def _attempt(self, name: bytes, stat: Evidence, *, directory: int, forced: bool) -> Reading:
+        now = self._clock.now()
+        descriptor = open_file(name, directory=directory)
+        try:
+            before = evidence(os.fstat(descriptor))
+            if before[0] & FORMAT_MASK != FORMAT_FILE:
+                return Reading(UNSTABLE, stat)
+            size = before[1]
+            if size > self._cap and not forced:
+                return Reading(TOO_LARGE, before)
+            if size > WHOLE_BYTES:
+                content, mark = None, _digest(descriptor, size)
+            else:
+                content, mark = _whole(descriptor, size), b""
+            after = evidence(os.fstat(descriptor))
+        finally:
+            os.close(descriptor)
+        if (
+            after != before
+            or (content is None and not mark)
+            or (content is not None and len(content) != size)
+        ):
+            return Reading(UNSTABLE, before)
+        if not is_racy(before, now):
+            return Reading(CAPTURED, before, content=content, mark=mark)
+        return Reading(RACY, before, content=content, mark=mark or _mark(content or b""))
+
+
+def mark_of(reading: Reading) -> bytes:
+    """Return the digest of what was read."""
+    return reading.mark or _mark(reading.content or b"")
+
+
+def _mark(content: bytes) -> bytes:
+    return blake2b(content, digest_size=32).digest()
+
+
+def _whole(descriptor: int, size: int) -> bytes:
+    """Read as many bytes as a file should have (that it grew, stat will say)."""
+    content = os.read(descriptor, size)
+    if len(content) == size:
+        return content
+    pieces = [content]
+    left = size - len(content)
+    while left > 0 and content:
+        content = os.read(descriptor, left)
+        pieces.append(content)
+        left -= len(content)
+    return b"".join(pieces)
+
+
+def _digest(descriptor: int, size: int) -> bytes:
+    """Return the digest of a large file, b"" if it has another size than it said."""
+    running = blake2b(digest_size=32)
+    while piece := os.read(descriptor, _PIECE_BYTES):
+        running.update(piece)
+        size -= len(piece)
+    return running.digest() if size == 0 else b""
+
+
+# --- Lists directories: the names in them, and what stat says of each entry ---
+
+
+class Listing:
+    """A directory as it was listed: names in the file system's order, and what stat said of each.
+
+    ``names`` are joined by NUL. ``stats`` has the mode alone for a directory; ``lost`` are entries that
+    could not be asked. ``seen`` is what stat said of the directory itself, where that proves the names.
+    """
+
+    __slots__ = ("descriptor", "lost", "names", "seen", "signature", "stats")
+
+    def __init__(
+        self,
+        descriptor: int,
+        names: bytes,
+        *,
+        stats: Sequence[Evidence | int],
+        seen: Seen,
+        lost: Sequence[bytes] = (),
+    ) -> None:
+        self.descriptor = descriptor
+        self.names = names
+        self.stats = stats
+        self.seen = seen
+        self.lost = lost
+        self.signature = sign(names, stats)
+
+    def fits(self, record: Record) -> bool:
+        """Tell whether everything is as it was recorded."""
+        return self.signature == record[SIGNATURE] and not self.lost
+
+    def proves_more(self, record: Record) -> bool:
+        """Tell whether the names could be proven by this listing, and not by what is recorded."""
+        return bool(self.seen) and self.seen != record[SEEN]
+
+
+class Lister:
+    """Lists open directories. On ``device`` times prove names; None if they do so nowhere."""
+
+    def __init__(self, *, device: int | None, clock: Clock) -> None:
+        self._device = device
+        self._clock = clock
+
+    def list(self, descriptor: int, *, known: Record | None) -> Listing:
+        """List a directory, of which a record may be ``known``; OSError if that is refused."""
+        if known is not None and known[SEEN] and known[SEEN] == self._seen(descriptor):
+            names = known[NAMES]
+            try:
+                return Listing(descriptor, names, stats=_ask(descriptor, names), seen=known[SEEN])
+            except OSError:  # an entry went just now, or cannot be asked
+                pass
+        seen = self._settled(descriptor)
+        names = os.fsencode("\0".join(os.listdir(descriptor)))
+        try:
+            return Listing(descriptor, names, stats=_ask(descriptor, names), seen=seen)
+        except OSError:
+            return _list_what_is_left(descriptor, names)
+
+    def is_as_known(self, descriptor: int, record: Record) -> bool:
+        """Tell whether a directory is as it was recorded, and no more could be known of it."""
+        listing = self.list(descriptor, known=record)
+        return listing.fits(record) and not listing.proves_more(record)
+
+    def _seen(self, descriptor: int) -> Seen:
+        if self._device is None:
+            return ()
+        seen = os.fstat(descriptor)
+        return evidence(seen) if seen.st_dev == self._device else ()
+
+    def _settled(self, descriptor: int) -> Seen:
+        """Return what differs as soon as an entry comes or goes from now on; () if that is not sure."""
+        now = self._clock.now()
+        seen = self._seen(descriptor)
+        return () if not seen or is_racy(seen, now) else seen
+
+
+def names_of(joined: bytes) -> list[bytes]:
+    """Return the names of a listing."""
+    return joined.split(b"\0") if joined else []
+
+
+def _ask(descriptor: int, names: bytes) -> list[Evidence | int]:
+    ask = os.stat
+    return [
+        evidence(seen)
+        if (seen := ask(name, dir_fd=descriptor, follow_symlinks=False)).st_mode & FORMAT_MASK
+        != FORMAT_DIRECTORY
+        else seen.st_mode
+        for name in names_of(names)
+    ]
+
+
+def _list_what_is_left(descriptor: int, names: bytes) -> Listing:
+    """List a directory of which some entries are gone, or cannot be asked."""
+    left: list[bytes] = []
+    lost: list[bytes] = []
+    stats: list[Evidence | int] = []
+    for name in names_of(names):
+        try:
+            stats += _ask(descriptor, name)
+        except OSError as error:
+            if error.errno not in GONE:
+                lost.append(name)
+            continue
+        left.append(name)
+    return Listing(descriptor, b"\0".join(left), stats=stats, seen=(), lost=lost)

@@ -1,0 +1,724 @@
+"""Reads a workspace into a tree, in this process.
+
+Stat data cannot tell two changes within one tick of the clock apart. So whatever was that young is
+read once more when the tick is over; only what is the same both times is one whole version.
+"""
+
+from __future__ import annotations
+
+import gc
+import os
+import time
+from marshal import dumps
+
+from lastgood.errors import Damaged
+from lastgood.files import digest
+from lastgood.host import ScanResult, Stamp
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, UNREADABLE, Includes, TreeRules
+from lastgood.model.path_safety import DEEPEST, LONGEST_PATH
+from lastgood.model.tree import Gap, TreeId
+from lastgood.paths import join
+from lastgood.scanner import (
+    ABOVE,
+    BARE,
+    BUDGET,
+    BYTES,
+    CAPTURED,
+    CTIME,
+    FILES,
+    FLAGS,
+    FORMAT_DIRECTORY,
+    FORMAT_FILE,
+    FORMAT_MASK,
+    GAPS,
+    INODE,
+    LEFT,
+    MODE,
+    MODES,
+    MTIME,
+    NAME,
+    NESTED,
+    OID,
+    PRIVATE,
+    RACY,
+    REASONS,
+    SIZE,
+    STATE,
+    TOKEN,
+    TREE,
+    UNSTABLE,
+    VANISHED,
+    cache,
+)
+from lastgood.scanner.cache import Conditions, Details, DetailsLost, Snapshot
+from lastgood.scanner.read import TRIES, FileReader, Lister, descend, mark_of, names_in, open_root, state_of
+from lastgood.scanner.select import (
+    IGNORE_FILES,
+    Examiner,
+    Forced,
+    Judge,
+    Previous,
+    Project,
+    RuleBook,
+    relative,
+)
+from lastgood.scanner.walk import Builder, Trust, Walk, entry_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Mapping, Sequence
+
+    from lastgood.engine import ObjectReader, ObjectWriter
+    from lastgood.host import Clock, ScanRequest
+    from lastgood.ignore import Text
+    from lastgood.model.checkpoint import IgnoreState
+    from lastgood.model.tree import Entry
+    from lastgood.scanner import Record, Row
+    from lastgood.scanner.select import Unsettled
+
+
+# --- One reading of a workspace, as the verbs see it ---
+
+# So many directories are remembered: a plan, a guard and a report look at the same ones.
+_LISTINGS = 64
+
+
+class Texts:
+    """The ignore files as they were captured, by directory.
+
+    ``fresh`` are those read by this scan, which the engine may not have published yet.
+    """
+
+    def __init__(
+        self,
+        records: Mapping[bytes, Record],
+        *,
+        details: Details,
+        objects: ObjectReader,
+        fresh: Mapping[bytes, tuple[Text, Text]],
+    ) -> None:
+        self._records = records
+        self._details = details
+        self._objects = objects
+        self._fresh = fresh
+
+    def of(self, path: bytes) -> tuple[Text, Text]:
+        """Return the ``.gitignore`` and the ``.lastgoodignore`` of a directory; `DetailsLost`."""
+        fresh = self._fresh.get(path)
+        if fresh is not None:
+            return fresh
+        record = self._records.get(path)
+        if record is None or record[TOKEN] == record[ABOVE]:
+            return None, None
+        rows = self._details.rows(record)
+        if rows is None:
+            raise DetailsLost
+        found = {
+            row[NAME]: self._text(row)
+            for row in rows
+            if row[NAME] in IGNORE_FILES and row[MODE] & FORMAT_MASK == FORMAT_FILE
+        }
+        return found.get(GITIGNORE), found.get(LASTGOODIGNORE)
+
+    def _text(self, row: Row) -> Text:
+        if row[STATE] > RACY:
+            return UNREADABLE
+        try:
+            return self._objects.read_blob(row[OID])
+        except Damaged as error:
+            raise DetailsLost from error
+
+
+class WorkspaceScan:
+    """One reading of a workspace.
+
+    ``rules`` are the ignore rules outside its files as they were, ``listings`` some directories as they are.
+    """
+
+    def __init__(
+        self,
+        result: ScanResult,
+        *,
+        folder: bytes,
+        snapshot: Snapshot,
+        known: Mapping[bytes, Record],
+        listings: dict[bytes, Sequence[Entry]],
+        objects: ObjectReader,
+        rules: IgnoreState,
+        texts: Mapping[bytes, tuple[Text, Text]],
+        worth_keeping: bool,
+    ) -> None:
+        self.result = result
+        self._folder = folder
+        self._objects = objects
+        self._rules = rules
+        self._fresh = texts
+        self._tree_rules: TreeRules | None = None
+        self._rows: dict[bytes, dict[bytes, Row] | None] = {}
+        self._listings = listings
+        # The records of the last scan, whose details are among this one's.
+        self._known = known
+        self.snapshot = snapshot
+        self.worth_keeping = worth_keeping
+
+    def directory(self, path: bytes) -> Sequence[Entry] | None:
+        """Return the captured entries of a directory, sorted by name; None if it was not captured."""
+        if path in self._listings:
+            return self._listings[path]
+        listing = self._list(path)
+        if listing is not None:
+            if len(self._listings) >= _LISTINGS:
+                self._listings.clear()
+            self._listings[path] = listing
+        return listing
+
+    def _list(self, path: bytes) -> Sequence[Entry] | None:
+        record = self.snapshot.records.get(path)
+        if record is None or not self._captured(path, record):
+            return None
+        rows = self._rows_of(path)
+        if rows is None:
+            return self._objects.directory(TreeId(tree=record[TREE], modes=record[MODES]))
+        records = self.snapshot.records
+        return [
+            entry_of(row, records.get(join(path, row[NAME]))) for row in rows.values() if row[STATE] <= RACY
+        ]
+
+    def left_out(self, path: bytes) -> Sequence[bytes]:
+        """Return the names in a captured directory that were not captured: ignored, gaps, ``.git``."""
+        if path not in self.snapshot.records:
+            return ()
+        rows = self._rows_of(path)
+        if rows is not None:
+            return [name for name, row in rows.items() if row[STATE] > RACY]
+        captured = {entry.name for entry in self.directory(path) or ()}
+        try:
+            return sorted(set(names_in(self._root, path)) - captured)
+        except OSError as error:
+            state_of(error)
+            return ()
+
+    def ignored(self, path: bytes, *, directory: bool) -> bool | None:
+        """Tell whether the present rules ignore a path, present or not; None if rules are unreadable."""
+        if self._tree_rules is None:
+            self._tree_rules = TreeRules(self._rules, self._texts)
+        return self._tree_rules.ignored(path, directory=directory)
+
+    def stamp(self, path: bytes) -> Stamp | None:
+        """Return the evidence for a captured file or link."""
+        above, _, name = path.rpartition(b"/")
+        rows = self._rows_of(above) if above in self.snapshot.records else None
+        row = None if rows is None else rows.get(name)
+        if row is None or row[STATE] > RACY or row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY:
+            return None
+        return Stamp(size=row[SIZE], mtime_ns=row[MTIME], ctime_ns=row[CTIME], inode=row[INODE])
+
+    def remembered(self, path: bytes, tree: TreeId) -> Sequence[Entry] | None:
+        """Return what a directory held when it had an identity; None unless the last scan says so."""
+        known = self._known
+        record = known.get(path)
+        if record is None or record[TREE] != tree.tree or record[MODES] != tree.modes:
+            return None
+        rows = self.snapshot.details.rows(record)
+        if rows is None:
+            return None
+        return [entry_of(row, known.get(join(path, row[NAME]))) for row in rows if row[STATE] <= RACY]
+
+    def keep(self) -> None:
+        """Write the scan cache; called only after what was scanned is durable and acknowledged."""
+        if self.worth_keeping:
+            cache.keep(self._folder, self.snapshot)
+            self.worth_keeping = False
+
+    @property
+    def fresh_texts(self) -> Mapping[bytes, tuple[Text, Text]]:
+        """The ignore files that this scan read, by directory."""
+        return self._fresh
+
+    @property
+    def outer_rules(self) -> IgnoreState:
+        """The ignore rules outside the workspace's files."""
+        return self._rules
+
+    @property
+    def _root(self) -> bytes:
+        assert self.snapshot.conditions is not None
+        return self.snapshot.conditions.root
+
+    def _captured(self, path: bytes, record: Record) -> bool:
+        if not path or not record[FLAGS] & BARE:
+            return True
+        above, _, name = path.rpartition(b"/")
+        rows = self._rows_of(above) if above in self.snapshot.records else None
+        row = None if rows is None else rows.get(name)
+        return row is not None and row[STATE] <= RACY
+
+    def _rows_of(self, path: bytes) -> dict[bytes, Row] | None:
+        if path not in self._rows:
+            rows = self.snapshot.details.rows(self.snapshot.records[path])
+            self._rows[path] = None if rows is None else {row[NAME]: row for row in rows}
+        return self._rows[path]
+
+    def _texts(self, path: bytes) -> tuple[Text, Text]:
+        texts = Texts(
+            self.snapshot.records,
+            details=self.snapshot.details,
+            objects=self._objects,
+            fresh=self._fresh,
+        )
+        try:
+            return texts.of(path)
+        except DetailsLost:
+            return UNREADABLE, UNREADABLE
+
+
+# --- Reads again what was read in the very moment of a change (rule S8) ---
+
+# Twice the longest tick of a kernel's clock, in nanoseconds: so long a scan waits at its end.
+_SETTLE = 20_000_000
+_NANOSECONDS = 1_000_000_000
+_READ = frozenset({CAPTURED, RACY})
+
+
+class Settlement:
+    """Brings unsettled entries to an end: captured, or a gap."""
+
+    def __init__(
+        self,
+        root: int,
+        *,
+        reader: FileReader,
+        clock: Clock,
+        sleep: Callable[[float], None],
+        late: Callable[[], bool],
+    ) -> None:
+        self._root = root
+        self._reader = reader
+        self._clock = clock
+        self._sleep = sleep
+        self._late = late
+
+    def run(self, unsettled: Sequence[Unsettled]) -> None:
+        """Read all of them again, as often as it takes or is allowed."""
+        pending = list(unsettled)
+        while pending:
+            if self._late():
+                self._give_up(pending, BUDGET)
+                return
+            self._wait(pending)
+            pending = self._round(pending)
+            given_up = [entry for entry in pending if entry.tries >= TRIES]
+            self._give_up(given_up, UNSTABLE)
+            pending = [entry for entry in pending if entry.tries < TRIES]
+
+    def _wait(self, pending: Sequence[Unsettled]) -> None:
+        now = self._clock.now()
+        ends = [max(entry.stat[2], entry.stat[3]) + _SETTLE for entry in pending]
+        waits = [end - now for end in ends if 0 < end - now <= _SETTLE]
+        if waits:
+            self._sleep(max(waits) / _NANOSECONDS)
+
+    def _round(self, pending: Sequence[Unsettled]) -> list[Unsettled]:
+        """Read every entry once more, and return those that differ."""
+        again: list[Unsettled] = []
+        path, descriptor = b"", os.dup(self._root)
+        try:
+            for entry in pending:
+                if entry.node.path != path:
+                    _close(descriptor)
+                    path, descriptor = entry.node.path, self._open(entry.node.path)
+                if descriptor < 0:  # where it lay is gone: what was read cannot be confirmed
+                    self._give_up([entry], UNSTABLE)
+                elif not self._settled(entry, descriptor):
+                    entry.tries += 1
+                    again.append(entry)
+        finally:
+            _close(descriptor)
+        return again
+
+    def _open(self, path: bytes) -> int:
+        try:
+            return descend(self._root, path)
+        except OSError as error:
+            state_of(error)
+            return -1
+
+    def _settled(self, entry: Unsettled, descriptor: int) -> bool:
+        name = entry.node.rows[entry.place][0]
+        reading = self._reader.read(name, entry.stat, directory=descriptor, forced=entry.forced)
+        if reading.stat is None:
+            self._put(entry, oid=b"", state=VANISHED)
+            return True
+        before = entry.stat, entry.mark
+        entry.stat = reading.stat
+        if reading.state in _READ:
+            entry.mark = mark_of(reading)
+            if before != (entry.stat, entry.mark):
+                return False
+            oid = self._reader.store(reading, name, directory=descriptor)
+            if oid is not None:
+                self._put(entry, oid=oid, state=reading.state)
+            return oid is not None
+        if reading.state != UNSTABLE:
+            self._put(entry, oid=b"", state=reading.state)
+        return reading.state != UNSTABLE
+
+    def _put(self, entry: Unsettled, *, oid: bytes, state: int) -> None:
+        rows = entry.node.rows
+        rows[entry.place] = (rows[entry.place][0], *entry.stat, oid, state)
+
+    def _give_up(self, entries: Sequence[Unsettled], state: int) -> None:
+        for entry in entries:
+            self._put(entry, oid=b"", state=state)
+
+
+def _close(descriptor: int) -> None:
+    if descriptor >= 0:
+        os.close(descriptor)
+
+
+# --- How long a scan may take: past its budget the rest is left out (rule S9), without patience it ends ---
+
+# Beyond so many files another process, where two look, is quicker although no thread hinders this one.
+MOST_FILES = 2_000
+# What a scan may take: several times what it does undisturbed (3 µs a file), and a little.
+_SECONDS_A_FILE = 10e-6
+_SECONDS = 0.005
+
+
+class Starved(Exception):
+    """The scan is not to go on here."""
+
+
+class Patience:
+    """Bounds the time that a scan beside other threads may take (decision 022).
+
+    ``worn`` tells that it took longer. ``factor`` makes it longer than it has to be.
+    """
+
+    def __init__(self, *, factor: float = 1.0) -> None:
+        self.worn = False
+        self._factor = factor
+        self._until = 0.0
+
+    def begin(self, records: Mapping[bytes, Record]) -> None:
+        """Begin, knowing what the last scan found; `Starved` if that was too much, or nothing."""
+        top = records.get(b"")
+        if top is None or top[FILES] > MOST_FILES:
+            raise Starved
+        allowed = _SECONDS + top[FILES] * _SECONDS_A_FILE
+        self._until = time.monotonic() + allowed * self._factor
+
+    def heed(self) -> None:
+        """Go on, or raise `Starved`."""
+        if time.monotonic() > self._until:
+            self.worn = True
+            raise Starved
+
+
+class Bounds:
+    """What bounds one scan; ``budget`` is in seconds from now."""
+
+    def __init__(self, clock: Clock, *, budget: float | None, patience: Patience | None) -> None:
+        self.clock = clock
+        self._deadline = None if budget is None else clock.monotonic() + budget
+        self._patience = patience
+        self.is_over = _never if budget is None else self._is_over
+        # Not asked where a scan waits: that is no sign of other threads.
+        self.is_late = self.is_over if patience is None else self._is_late
+
+    def _is_over(self) -> bool:
+        assert self._deadline is not None
+        return self.clock.monotonic() > self._deadline
+
+    def _is_late(self) -> bool:
+        assert self._patience is not None
+        self._patience.heed()
+        return self.is_over()
+
+
+def _never() -> bool:
+    return False
+
+
+# --- On which file systems the times of a directory prove what names are in it (decision 021) ---
+
+# Local ones, which change a directory's times together with its entries. What is served from elsewhere, or
+# by a program, may say the times that it remembers.
+_KEEPING = frozenset({b"btrfs", b"ext3", b"ext4", b"f2fs", b"overlay", b"tmpfs", b"xfs", b"zfs"})
+
+
+def proving_device(directory: int) -> int | None:
+    """Return the device of an open directory; None unless times are known to prove names there."""
+    try:
+        mount = _fields(b"/proc/self/fdinfo/%d" % directory, named=b"mnt_id:")[1]
+        line = _fields(b"/proc/self/mountinfo", named=mount)
+        return os.fstat(directory).st_dev if line[line.index(b"-") + 1] in _KEEPING else None
+    except (OSError, ValueError, IndexError):  # not Linux, or without /proc
+        return None
+
+
+def _fields(path: bytes, *, named: bytes) -> list[bytes]:
+    """Return the fields of the line that begins with a word; none if there is no such line."""
+    with open(path, "rb", buffering=0) as file:
+        for line in file.read().splitlines():
+            fields = line.split()
+            if fields and fields[0] == named:
+                return fields
+    return []
+
+
+# --- Reads a workspace into a tree, in this process ---
+
+# Asking about the file system takes as long as listing so many directories.
+_SEVERAL_DIRECTORIES = 16
+# If more than one directory in so many proves more than before, that is worth keeping for itself.
+_A_PART = 8
+
+
+class ImportLost(Exception):
+    """Objects of the project that a scan relied on could not be copied: their files have to be read again."""
+
+
+class WorkspaceScanner:
+    """Scans workspaces; ``cache`` is the folder for what one scan remembers for the next.
+
+    ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds.
+    """
+
+    def __init__(
+        self,
+        *,
+        cache: bytes,
+        clock: Clock,
+        objects: ObjectReader,
+        sleep: Callable[[float], None] = time.sleep,
+    ) -> None:
+        self._folder = cache
+        self._clock = clock
+        self._objects = objects
+        self._sleep = sleep
+
+    def scan(
+        self, request: ScanRequest, *, writer: ObjectWriter, patience: Patience | None = None
+    ) -> WorkspaceScan:
+        """Read the workspace; `NotFound` or `Unsafe` for the root, `Storage` for the store's disk.
+
+        With ``patience`` it may raise `Starved`; what was added to the writer until then is whole.
+        """
+        pausing = gc.isenabled()
+        gc.disable()  # nothing here is cyclic, and looking for cycles takes a third of a first scan
+        try:
+            root = open_root(request.root)
+            try:
+                known = cache.load(self._folder, request.root)
+                if patience is not None:
+                    patience.begin(known.records)
+                while True:
+                    try:
+                        return self._scan(request, root=root, known=known, writer=writer, patience=patience)
+                    except (DetailsLost, ImportLost):  # each of them once at most
+                        known = Snapshot(None, records={}, details=Details(self._folder, b""))
+            finally:
+                os.close(root)
+        finally:
+            if pausing:
+                gc.enable()
+
+    def _scan(
+        self,
+        request: ScanRequest,
+        *,
+        root: int,
+        known: Snapshot,
+        writer: ObjectWriter,
+        patience: Patience | None,
+    ) -> WorkspaceScan:
+        project = Project(request.root, settings=request.settings)
+        rules = project.ignore_state(request.settings)
+        conditions = _conditions(request, rules, index=project.signature)
+        if not known.records and project.objects:
+            writer.import_blobs(project.objects, project.named_objects())
+        survey = Survey(
+            request,
+            conditions=conditions,
+            known=known,
+            rules=rules,
+            project=project,
+            objects=self._objects,
+            writer=writer,
+            lister=Lister(device=_proving(root, known), clock=self._clock),
+            bounds=Bounds(self._clock, budget=request.budget, patience=patience),
+        )
+        survey.run(root, sleep=self._sleep)
+        if not writer.settle_imports():
+            raise ImportLost
+        records = survey.records
+        top = records[b""]
+        conditions = conditions.replace(tree=(top[TREE], top[MODES]))
+        examiner = survey.examiner
+        return WorkspaceScan(
+            _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
+            folder=self._folder,
+            snapshot=Snapshot(conditions, records=records, details=known.details, source=known.source),
+            known=known.records,
+            listings=survey.listings,
+            objects=self._objects,
+            rules=rules,
+            texts=examiner.texts,
+            worth_keeping=survey.changed or conditions != known.conditions,
+        )
+
+
+class Survey:
+    """Walk, settle and build once; ``records`` are what came of it."""
+
+    def __init__(
+        self,
+        request: ScanRequest,
+        *,
+        conditions: Conditions,
+        known: Snapshot,
+        rules: IgnoreState,
+        project: Project,
+        objects: ObjectReader,
+        writer: ObjectWriter,
+        lister: Lister,
+        bounds: Bounds,
+    ) -> None:
+        self._known = known
+        self._writer = writer
+        self._bounds = bounds
+        self._token = conditions.policy
+        forced = Forced(request.forced, fresh=request.fresh)
+        previous = Previous(request.previous, objects=objects)
+        trust = _trust(known.conditions, conditions, previous=request.previous)
+        texts = Texts(known.records, details=known.details, objects=objects, fresh={})
+        judge = Judge(
+            rules=RuleBook(rules, texts=texts.of),
+            includes=Includes(request.settings.include),
+            forced=forced,
+            index=project.index,
+            previous=previous,
+            store=relative(request.store, request.root),
+            is_ours=_names_of(request.left_by),
+        )
+        self._reader = FileReader(writer, clock=bounds.clock, cap=request.settings.max_file_size)
+        self.examiner = Examiner(
+            judge,
+            reader=self._reader,
+            cap=request.settings.max_file_size,
+            late=bounds.is_late,
+            gone=set() if trust.objects else _gone(known, writer),
+        )
+        self._walk = Walk(
+            known,
+            trust=trust,
+            lister=lister,
+            examiner=self.examiner,
+            forced=forced,
+            previous=previous,
+            late=bounds.is_late,
+        )
+        self.records: dict[bytes, Record] = {}
+        self.listings: dict[bytes, Sequence[Entry]] = {}
+        self.changed = True
+
+    def run(self, root: int, *, sleep: Callable[[float], None]) -> None:
+        """Do it, from the open root of the workspace."""
+        self._walk.run(root, token=self._token)
+        if self.examiner.unsettled:
+            bounds = self._bounds
+            Settlement(root, reader=self._reader, clock=bounds.clock, sleep=sleep, late=bounds.is_over).run(
+                self.examiner.unsettled
+            )
+        builder = Builder(
+            self._walk, before=self._known.records, details=self._known.details, writer=self._writer
+        )
+        self.records = builder.run()
+        self.listings = builder.listings
+        self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
+
+
+def _proving(root: int, known: Snapshot) -> int | None:
+    """Return the device on which times prove names, None also where asking for it would cost more."""
+    return None if 0 < len(known.records) < _SEVERAL_DIRECTORIES else proving_device(root)
+
+
+def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Conditions:
+    settings = request.settings
+    where = relative(request.store, request.root)
+    texts = (rules.excludes, rules.includes, rules.info_exclude, rules.global_exclude, rules.readable)
+    policy = dumps((settings.max_file_size, texts, where, LONGEST_PATH, DEEPEST, request.left_by), 2)
+    return Conditions(
+        root=request.root,
+        generation=request.generation,
+        policy=digest(policy),
+        index=index,
+        tree=(b"", b""),
+    )
+
+
+def _names_of(restores: tuple[str, ...]) -> Callable[[bytes], bool] | None:
+    """Return what tells the temporary names of some restores, None where there are none."""
+    if not restores:
+        return None
+    from lastgood.renames import is_of  # lazily: hardly any save meets such names
+
+    return lambda name: any(is_of(name, token) for token in restores)
+
+
+def _trust(known: Conditions | None, now: Conditions, *, previous: TreeId | None) -> Trust:
+    if known is None:
+        return Trust(verdicts=False, objects=False, index=False, previous=False)
+    return Trust(
+        verdicts=known.policy == now.policy,
+        objects=known.generation == now.generation,
+        index=known.index == now.index,
+        previous=previous is not None and known.tree == (previous.tree, previous.modes),
+    )
+
+
+def _gone(known: Snapshot, writer: ObjectWriter) -> set[bytes]:
+    """Return the objects that the cache names and the engine cannot be trusted to have (invariant 4)."""
+    named: set[bytes] = set()
+    for record in known.records.values():
+        rows = known.details.rows(record)
+        if rows is None:
+            raise DetailsLost
+        named.update(row[OID] for row in rows if row[STATE] <= RACY and row[OID])
+    return writer.lacks(named) if named else named
+
+
+def _result(
+    records: Mapping[bytes, Record], *, project: Project, rules: IgnoreState, readable: bool
+) -> ScanResult:
+    gaps: list[Gap] = []
+    private: list[bytes] = []
+    nested: list[bytes] = []
+    partial = False
+    for path, record in records.items():
+        for name, state, size in record[GAPS]:
+            gaps.append(Gap(path=join(path, name), reason=REASONS[state], size=None if size < 0 else size))
+            partial = partial or state == BUDGET
+        if record[PRIVATE]:
+            private.extend(join(path, name) for name in record[PRIVATE])
+        if record[FLAGS] & NESTED and path:
+            nested.append(path)
+    gaps.sort(key=_path)
+    top = records[b""]
+    return ScanResult(
+        tree=TreeId(tree=top[TREE], modes=top[MODES]),
+        files=top[FILES],
+        size=top[BYTES],
+        ignored=top[LEFT],
+        gaps=tuple(gaps),
+        partial=partial,
+        private=tuple(sorted(private)),
+        git=project.state(nested),
+        ignore=rules if readable else rules.replace(readable=False),
+    )
+
+
+def _path(gap: Gap) -> bytes:
+    return gap.path

@@ -1,0 +1,687 @@
+"""Decides which entries of a directory are captured (rules S3 to S7), before any is read."""
+
+from __future__ import annotations
+
+import os
+from marshal import dumps
+
+from lastgood import project_git
+from lastgood.errors import Damaged
+from lastgood.files import digest
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, Unreadable, workspace_rules
+from lastgood.ignore import UNREADABLE as UNREADABLE_TEXT
+from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
+from lastgood.model.path_safety import DEEPEST, LONGEST_PATH, is_git_alias
+from lastgood.model.tree import DIRECTORY, TreeId
+from lastgood.paths import Covering, join, unknown, ways, within
+from lastgood.project_git import (
+    IGNORE_FILE_LIMIT,
+    Index,
+    nested_head,
+    outer_rules,
+    read_file,
+    read_index,
+    state,
+)
+from lastgood.scanner import (
+    BUDGET,
+    BURIED,
+    CAPTURED,
+    DEPENDENT,
+    DOUBTFUL,
+    FLAGS,
+    FORMAT_DIRECTORY,
+    FORMAT_FILE,
+    FORMAT_LINK,
+    FORMAT_MASK,
+    HIDDEN,
+    IGNORED,
+    MODE,
+    NESTED,
+    OID,
+    RACY,
+    SIZE,
+    STATE,
+    TOKEN,
+    TOO_LARGE,
+    UNREADABLE,
+    UNSUPPORTED,
+    evidence,
+)
+from lastgood.scanner.read import names_of
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+
+    from lastgood.engine import ObjectReader
+    from lastgood.ignore import Rules, Text
+    from lastgood.project_git import Repository
+    from lastgood.scanner import Evidence, Record, Row
+    from lastgood.scanner.read import FileReader, Listing, Reading
+    from lastgood.settings import CaptureSettings
+
+
+DOT_GIT = b".git"
+IGNORE_FILES = frozenset({GITIGNORE, LASTGOODIGNORE})
+_CAPTURABLE = frozenset({FORMAT_DIRECTORY, FORMAT_FILE, FORMAT_LINK})
+
+
+class Verdict:
+    """What is to become of one entry.
+
+    ``ignored`` tells that rules ignore it. ``buried`` says of a directory that only some of what is
+    in it is captured, ``bare`` that it is not captured itself unless something in it is.
+    """
+
+    __slots__ = ("bare", "buried", "forced", "ignored", "private", "state")
+
+    def __init__(
+        self, state: int, *, ignored: bool = False, buried: bool = False, bare: bool = False
+    ) -> None:
+        self.state = state
+        self.ignored = ignored
+        self.buried = buried
+        self.bare = bare
+        self.forced = False
+        self.private = False
+
+
+_PLAIN = Verdict(CAPTURED)
+_HIDDEN = Verdict(HIDDEN)
+_UNSUPPORTED = Verdict(UNSUPPORTED)
+_IGNORED = Verdict(IGNORED, ignored=True)
+
+
+class Judge:
+    """Knows everything that has a say in what is captured.
+
+    ``is_ours`` tells of a name whether a restore left it; None where none did.
+    """
+
+    def __init__(
+        self,
+        *,
+        rules: RuleBook,
+        includes: Includes,
+        forced: Forced,
+        index: IndexPaths,
+        previous: Previous,
+        store: bytes | None,
+        is_ours: Callable[[bytes], bool] | None = None,
+    ) -> None:
+        self.is_ours = is_ours
+        self.rules = rules
+        self.forced = forced
+        self.previous = previous
+        self._includes = includes
+        self._index = index
+        self._store = store
+
+    def directory(
+        self,
+        path: bytes,
+        *,
+        token: bytes,
+        old: Mapping[bytes, Row],
+        same: bool,
+        held: Collection[bytes] | None,
+    ) -> DirectoryJudge:
+        """Return the judge of one directory's entries.
+
+        ``same`` says that nothing which decides has changed since the ``old`` rows; ``held`` are the
+        names that the previous tree captured here, None to look them up.
+        """
+        return DirectoryJudge(self, path, token=token, old=old if same else {}, held=held)
+
+    def spare(self, path: bytes, *, directory: bool, held: bool) -> Verdict:
+        """Judge an ignored entry by the reasons to capture it all the same."""
+        forced = self.forced.covers(path)
+        indexed = self._index.holds_below(path) if directory else self._index.holds(path)
+        kept = forced or held or self._includes.matches(path, directory=directory)
+        unsure = not indexed and self._index.may_hold(path, directory=directory)
+        if directory:
+            leads = self.forced.leads_on(path) or self._includes.may_match_below(path)
+            opened = kept or indexed or unsure or leads
+            if not opened:
+                return _IGNORED
+            return Verdict(CAPTURED, ignored=True, buried=True, bare=not kept)
+        if not kept and not indexed and not unsure:
+            return _IGNORED
+        verdict = Verdict(CAPTURED, ignored=True)
+        verdict.forced = forced
+        verdict.private = not indexed
+        return verdict
+
+    def is_store(self, path: bytes) -> bool:
+        """Tell whether a path is the store itself."""
+        return path == self._store
+
+
+class DirectoryJudge:
+    """Judges the entries of one directory."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        path: bytes,
+        *,
+        token: bytes,
+        old: Mapping[bytes, Row],
+        held: Collection[bytes] | None,
+    ) -> None:
+        self._judge = judge
+        self._is_ours = judge.is_ours
+        self._path = path
+        self._buried = token == BURIED
+        self._deepest = path.count(b"/") + 1 >= DEEPEST
+        self._old = old
+        self._held = held
+
+    def verdict(self, name: bytes, mode: int) -> Verdict:
+        """Judge one entry."""
+        form = mode & FORMAT_MASK
+        path = join(self._path, name)
+        if name == DOT_GIT or self._judge.is_store(path):
+            return _HIDDEN
+        if self._is_ours is not None and self._is_ours(name):
+            return _HIDDEN
+        directory = form == FORMAT_DIRECTORY
+        verdict = self._ignoring(name, path, directory=directory)
+        if verdict.state != CAPTURED:
+            return verdict
+        if form not in _CAPTURABLE or is_git_alias(name):
+            return _UNSUPPORTED
+        if len(path) > LONGEST_PATH or (directory and self._deepest):
+            return _UNSUPPORTED  # nothing could write it out again as a whole
+        if not verdict.ignored and self._judge.forced.covers(path):
+            verdict = Verdict(CAPTURED)
+            verdict.forced = True
+        return verdict
+
+    def _ignoring(self, name: bytes, path: bytes, *, directory: bool) -> Verdict:
+        old = self._old.get(name)
+        if (
+            old is not None
+            and old[STATE] == IGNORED
+            and not old[SIZE]
+            and ((old[MODE] & FORMAT_MASK == FORMAT_DIRECTORY) == directory)
+        ):
+            return _IGNORED
+        if not self._buried:
+            if name in IGNORE_FILES and not directory:
+                return _PLAIN
+            if not self._judge.rules.at(self._path).ignored(name, directory=directory):
+                return _PLAIN
+        return self._judge.spare(path, directory=directory, held=name in self._names_held())
+
+    def _names_held(self) -> Collection[bytes]:
+        if self._held is None:
+            self._held = self._judge.previous.names(self._path)
+        return self._held
+
+
+# --- The ignore rules in force, directory by directory, worked out only where they are asked for ---
+
+
+class RuleBook:
+    """The rules of every directory that is not ignored. ``texts`` returns a directory's ignore files."""
+
+    def __init__(self, state: IgnoreState, *, texts: Callable[[bytes], tuple[Text, Text]]) -> None:
+        self._state = state
+        self._texts = texts
+        self._known: dict[bytes, Rules] = {}
+
+    def at(self, path: bytes) -> Rules:
+        """Return the rules in force in a directory."""
+        known = self._known.get(path)
+        if known is not None:
+            return known
+        if b"" not in self._known:
+            self.enter(b"", self._texts(b""))
+        # The way down may be longer than the interpreter's stack is deep.
+        for each in unknown(path, self._known):
+            self.enter(each, self._texts(each))
+        return self._known[path]
+
+    def enter(self, path: bytes, texts: tuple[Text, Text]) -> Rules:
+        """Return the rules in force in a directory, given what its ignore files say."""
+        gitignore, lastgoodignore = texts
+        if path:
+            above, _, name = path.rpartition(b"/")
+            known = self._known.get(above)
+            rules = (self.at(above) if known is None else known).child(
+                name, gitignore, lastgoodignore=lastgoodignore
+            )
+        else:
+            rules = workspace_rules(self._state, gitignore, lastgoodignore=lastgoodignore)
+        self._known[path] = rules
+        return rules
+
+
+# --- What stays captured although it is ignored: by the previous checkpoint, the index, or by force ---
+
+_NOTHING: Mapping[bytes, TreeId | None] = {}
+
+
+class Previous:
+    """The tree of the previous checkpoint, read directory by directory as far as it is asked for."""
+
+    def __init__(self, tree: TreeId | None, *, objects: ObjectReader) -> None:
+        self._objects = objects
+        self._tree = tree
+        self._known: dict[bytes, Mapping[bytes, TreeId | None]] = {}
+
+    def tree(self, path: bytes) -> TreeId | None:
+        """Return what the directory was, None if it was not captured."""
+        if not path:
+            return self._tree
+        above, _, name = path.rpartition(b"/")
+        return self.names(above).get(name)
+
+    def names(self, path: bytes) -> Mapping[bytes, TreeId | None]:
+        """Return the names captured in a directory, those of directories with their identity."""
+        known = self._known
+        if path not in known:
+            if b"" not in known:
+                known[b""] = self._load(self._tree)
+            # The way down may be longer than the interpreter's stack is deep.
+            for each in unknown(path, known):
+                above, _, name = each.rpartition(b"/")
+                known[each] = self._load(known[above].get(name))
+        return known[path]
+
+    def _load(self, tree: TreeId | None) -> Mapping[bytes, TreeId | None]:
+        if tree is None:
+            return _NOTHING
+        try:
+            entries = self._objects.directory(tree)
+        except Damaged:  # a checkpoint that cannot be read holds nothing; `verify` will say so
+            return _NOTHING
+        return {entry.name: entry.tree_id if entry.kind == DIRECTORY else None for entry in entries}
+
+
+class Forced:
+    """The paths to capture whatever the rules say, and the way to them.
+
+    ``fresh`` are those, and others, to be read whatever is known of them.
+    """
+
+    def __init__(self, paths: Iterable[bytes], *, fresh: Iterable[bytes] = ()) -> None:
+        self._paths = frozenset(paths)
+        others = frozenset(fresh) - self._paths
+        self.fresh = Forced(self._paths | others) if others else self
+        self._ways = frozenset((b"", *ways(self._paths))) if self._paths else frozenset()
+        self._covering = Covering(dict.fromkeys(self._paths, "forced"))
+
+    @property
+    def any(self) -> bool:
+        """Whether anything is forced."""
+        return bool(self._paths)
+
+    def covers(self, path: bytes) -> bool:
+        """Tell whether a path is forced, or lies in a directory that is."""
+        return bool(self._paths) and self._covering.of(path) is not None
+
+    def leads_on(self, path: bytes) -> bool:
+        """Tell whether something below a directory is forced."""
+        return path in self._ways
+
+    def touches(self, path: bytes) -> bool:
+        """Tell whether a directory, or something in or below it, is forced."""
+        return bool(self._paths) and (path in self._ways or self.covers(path))
+
+
+def relative(path: bytes, root: bytes) -> bytes | None:
+    """Return where a path lies in a workspace, None if outside (or the workspace itself)."""
+    top = root if root != b"/" else b""
+    if path == root or not within(path, top or b""):
+        return None
+    return path[len(top) + 1 :]
+
+
+# --- What the project's repository has to say about a scan; read as files, never run ---
+
+# Below this many objects, hashing and compressing is quicker than asking git for them.
+_WORTH_IMPORTING = 256
+_DIGEST_SIZE = 20  # of an object id that our engine could take over
+
+
+class IndexPaths:
+    """The paths that the project's index holds; it is read only when somebody asks.
+
+    ``excludes`` are the patterns that leave a path out whatever the project itself ignores.
+    """
+
+    def __init__(self, found: Repository | None, *, excludes: Sequence[str] = ()) -> None:
+        self._repository = found
+        self._index: Index | None = None
+        self._known = found is None
+        self._excludes = excludes
+        self._excluded: Includes | None = None
+
+    @property
+    def index(self) -> Index | None:
+        """The index, None if there is none or it cannot be understood."""
+        if not self._known and self._repository is not None:
+            read = read_index(self._repository)
+            if isinstance(read, Index):
+                self._index = read
+            else:
+                self._excluded = Includes(self._excludes)
+            self._known = True
+        return self._index
+
+    def holds(self, path: bytes) -> bool:
+        """Tell whether a path is tracked."""
+        index = self.index
+        return index is not None and path in index.places
+
+    def holds_below(self, path: bytes) -> bool:
+        """Tell whether a directory holds tracked paths, or is a submodule."""
+        index = self.index
+        return index is not None and (path in index.tracked_directories or path in index.places)
+
+    def may_hold(self, path: bytes, *, directory: bool) -> bool:
+        """Tell whether a path may be tracked because nobody can tell: the index cannot be understood."""
+        if self.index is not None or self._excluded is None:
+            return False
+        return not self._excluded.matches(path, directory=directory)
+
+
+class Project:
+    """The repository of a workspace, if it has one."""
+
+    def __init__(self, root: bytes, *, settings: CaptureSettings) -> None:
+        self._root = root
+        self._found = project_git.find(root)
+        self.index = IndexPaths(self._found, excludes=(*settings.built_in, *settings.exclude))
+
+    @property
+    def signature(self) -> bytes:
+        """What changes whenever the index does; b"" without a repository."""
+        if self._found is None:
+            return b""
+        path = self._found.git_dir + b"/index"
+        try:
+            seen = evidence(os.stat(path))
+        except OSError:
+            return digest(path)
+        return digest(dumps((path, seen), 2))
+
+    @property
+    def objects(self) -> bytes:
+        """The repository's object directory; b"" if there is none to copy from."""
+        if self._found is None or self._found.digest_size != _DIGEST_SIZE:
+            return b""
+        return self._found.objects
+
+    def ignore_state(self, settings: CaptureSettings) -> IgnoreState:
+        """Return the rules that are not files of the workspace."""
+        outer: Text = None if self._found is None else outer_rules(self._found)
+        everywhere: Text = None
+        if settings.global_excludes is not None:
+            path = os.fsencode(settings.global_excludes)
+            everywhere = read_file(path, limit=IGNORE_FILE_LIMIT)
+        return IgnoreState(
+            excludes=(*settings.built_in, *settings.exclude),
+            includes=settings.include,
+            info_exclude=outer if isinstance(outer, bytes) else b"",
+            global_exclude=everywhere if isinstance(everywhere, bytes) else b"",
+            readable=not isinstance(outer, Unreadable) and not isinstance(everywhere, Unreadable),
+        )
+
+    def state(self, nested: Iterable[bytes]) -> GitState | None:
+        """Return what the repository says now, with the HEADs of nested repositories (rule S4)."""
+        heads = tuple(
+            NestedRepository(path=path, head=nested_head(join(self._root, path))) for path in sorted(nested)
+        )
+        if self._found is not None:
+            return state(self._found).replace(nested=heads)
+        return GitState(head=None, branch=None, nested=heads) if heads else None
+
+    def named_objects(self) -> set[bytes]:
+        """Return the objects that files of the workspace may equal, if there are many."""
+        index = self.index.index
+        if index is None or not self.objects or len(index.places) < _WORTH_IMPORTING:
+            return set()
+        found = index.blobs()
+        return found if len(found) >= _WORTH_IMPORTING else set()
+
+
+# --- Looks at one directory whose signature is not the known one: judges its entries and reads new ones ---
+
+
+class Node:
+    """A directory that was looked at: what its record is going to be made of.
+
+    ``rows`` are sorted by name. ``below`` are the subdirectories to enter, ``buried`` those of them
+    that are ignored and entered all the same.
+    """
+
+    __slots__ = (
+        "above",
+        "below",
+        "buried",
+        "flags",
+        "names",
+        "path",
+        "private",
+        "rows",
+        "seen",
+        "signature",
+        "token",
+    )
+
+    def __init__(self, path: bytes, *, above: bytes, listing: Listing) -> None:
+        self.path = path
+        self.above = above
+        self.signature = listing.signature
+        self.names = listing.names if listing.seen else b""
+        self.seen = listing.seen
+        self.token = above
+        self.flags = 0
+        self.rows: list[Row] = []
+        self.below: list[bytes] = []
+        self.buried: set[bytes] = set()
+        self.private: list[bytes] = []
+
+
+class Unsettled:
+    """An entry that was read so soon after a change that it has to be read again."""
+
+    __slots__ = ("forced", "mark", "node", "place", "stat", "tries")
+
+    def __init__(self, node: Node, place: int, *, reading: Reading, forced: bool) -> None:
+        assert reading.stat is not None
+        self.node = node
+        self.place = place
+        self.stat: Evidence = reading.stat
+        self.mark = reading.mark
+        self.forced = forced
+        self.tries = 1
+
+
+class Examiner:
+    """Turns listings into nodes. ``late`` tells whether the time budget is used up."""
+
+    def __init__(
+        self,
+        judge: Judge,
+        *,
+        reader: FileReader,
+        cap: int,
+        late: Callable[[], bool],
+        gone: set[bytes],
+    ) -> None:
+        self._judge = judge
+        self._reader = reader
+        self._cap = cap
+        self._late = late
+        self._gone = gone  # object ids in the cache that the engine does not have
+        self._fresh = judge.forced.fresh
+        self.unsettled: list[Unsettled] = []
+        self.texts: dict[bytes, tuple[Text, Text]] = {}
+        self.unreadable_rules = False
+
+    def examine(
+        self,
+        path: bytes,
+        listing: Listing,
+        *,
+        above: bytes,
+        record: Record | None,
+        old: Mapping[bytes, Row],
+        same: bool,
+        held_by_old: bool,
+    ) -> Node:
+        """Return the node of a directory.
+
+        ``old`` are its rows by name as of the last scan; ``same`` says that rules, index and
+        previous tree would decide as then, ``held_by_old`` that the previous tree was that scan's.
+        """
+        node = Node(path, above=above, listing=listing)
+        found = sorted(zip(names_of(listing.names), listing.stats, strict=True))
+        node.token, same = self._rules(node, dict(found), listing, record=record, old=old, same=same)
+        held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
+        judge = self._judge.directory(path, token=node.token, old=old, same=same, held=held)
+        settled = self._settled(record, old) if same and not self._fresh.touches(path) else {}
+        for name, stat in found:
+            before = settled.get(name)
+            if before is not None and before[1:6] == stat:
+                node.rows.append(before)
+                continue
+            row = self._row(node, name, stat, judge=judge, old=old.get(name), descriptor=listing.descriptor)
+            if row is not None:
+                node.rows.append(row)
+        for lost in listing.lost:
+            node.rows.append((lost, FORMAT_FILE, 0, 0, 0, 0, b"", UNREADABLE))
+        if listing.lost:
+            node.rows.sort()
+        return node
+
+    def _settled(self, record: Record | None, old: Mapping[bytes, Row]) -> Mapping[bytes, Row]:
+        """Return the rows that need no verdict where nothing that decides has changed since.
+
+        Where none is ignored, and none was forced, no captured one is captured for a reason of its own.
+        """
+        if record is None or record[FLAGS] & (DEPENDENT | DOUBTFUL) or self._gone:
+            return {}
+        return {name: row for name, row in old.items() if row[STATE] == CAPTURED}
+
+    def _row(
+        self,
+        node: Node,
+        name: bytes,
+        stat: Evidence | int,
+        *,
+        judge: DirectoryJudge,
+        old: Row | None,
+        descriptor: int,
+    ) -> Row | None:
+        mode = stat if isinstance(stat, int) else stat[0]
+        verdict = judge.verdict(name, mode)
+        if verdict.ignored:
+            node.flags |= DEPENDENT
+        if verdict.state == HIDDEN and name == DOT_GIT:
+            node.flags |= NESTED
+        if verdict.state != CAPTURED:
+            size = stat[1] if verdict.state not in {HIDDEN, IGNORED} and not isinstance(stat, int) else 0
+            return (name, mode, size, 0, 0, 0, b"", verdict.state)
+        if isinstance(stat, int):
+            node.below.append(name)
+            if verdict.buried and node.token != BURIED:
+                node.buried.add(name)
+                node.flags |= DOUBTFUL
+            bare = verdict.buried and verdict.bare
+            return (name, mode, int(bare), 0, 0, 0, b"", CAPTURED)
+        row = self._file(node, name, stat, verdict=verdict, old=old, descriptor=descriptor)
+        if row is not None:
+            oversized = verdict.forced and row[SIZE] > self._cap
+            if verdict.private or oversized:
+                node.private.append(name)
+            if oversized:
+                node.flags |= DOUBTFUL
+        return row
+
+    def _file(
+        self,
+        node: Node,
+        name: bytes,
+        stat: Evidence,
+        *,
+        verdict: Verdict,
+        old: Row | None,
+        descriptor: int,
+    ) -> Row | None:
+        if stat[0] & FORMAT_MASK == FORMAT_FILE and stat[1] > self._cap and not verdict.forced:
+            return (name, *stat, b"", TOO_LARGE)
+        known = old is not None and old[1:6] == stat and old[STATE] == CAPTURED
+        if old is not None and known and old[OID] not in self._gone and not self._is_fresh(node.path, name):
+            return old
+        if self._late():
+            return (name, *stat, b"", BUDGET)
+        return self._read(node, name, stat, forced=verdict.forced, descriptor=descriptor)
+
+    def _is_fresh(self, directory: bytes, name: bytes) -> bool:
+        return self._fresh.any and self._fresh.covers(join(directory, name))
+
+    def _read(self, node: Node, name: bytes, stat: Evidence, *, forced: bool, descriptor: int) -> Row | None:
+        reading = self._reader.read(name, stat, directory=descriptor, forced=forced)
+        if reading.stat is None:
+            return None
+        state, oid = reading.state, None
+        if state == CAPTURED:
+            oid = self._reader.store(reading, name, directory=descriptor)
+            state = RACY if oid is None else CAPTURED
+        if state == RACY:
+            self.unsettled.append(Unsettled(node, len(node.rows), reading=reading, forced=forced))
+        return (name, *reading.stat, oid or b"", state)
+
+    def _rules(
+        self,
+        node: Node,
+        found: Mapping[bytes, Evidence | int],
+        listing: Listing,
+        *,
+        record: Record | None,
+        old: Mapping[bytes, Row],
+        same: bool,
+    ) -> tuple[bytes, bool]:
+        """Return the token of the rules inside, and whether they are those of the last scan."""
+        if node.above == BURIED:
+            return BURIED, same
+        if same and record is not None and _same_ignore_files(found, old):
+            return record[TOKEN], True
+        texts = (
+            self._text(GITIGNORE, found, listing.descriptor),
+            self._text(LASTGOODIGNORE, found, listing.descriptor),
+        )
+        if texts != (None, None):
+            self.texts[node.path] = texts
+        rules = self._judge.rules.enter(node.path, texts)
+        if not rules.readable:
+            self.unreadable_rules = True
+            node.flags |= DOUBTFUL
+        return rules.fingerprint, same and record is not None and record[TOKEN] == rules.fingerprint
+
+    def _text(self, name: bytes, found: Mapping[bytes, Evidence | int], descriptor: int) -> Text:
+        """Return what an ignore file says; a link or directory of that name is none, as in git."""
+        stat = found.get(name)
+        if stat is None or isinstance(stat, int) or stat[0] & FORMAT_MASK != FORMAT_FILE:
+            return None
+        reading = self._reader.read(name, stat, directory=descriptor)
+        if reading.stat is None:
+            return None
+        return UNREADABLE_TEXT if reading.content is None else reading.content
+
+
+def _same_ignore_files(found: Mapping[bytes, Evidence | int], old: Mapping[bytes, Row]) -> bool:
+    """Tell whether a directory's ignore files are those that were captured last time."""
+    for name in IGNORE_FILES:
+        stat, row = found.get(name), old.get(name)
+        if (stat is None) != (row is None):
+            return False
+        if row is not None and (row[1:6] != stat or row[STATE] != CAPTURED):
+            return False
+    return True

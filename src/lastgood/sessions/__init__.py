@@ -1,0 +1,1 @@
+"""Runs of work over a workspace: sessions, their tasks, their steps."""

@@ -1,0 +1,503 @@
+"""session: begin, end, list and renew the runs of a workspace (rule P1)."""
+
+from __future__ import annotations
+
+from lastgood import tasks
+from lastgood.errors import Ambiguous, Busy, Conflict, NotFound, Usage
+from lastgood.ids import effect_id, session_id
+from lastgood.lease import current_session, report_on, state_of, uptime
+from lastgood.model.canonical import iso
+from lastgood.model.report import SessionEnded, SessionStarted
+from lastgood.model.session import Effect, Session
+from lastgood.paths import printable
+from lastgood.save import mark
+from lastgood.tasks import registered
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.context import Context
+    from lastgood.model.report import SaveReport
+    from lastgood.model.run import PlannedRun, WorkPlan
+    from lastgood.model.session import EffectState, Owner, Progress, SessionReport
+
+
+# --- Who holds a workspace, since when, and what ends that, in words for whoever is refused (rule P1) ---
+
+
+def holder(session: Session) -> str:
+    """Return who holds a session, and since when."""
+    owner, since = session.owner, f"since {iso(session.started_at)}"
+    host, beat = printable(owner.host), f"last heartbeat {iso(session.heartbeat_at)}"
+    if owner.pid is None:
+        return f"no process named on {host}, {since}, {beat}"
+    return f"process {owner.pid} ({printable(owner.command or '?')}) on {host}, {since}, {beat}"
+
+
+def way_to_end(context: Context, session: Session) -> str:
+    """Return what ends a session that lives; a runner that is seen ends its own, with its task."""
+    if _is_run_in_sight(context, session):
+        return f"ask it to end: kill {session.owner.pid}"
+    return f"end it: lastgood session end {session.id}"
+
+
+def held(context: Context, session: Session, *, by: Owner) -> Conflict:
+    """Return the refusal of a second exclusive session."""
+    if by.pid is not None and session.owner == by:
+        return _conflict(
+            session,
+            f"this process ({by.pid}) has a session already: {session.id}, since {iso(session.started_at)}",
+            hint=f"go on in it: export LASTGOOD_SESSION={session.id}    or end it: lastgood session end",
+        )
+    first = f"join it: export LASTGOOD_SESSION={session.id}"
+    if _is_run_in_sight(context, session):
+        first = f"wait until its plan is carried out    or {way_to_end(context, session)}"
+    return _conflict(
+        session,
+        f"a session is already active: {session.id} of {holder(session)}",
+        hint=f"{first}    or take over: lastgood session start --force",
+    )
+
+
+def living(context: Context, session: Session, *, doing: str) -> Conflict:
+    """Return the refusal of what cannot be done beside a session that lives; ``doing`` says what it does."""
+    return _conflict(
+        session,
+        f"session {session.id} {doing}: it is held by {holder(session)}",
+        hint=f"wait until it has ended    or {way_to_end(context, session)}",
+    )
+
+
+def refuse_run(context: Context, session: Session) -> None:
+    """Refuse to end the session of a run under way: `Conflict`, with its runner named.
+
+    Its task would go on outside any session; a runner that is asked to end ends both.
+    """
+    if session.state != "active" or not _is_run_in_sight(context, session):
+        return
+    from shlex import join
+
+    words = printable(join(report_on(context, session).words))
+    later = f"    and go on with it later: lastgood {words}" if words else ""
+    raise _conflict(
+        session,
+        f"session {session.id} is a run under way, held by {holder(session)}",
+        hint=f"{way_to_end(context, session)}{later}",
+    )
+
+
+def _is_run_in_sight(context: Context, session: Session) -> bool:
+    """Tell whether a session carries out a plan, and the process that does it is seen to live."""
+    if session.owner.pid is None or context.work.run(session.id) is None:
+        return False
+    return context.processes.alive(session.owner) is True
+
+
+def _conflict(session: Session, message: str, *, hint: str) -> Conflict:
+    owner = session.owner
+    details: dict[str, object] = {
+        "session": session.id,
+        "sessions": [session.id],
+        "pid": owner.pid,
+        "host": owner.host,
+    }
+    return Conflict(message, hint=hint, details=details)
+
+
+# --- Steps of the work, recorded before they start and after they end (rule P6) ---
+
+
+def begin(
+    context: Context,
+    name: str,
+    *,
+    session: str | None,
+    task: str | None = None,
+    attempt: int = 1,
+    irreversible: bool = False,
+) -> Effect:
+    """Record a step that is about to start."""
+    effect = planned(context, name, session=session, task=task, attempt=attempt, irreversible=irreversible)
+    context.work.put_effect(effect)
+    return effect
+
+
+def planned(
+    context: Context,
+    name: str,
+    *,
+    session: str | None,
+    task: str | None = None,
+    attempt: int = 1,
+    irreversible: bool = False,
+) -> Effect:
+    """Return the record of a step that is about to start."""
+    facts = context.catalogue.latest_facts(context.key)
+    return Effect(
+        id=effect_id(context.clock.random()),
+        workspace_key=context.key,
+        name=name,
+        started_at=context.clock.now(),
+        session=session,
+        task=task,
+        attempt=attempt,
+        irreversible=irreversible,
+        after=0 if facts is None else facts.newest.sequence,
+    )
+
+
+def finish(context: Context, effect: Effect, *, state: EffectState) -> Effect:
+    """Record what became of a step."""
+    finished = ended(context, effect, state=state)
+    context.work.put_effect(finished)
+    return finished
+
+
+def ended(context: Context, effect: Effect, *, state: EffectState) -> Effect:
+    """Return the record of a step that ended; of an unknown end nobody knows the time."""
+    return effect.replace(state=state, ended_at=None if state == "unknown" else context.clock.now())
+
+
+def running(context: Context, *, session: str | None, task: str | None = None) -> tuple[Effect, ...]:
+    """Return the steps under way: of a session (None: outside any), of one task only if given."""
+    found = context.work.effects(context.key, session=session, state="running")
+    return tuple(one for one in found if one.session == session and (task is None or _is_of(one, task)))
+
+
+def forsake(context: Context, session: str) -> tuple[Effect, ...]:
+    """Record that nobody will see the end of a session's running steps, and return them."""
+    return tuple(finish(context, one, state="unknown") for one in running(context, session=session))
+
+
+def _is_of(effect: Effect, task: str) -> bool:
+    """Tell whether a step is a task itself, rather than something done within it."""
+    return effect.task == effect.name == task
+
+
+# --- session: begin, end, list and renew the runs of a workspace (rule P1) ---
+
+_LEAST_DIGITS = 4
+_PREFIX = "sess_"
+
+
+def start(
+    context: Context,
+    *,
+    owner: Owner,
+    goal: str | None = None,
+    sprint: str | None = None,
+    transcript: str | None = None,
+    exclusive: bool = True,
+    force: bool = False,
+    plan: WorkPlan | None = None,
+) -> SessionStarted:
+    """Open a session, with the plan that it carries out, and make its first checkpoint.
+
+    Raises `Conflict` if another exclusive session lives, unless ``force``; then that one is recorded
+    as taken over. Those that died stay incomplete, to be continued or given up by `recover`.
+    """
+    if goal is not None:
+        goal = tasks.check_text(goal, what="the goal") or None
+    if sprint is not None:
+        tasks.check_id(sprint, what="a sprint")
+    _refuse_interrupted(context)
+    replacing, robbed = _rivals(context, owner, force=force) if exclusive else ((), None)
+    now = context.clock.now()
+    session = Session(
+        id=session_id(context.clock.random()),
+        workspace_key=context.key,
+        owner=owner,
+        started_at=now,
+        heartbeat_at=now,
+        goal=goal,
+        sprint=sprint,
+        exclusive=exclusive,
+        transcript=transcript,
+        took_over=None if robbed is None else robbed.id,
+        heartbeat_uptime=uptime(context),
+        heartbeat_boot=context.processes.boot(),
+    )
+    context.catalogue.add_workspace(context.row)
+    inside = context.replace(session=session.id)
+    saved = _opened(context, session, replacing=replacing, robbed=robbed, plan=plan)
+    return SessionStarted(
+        session=report_on(inside, context.work.session(session.id) or session),
+        saved=saved,
+        took_over=robbed,
+        unfinished=tuple(one.id for one in unfinished(context)),
+    )
+
+
+def _opened(
+    context: Context,
+    session: Session,
+    *,
+    replacing: Sequence[Session],
+    robbed: Session | None,
+    plan: WorkPlan | None,
+) -> SaveReport | None:
+    """Record a session and make its first checkpoint; without that it has not begun."""
+    inside = context.replace(session=session.id)
+    try:
+        run = None if plan is None else planned_run(session, plan)
+        context.work.open_session(session, replacing=replacing, run=run)
+        if robbed is not None:
+            forsake(context, robbed.id)
+        return _first(inside, session, plan=plan)
+    except BaseException:  # also if the caller is interrupted: nobody will end what never began
+        if inside.work.session(session.id) is not None:
+            close(inside, session, finished=True, by="failed")
+        raise
+
+
+def planned_run(session: Session, plan: WorkPlan) -> PlannedRun:
+    """Return a plan as it is kept with the session that carries it out."""
+    from lastgood.model.run import PlannedRun
+    from lastgood.workplan.plan import fingerprint
+
+    return PlannedRun(
+        session=session.id,
+        workspace_key=session.workspace_key,
+        fingerprint=fingerprint(plan),
+        plan=plan,
+    )
+
+
+def resumable(context: Context, goal: str | None) -> Session | None:
+    """Return the exclusive session of a goal that ended without finishing; `Ambiguous` if there are several.
+
+    One that carries out a plan is for `run` to go on with.
+    """
+    dead = [one.session for one in unfinished(context) if one.session.exclusive]
+    fit = [one for one in dead if one.goal == (goal or None) and context.work.run(one.id) is None]
+    if len(fit) > 1:
+        raise Ambiguous(
+            f"{len(fit)} sessions of this goal did not finish",
+            hint=f"end those that are not to go on, for example: lastgood session end {fit[-1].id}",
+            details={"candidates": [one.id for one in fit]},
+        )
+    return fit[0] if fit else None
+
+
+def end(
+    context: Context, name: str | None = None, *, finished: bool = True, by: str | None = None
+) -> SessionEnded:
+    """End a session after its last checkpoint; not ``finished``, it waits to be continued.
+
+    ``by`` says why it ended, if not as one would think.
+
+    One that died is ended only by its name, and without a checkpoint: it is given up. Raises
+    `Conflict` if it has ended already, `NotFound` if there is none.
+    """
+    session = named(context, name) if name is not None else _at_hand(context)
+    state = state_of(context, session)
+    if session.state == "ended" or (state == "incomplete" and name is None):
+        raise _lost(session, state=state)
+    inside = context.replace(session=session.id)
+    saved = None
+    if state == "active":
+        saved = mark(inside, "session-end", message="session end" if finished else "session left")
+    ended = close(
+        context,
+        session,
+        finished=finished,
+        by=by or ("fresh" if state == "incomplete" else "finished" if finished else "interrupted"),
+    )
+    return SessionEnded(session=report_on(context, ended), saved=saved, unknown=forsake(context, session.id))
+
+
+def end_asked(context: Context, name: str | None = None, *, finished: bool = True) -> SessionEnded:
+    """End a session as anybody may ask for it; `Conflict` for that of a run under way."""
+    session = named(context, name) if name is not None else _at_hand(context)
+    refuse_run(context, session)
+    return (
+        end(context, session.id, finished=finished) if name is not None else end(context, finished=finished)
+    )
+
+
+def break_off(context: Context, name: str, *, reason: str, interrupted: bool, save: bool) -> SessionEnded:
+    """Leave a session incomplete, whether or not its last checkpoint can be made.
+
+    `Conflict` if it has ended: another session took over, or somebody ended it.
+    """
+    session = named(context, name)
+    inside = context.replace(session=session.id)
+    saved = None
+    try:
+        if save:
+            saved = mark(inside, "interrupt" if interrupted else "error", message=reason)
+    finally:
+        ended = close(inside, session, finished=False, by="interrupted" if interrupted else "error")
+        unknown = forsake(inside, session.id)
+    return SessionEnded(session=report_on(context, ended), saved=saved, unknown=unknown)
+
+
+def close(context: Context, session: Session, *, finished: bool, by: str) -> Session:
+    """Record the end of a session; `Conflict` if it lost its lease meanwhile."""
+    now = context.clock.now()
+
+    def ended(found: Session) -> Session:
+        if found.state == "ended" or found.state != session.state:
+            raise _lost(found, state=found.state)
+        return found.replace(state="ended" if finished else "incomplete", ended_at=now, ended_by=by)
+
+    return context.work.change_session(session.id, ended)
+
+
+def listed(context: Context) -> tuple[SessionReport, ...]:
+    """Return every session of the workspace, newest first."""
+    return tuple(report_on(context, one) for one in context.work.sessions(context.key))
+
+
+def shown(context: Context, name: str | None = None) -> SessionReport:
+    """Return one session: that of a name, else the caller's, else the newest."""
+    if name is not None:
+        return report_on(context, named(context, name))
+    if context.session is not None:
+        return report_on(context, named(context, context.session))
+    session = current_session(context) or next(iter(context.work.sessions(context.key)), None)
+    if session is None:
+        raise _none()
+    return report_on(context, session)
+
+
+def heartbeat(context: Context, name: str | None = None) -> SessionReport:
+    """Record that a session lives; `Conflict` if it does not hold its lease any more."""
+    session = named(context, name) if name is not None else _at_hand(context)
+    now, up, boot = context.clock.now(), uptime(context), context.processes.boot()
+
+    def beaten(found: Session) -> Session:
+        if found.state != "active":
+            raise _lost(found, state=found.state)
+        return found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+
+    return report_on(context, context.work.change_session(session.id, beaten))
+
+
+def named(context: Context, name: str) -> Session:
+    """Return the session of an id, or of at least 4 of its hex digits; `NotFound`, `Ambiguous`."""
+    if not isinstance(name, str):
+        raise Usage(f"a session is named by a text, not by {type(name).__name__}", hint="give its id")
+    digits = name.removeprefix(_PREFIX)
+    found = []
+    if len(digits) >= _LEAST_DIGITS:
+        known = context.work.sessions(context.key)
+        found = [one for one in known if one.id.removeprefix(_PREFIX).startswith(digits)]
+    if len(found) > 1:
+        raise Ambiguous(
+            f"'{printable(name)}' fits {len(found)} sessions",
+            hint="give more digits of the id",
+            details={"candidates": [one.id for one in found]},
+        )
+    if not found:
+        raise NotFound(
+            f"no session '{printable(name)}' in this workspace",
+            hint="see what there is: lastgood session list",
+        )
+    return found[0]
+
+
+def working_session(context: Context) -> Session | None:
+    """Return the session that a change of progress belongs to, None outside any.
+
+    Raises `Conflict` if the caller names one that does not hold its lease any more, `NotFound` if it
+    names one that nobody knows.
+    """
+    if context.session is None:
+        return current_session(context)
+    session = context.work.session(context.session)
+    if session is None:
+        raise NotFound(
+            f"the store knows no session {printable(context.session)}, which LASTGOOD_SESSION names",
+            hint="unset LASTGOOD_SESSION    or see what there is: lastgood session list",
+        )
+    if session.workspace_key != context.key:
+        return current_session(context.replace(session=None))
+    if session.state != "active":
+        raise _lost(session, state=session.state)
+    return session
+
+
+def alive(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions under way, newest first."""
+    found = (report_on(context, one) for one in context.work.sessions(context.key, state="active"))
+    return tuple(one for one in found if one.state == "active")
+
+
+def unfinished(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions that ended without finishing and wait to be dealt with (rule P8)."""
+    work = context.work
+    found = (*work.sessions(context.key, state="active"), *work.sessions(context.key, state="incomplete"))
+    dead = (one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
+    return tuple(sorted(dead, key=lambda one: one.session.started_at, reverse=True))
+
+
+def _at_hand(context: Context) -> Session:
+    """Return the session that the caller means without naming it."""
+    if context.session is not None:
+        return named(context, context.session)
+    known = context.work.sessions(context.key, state="active")
+    found = next((one for one in known if one.exclusive), None)
+    if found is not None:
+        return found
+    dead = unfinished(context)
+    raise _lost(dead[0].session, state="incomplete") if dead else _none()
+
+
+def _none() -> NotFound:
+    return NotFound("no session is under way", hint="start one: lastgood session start")
+
+
+def _rivals(context: Context, owner: Owner, *, force: bool) -> tuple[Sequence[Session], Session | None]:
+    """Return what has to be recorded of the earlier exclusive sessions, and the living one among them."""
+    changed, robbed = [], None
+    for session in context.work.sessions(context.key, state="active"):
+        if not session.exclusive:
+            continue
+        if state_of(context, session) == "incomplete":
+            changed.append(session.replace(state="incomplete"))
+            continue
+        if not force:
+            raise held(context, session, by=owner)
+        robbed = session.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
+        changed.append(robbed)
+    return changed, robbed
+
+
+def _lost(session: Session, *, state: str) -> Conflict:
+    details: dict[str, object] = {"session": session.id, "state": state, "ended_by": session.ended_by}
+    if session.state == "ended":
+        why = {"taken over": "another session took over", "fresh": "it was given up"}
+        return Conflict(
+            f"session {session.id} has ended: {why.get(session.ended_by or '', 'it was finished')}",
+            hint="start another: lastgood session start    (unset LASTGOOD_SESSION)",
+            details=details,
+        )
+    return Conflict(
+        f"session {session.id} is incomplete: it stopped without finishing",
+        hint=f"go on with it: lastgood recover    or give it up: lastgood session end {session.id}",
+        details=details,
+    )
+
+
+def _refuse_interrupted(context: Context) -> None:
+    if context.journal.read() is not None:
+        raise Busy(
+            "a restore of this workspace was interrupted and is not finished",
+            hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
+        )
+
+
+def _first(inside: Context, session: Session, *, plan: WorkPlan | None) -> SaveReport | None:
+    """Record what the session is for and make its first checkpoint."""
+
+    def begin(found: Progress) -> Progress:
+        begun = tasks.move(found, goal=session.goal)
+        if plan is not None:
+            begun = registered(begun, [task.id for task in plan.tasks])
+        return begun if session.sprint is None else tasks.start_sprint(begun, session.sprint)
+
+    if session.goal is not None or session.sprint is not None or plan is not None:
+        inside.work.change_progress(session.id, begin, workspace_key=inside.key)
+    return mark(inside, "session-start", message=session.goal or "session start")

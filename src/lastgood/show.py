@@ -1,0 +1,96 @@
+"""show: what a checkpoint holds."""
+
+from __future__ import annotations
+
+from lastgood.conversation.reader import blobs, is_message, lines_of, message_in, parsed
+from lastgood.errors import Damaged, NotFound
+from lastgood.model.report import ListedEntry
+from lastgood.model.tree import DIRECTORY
+from lastgood.paths import join, printable, to_text
+from lastgood.value import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lastgood.context import Context
+    from lastgood.model.checkpoint import Checkpoint, ConversationForm
+    from lastgood.model.tree import TreeId
+    from lastgood.view import View
+
+
+def entries(context: Context, view: View, checkpoint: Checkpoint) -> tuple[ListedEntry, ...]:
+    """Return every path of a checkpoint, sorted by bytes; directories have the size 0.
+
+    What is damaged is marked as lost, and hides nothing else; `Damaged` if not even the top can be read.
+    """
+    with context.locks.share_store(wait=context.wait):
+        found = list(_walk(context, view.tree(checkpoint).root))
+    return tuple(sorted(found, key=lambda entry: entry.path))
+
+
+def _walk(context: Context, root: TreeId) -> Iterator[ListedEntry]:
+    waiting = [(b"", entry) for entry in context.engine.directory(root)]
+    while waiting:
+        above, entry = waiting.pop()
+        path = join(above, entry.name)
+        size, lost = 0, False
+        try:
+            if entry.kind == DIRECTORY:
+                waiting += [(path, below) for below in context.engine.directory(entry.tree_id)]
+            else:
+                size = context.engine.blob_size(entry.oid)
+        except Damaged:
+            lost = True
+        yield ListedEntry(
+            path=path, mode=entry.mode, kind=entry.kind, size=size, oid=entry.oid.hex(), lost=lost
+        )
+
+
+def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes) -> bytes:
+    """Return the content of one file, or the target of a link."""
+    with context.locks.share_store(wait=context.wait):
+        entry = view.tree(checkpoint).entry(path)
+        if entry is None or entry.kind == DIRECTORY:
+            raise NotFound(
+                f"{checkpoint.short_id} holds no file '{printable(to_text(path))}'",
+                hint=f"see what it holds: lastgood show {checkpoint.short_id} --files",
+            )
+        return context.engine.read_blob(entry.oid)
+
+
+def transcript(context: Context, checkpoint: Checkpoint) -> bytes:
+    """Return the exact bytes of a checkpoint's conversation; `NotFound` if it holds none."""
+    held = checkpoint.manifest.conversation
+    if held is None:
+        raise NotFound(
+            f"{checkpoint.short_id} holds no conversation",
+            hint="capture one: lastgood save --transcript FILE",
+        )
+    with context.locks.share_store(wait=context.wait):
+        return b"".join(context.engine.read_blob(oid) for oid in blobs(context.engine, held.tree))
+
+
+def messages(context: Context, checkpoint: Checkpoint, *, redacted: bool) -> tuple[dict[str, object], ...]:
+    """Return the messages of a checkpoint's conversation, as their form defines them (rules P5, S17).
+
+    A line of nobody's form comes as the JSON object that it is, else as ``{"line": TEXT}``.
+    """
+    held = checkpoint.manifest.conversation
+    content = transcript(context, checkpoint)
+    form = "lines" if held is None else held.form
+    found = tuple(_message(form, line) for line in lines_of(iter((content,))) if is_message(form, line))
+    if not redacted:
+        return found
+    from lastgood.redaction import redact_value
+
+    return tuple(cast("dict[str, object]", redact_value(message)) for message in found)
+
+
+def _message(form: ConversationForm, line: bytes) -> dict[str, object]:
+    record = parsed(line)
+    if record is None:
+        return {"line": to_text(line.rstrip(b"\r\n"))}
+    if form not in {"claude-code", "codex"}:
+        return record
+    return dict(message_in(form, record) or {})

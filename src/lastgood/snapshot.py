@@ -1,0 +1,346 @@
+"""One look at the workspace: a scan, and the pack that its new contents go to."""
+
+from __future__ import annotations
+
+from lastgood.errors import Damaged, Unsafe, Unsupported
+from lastgood.host import ScanRequest
+from lastgood.lease import astray, standing
+from lastgood.model.checkpoint import Actor, decode_gaps, encode_gaps
+from lastgood.model.report import HealthNote, SaveReport
+from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
+from lastgood.transaction import Draft, Holdings
+from lastgood.view import Files, RememberedFiles, ScannedFiles
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from types import TracebackType
+    from typing import Self
+
+    from lastgood.catalogue import CheckpointFacts
+    from lastgood.context import Context
+    from lastgood.conversation.capture import Captured, Speech
+    from lastgood.engine import ObjectWriter
+    from lastgood.host import Alignment, Scan
+    from lastgood.model.checkpoint import Checkpoint, GitState
+    from lastgood.model.tree import Change, Entry
+    from lastgood.transaction import Saving
+
+    Look = Callable[[bytes], Entry | None]
+
+
+# --- What a checkpoint keeps of the project's git: the paths that its status shows, and the index ---
+
+INDEX = "index"
+
+
+def alignment(
+    context: Context,
+    scan: Scan,
+    *,
+    writer: ObjectWriter,
+    since: str | None,
+    changes: Sequence[Change] | None,
+) -> Alignment | None:
+    """Return how HEAD, index and files stand; None where there is no repository.
+
+    ``changes`` are those since the checkpoint ``since``; None if they are not known.
+    """
+    if scan.result.git is None:
+        return None
+    known = since if changes is not None else None
+    return context.project.alignment(
+        context.root, scan=scan, writer=writer, since=known, changes=changes or ()
+    )
+
+
+def held(aligned: Alignment | None) -> Mapping[str, bytes]:
+    """Return the blobs that a checkpoint holds of it, by name."""
+    if aligned is None or aligned.index is None:
+        return {}
+    return {INDEX: aligned.index}
+
+
+def git_state(git: GitState | None, aligned: Alignment | None) -> GitState | None:
+    """Return the whole state of the project's git."""
+    return git if git is None or aligned is None else git.replace(dirty=aligned.dirty)
+
+
+def remarks(aligned: Alignment | None) -> tuple[HealthNote, ...]:
+    """Return what is to be said about what a checkpoint does not hold of it."""
+    if aligned is None or aligned.too_large is None:
+        return ()
+    size = aligned.too_large >> 20
+    return (
+        HealthNote(
+            code="index-too-large",
+            message=f"the project's index is not held: it has {size} MiB",
+            hint="restore without --git",
+        ),
+    )
+
+
+def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:
+    """Tell whether a checkpoint holds HEAD and index as they are now, where they can be put back at all."""
+    git = checkpoint.manifest.git
+    if git is None:
+        return True
+    try:
+        posture = context.project.posture(context.root)
+    except (Unsafe, Unsupported):
+        return True
+    if posture is None:
+        return True
+    now = posture.stance
+    named = None if git.branch is None else f"refs/heads/{git.branch}"
+    return (git.head, named, checkpoint.manifest.state.get(INDEX)) == (now.commit, now.branch, now.index)
+
+
+# --- One look at the workspace: a scan, and the pack that its new contents go to ---
+
+
+class Looking:
+    """A time in which a survey keeps directories open; one within another adds nothing."""
+
+    def __init__(self, survey: Survey) -> None:
+        self._survey = survey
+        self._outermost = survey.near is None
+        self._looking = survey.context.applier.looking()
+
+    def __enter__(self) -> None:
+        if self._outermost:
+            self._survey.near = self._looking.__enter__()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if self._outermost:
+            self._survey.near = None
+            self._looking.__exit__(kind, error, trace)
+
+
+class Survey:
+    """The workspace as it was just scanned; becomes a checkpoint, or leaves nothing behind.
+
+    ``forced`` are paths taken in whatever the rules say; they and those in ``fresh`` are read anew,
+    whatever the scan cache says of them. One that only ``looks`` takes no room on the store's disk, and
+    becomes no checkpoint. A context manager: what was not kept by its end is abandoned.
+    """
+
+    def __init__(
+        self,
+        context: Context,
+        *,
+        forced: tuple[bytes, ...] = (),
+        fresh: tuple[bytes, ...] = (),
+        budget: float | None = None,
+        speech: Speech | None = None,
+        looks: bool = False,
+    ) -> None:
+        self.context = context
+        self._speech = speech
+        self._captured: Captured | None = None
+        self._forced = forced
+        self._fresh = fresh
+        self._started = context.clock.monotonic()
+        self._facts = context.catalogue.latest_facts(context.key)
+        self._distrust_cache()
+        self.standing = standing(context)
+        self._writer = context.engine.writer(kept=not looks)
+        self._empty = self._writer.stored_bytes
+        try:
+            self.scan = context.scanner.scan(self._request(budget), writer=self._writer)
+        except BaseException:
+            self._writer.abandon()
+            raise
+        self.files = ScannedFiles(self.scan)
+        # How paths are looked at within `looking`.
+        self.near: Look | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._writer.abandon()
+
+    def actual(self, path: bytes) -> Entry | None:
+        """Return what a path holds, those that the scan left out looked at anew."""
+        return self.files.entry(path) or self.present(path)
+
+    def present(self, path: bytes) -> Entry | None:
+        """Look at a path anew."""
+        return self.context.applier.present(path) if self.near is None else self.near(path)
+
+    def looking(self) -> Looking:
+        """Look at many paths, in their order, while nothing of ours changes any."""
+        return Looking(self)
+
+    def hold(self, content: bytes) -> bytes:
+        """Store a content that a merge made, together with the guard, and return its blob id."""
+        return self._writer.blob(content)
+
+    def unchanged(self) -> Checkpoint | None:
+        """Return the newest complete checkpoint if it holds exactly what was scanned.
+
+        No guard counts, because guards go; nor does a checkpoint that is known to be damaged.
+        """
+        return None if self._facts is None else self._equal(self._facts.complete)
+
+    def let_be(self) -> None:
+        """Make no checkpoint: remember what was found, and mend what the store had lost of it."""
+        if self._writer.stored_bytes > self._empty:
+            self._writer.publish(durable=self.context.settings.durability == "full")
+        self._remember()
+
+    @property
+    def notes(self) -> tuple[HealthNote, ...]:
+        """What is to be said about settings, the session that was named, and the captured conversation."""
+        spoken, stray = self._spoken(), astray(self.context)
+        said = (*self.context.remarks, *(() if spoken is None else spoken.notes))
+        return said if stray is None else (stray, *said)
+
+    def _spoken(self) -> Captured | None:
+        """Return the conversation as it is now; None where none is known of."""
+        session = self.standing.session
+        if self._speech is None and (session is None or session.transcript is None):
+            return None
+        if self._captured is None:
+            from lastgood.conversation.capture import capture
+
+            self._captured = capture(self.context, self.standing, self._speech, writer=self._writer)
+        return self._captured
+
+    def _remember(self) -> None:
+        self.scan.keep()
+        if self._captured is not None:
+            self._captured.keep(self.context)
+
+    def keep(self, saving: Saving, draft: Draft) -> SaveReport:
+        """Make the checkpoint, and remember for the next scan what this one found."""
+        newest = None if self._facts is None else self._facts.newest
+        since = None if newest is None else newest.id
+        spoken = self._spoken()
+        counted, changes = self._changes(newest)
+        aligned = alignment(self.context, self.scan, writer=self._writer, since=since, changes=changes)
+        checkpoint = saving.add(
+            draft,
+            scan=self.scan.result,
+            writer=self._writer,
+            changes=counted,
+            previous=since,
+            holdings=Holdings(
+                standing=self.standing,
+                conversation=None if spoken is None else spoken.conversation,
+                state=held(aligned),
+                git=git_state(self.scan.result.git, aligned),
+            ),
+            forced=self._only_forced(),
+            started=self._started,
+        )
+        self._remember()
+        if aligned is not None:
+            aligned.keep(checkpoint.id)
+        return SaveReport(
+            checkpoint=checkpoint,
+            created=True,
+            new_gaps=self._new_gaps(newest),
+            notes=(*self.notes, *remarks(aligned)),
+        )
+
+    def _only_forced(self) -> tuple[bytes, ...]:
+        """Return the forced paths that no save would have captured: the others are ordinary files."""
+        private = frozenset(self.scan.result.private)
+        return tuple(path for path in self._forced if path in private)
+
+    def guard(self, saving: Saving, *, before: str) -> str:
+        """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
+        facts = self._facts
+        equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.complete)
+        if equal is not None and is_aligned(self.context, equal):
+            self.let_be()
+            return equal.id
+        draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
+        return self.keep(saving, draft).checkpoint.id
+
+    def _request(self, budget: float | None) -> ScanRequest:
+        """Return what to scan.
+
+        What an earlier guard was forced to hold does not stay captured for that: the tree that
+        counts for rule S5 is that of the newest complete checkpoint that is no guard.
+        """
+        context, facts = self.context, self._facts
+        return ScanRequest(
+            root=context.root,
+            settings=context.settings.capture,
+            previous=None if facts is None or facts.complete is None else _tree(facts.complete),
+            generation=context.catalogue.generation(),
+            store=context.store,
+            forced=self._forced,
+            fresh=self._fresh,
+            budget=budget,
+            left_by=context.journal.left_by(),
+        )
+
+    def _distrust_cache(self) -> None:
+        """Have everything read anew if even the newest tree is not stored any more."""
+        facts = self._facts
+        if facts is not None and self.context.engine.missing((bytes.fromhex(facts.newest.tree),)):
+            self.context.catalogue.set_generation(self.context.clock.random().hex())
+
+    def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:
+        result = self.scan.result
+        if facts is None or facts.partial or result.partial or _tree(facts) != result.tree:
+            return None
+        if facts.gaps != encode_gaps(result.gaps) and _places(decode_gaps(facts.gaps)) != _places(
+            result.gaps
+        ):
+            return None
+        found = self.context.catalogue.get(facts.id)
+        if found is None or found.damaged is not None:
+            return None
+        if self.context.engine.missing((bytes.fromhex(found.commit),)):
+            return None
+        if found.manifest.progress != self.standing.progress:
+            return None
+        return found if self._says_the_same(found) else None
+
+    def _says_the_same(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether the conversation is the checkpoint's; where none is known of, nothing changed."""
+        spoken = self._spoken()
+        if spoken is None or spoken.conversation is None:
+            return True
+        held = checkpoint.manifest.conversation
+        return held is not None and held.tree == spoken.conversation.tree
+
+    def _changes(self, newest: CheckpointFacts | None) -> tuple[Counts, Sequence[Change] | None]:
+        """Count the changes since a checkpoint; name them too where the project's git asks for them."""
+        result = self.scan.result
+        everything = Counts(added=result.files)
+        if newest is None:
+            return everything, None
+        before = RememberedFiles(Files(_tree(newest), self.context.engine), self.scan)
+        try:
+            if result.git is None:
+                return tally(before, self.files, gaps=result.gaps), None
+            changes = list(compare(before, self.files, gaps=result.gaps))
+        except Damaged:  # of a checkpoint that is lost nobody can tell what changed since
+            return everything, None
+        return counts(changes), changes
+
+    def _new_gaps(self, newest: CheckpointFacts | None) -> tuple[Gap, ...]:
+        gaps = self.scan.result.gaps
+        if not gaps or newest is None:
+            return gaps
+        known = _places(decode_gaps(newest.gaps))
+        return tuple(gap for gap in gaps if (gap.path, gap.reason) not in known)
+
+
+def _places(gaps: Iterable[Gap]) -> set[tuple[bytes, str]]:
+    """Return what makes gaps the same: that a large file grows is no change (rule S10)."""
+    return {(gap.path, gap.reason) for gap in gaps}
+
+
+def _tree(facts: CheckpointFacts) -> TreeId:
+    return TreeId(tree=bytes.fromhex(facts.tree), modes=bytes.fromhex(facts.modes))

@@ -1,0 +1,142 @@
+"""status: where a workspace stands, and what a person should know about its store."""
+
+from __future__ import annotations
+
+from lastgood.catalogue import Query
+from lastgood.conversation.capture import unheard
+from lastgood.errors import Busy, Damaged
+from lastgood.lease import current_session
+from lastgood.model.report import HealthNote, StatusReport
+from lastgood.model.tree import tally
+from lastgood.sessions.session import alive, unfinished
+from lastgood.snapshot import Survey
+from lastgood.transaction import Saving
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.context import Context
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import State
+    from lastgood.model.tree import Counts
+    from lastgood.view import View
+
+# Beyond this many packs reading slows down noticeably (measured: 17 ms a look-up at 1,000).
+_MANY_PACKS = 256
+# How long whoever changes the workspace just now is waited for, in seconds.
+_PATIENCE = 1.0
+
+
+def status(context: Context, view: View) -> StatusReport:
+    """Report without changing anything; an interrupted restore is named instead of the drift."""
+    latest = view.latest()
+    notes, left = _interruption(context), _left_over(context)
+    drift, busy = (None, ()) if latest is None or notes else _drift(context, view, latest)
+    incomplete = unfinished(context)
+    living = alive(context)
+    own = current_session(context)
+    at_hand = next((one for one in living if own is not None and one.id == own.id), None)
+    about = at_hand or next(iter(incomplete), None)
+    progress = context.work.progress(context.key) if about is None else about.progress
+    state: State = "active" if at_hand or living else "incomplete" if incomplete else "idle"
+    return StatusReport(
+        workspace=context.root.decode("utf-8", "surrogateescape"),
+        store=context.store.decode("utf-8", "surrogateescape"),
+        state="interrupted" if notes else state,
+        latest=latest,
+        drift=drift,
+        gaps=() if latest is None else latest.gaps,
+        durability=context.settings.durability,
+        checkpoints=context.catalogue.count(context.key),
+        store_parts=context.measure(),
+        health=(*notes, *left, *busy, *context.remarks, *unheard(context, own), *_health(context)),
+        session=about,
+        position=None if progress.position.empty else progress.position,
+        sessions=living,
+        incomplete=incomplete,
+    )
+
+
+def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | None, tuple[HealthNote, ...]]:
+    """Count what changed; who asks how things stand does not wait until a restore is over."""
+    try:
+        return drift_since(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
+    except Busy as error:
+        if "owner" not in error.details:  # nobody is in the way: the scan itself is killed, say
+            raise
+        return None, (HealthNote(code="busy", message=error.message, hint=error.hint),)
+
+
+def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts | None:
+    """Count what changed in the workspace since a checkpoint; None if that one cannot be read."""
+    with Saving(context), Survey(context, looks=True) as survey:
+        try:
+            return tally(view.tree(checkpoint), survey.files, gaps=survey.scan.result.gaps)
+        except Damaged:
+            return None
+
+
+def _interruption(context: Context) -> tuple[HealthNote, ...]:
+    try:
+        journal = context.journal.read()
+    except Damaged as error:
+        return (HealthNote(code="damaged-journal", message=error.message, hint=error.hint),)
+    if journal is None or _is_under_way(context):
+        return ()
+    return (
+        HealthNote(
+            code="interrupted-restore",
+            message="a restore was interrupted; saves and restores wait until it is finished",
+            hint="lastgood recover    (or, to take it back: lastgood recover --rollback)",
+        ),
+    )
+
+
+def _left_over(context: Context) -> tuple[HealthNote, ...]:
+    if not context.journal.left():
+        return ()
+    return (
+        HealthNote(
+            code="left-over",
+            message="a restore could not take away names of its own in the workspace; saves leave them out",
+            hint="when they can be changed: lastgood recover",
+        ),
+    )
+
+
+def _is_under_way(context: Context) -> bool:
+    """Tell whether somebody holds the workspace alone: then the journal is that of a restore that runs."""
+    try:
+        with context.locks.share_workspace(context.key, wait=0):
+            return False
+    except Busy:
+        return True
+
+
+def _health(context: Context) -> list[HealthNote]:
+    notes = []
+    if context.settings.durability == "fast":
+        notes.append(
+            HealthNote(
+                code="fast-durability",
+                message="durability is 'fast': a power cut may lose the newest checkpoints",
+                hint='set durability = "full" in the user\'s configuration',
+            )
+        )
+    damaged = [one for one in context.catalogue.find(Query(workspace_key=context.key)) if one.damaged]
+    if damaged:
+        notes.append(
+            HealthNote(
+                code="damaged-checkpoints",
+                message=f"{len(damaged)} checkpoint(s) of this workspace are damaged",
+                hint="lastgood verify",
+            )
+        )
+    if context.engine.packs() >= _MANY_PACKS:
+        notes.append(
+            HealthNote(
+                code="many-packs",
+                message=f"the store has {context.engine.packs()} packs; reading slows down",
+                hint="lastgood maintain    (needs git)",
+            )
+        )
+    return notes

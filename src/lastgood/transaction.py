@@ -1,0 +1,258 @@
+"""Saving: objects into one new pack, manifest and commit, pack durable, row committed."""
+
+from __future__ import annotations
+
+from lastgood.errors import Busy, Storage
+from lastgood.ids import checkpoint_id, operation_id
+from lastgood.model import checkpoint
+from lastgood.model.checkpoint import Actor, Checkpoint, Manifest, Metrics, TreeRef
+from lastgood.model.operation import Operation
+from lastgood.model.tree import TreeId
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+    from contextlib import AbstractContextManager
+    from types import TracebackType
+    from typing import Self
+
+    from lastgood.context import Context
+    from lastgood.engine import ObjectWriter
+    from lastgood.host import ScanResult, SharedHold
+    from lastgood.model.checkpoint import Conversation, GitState, Kind, Moment
+    from lastgood.model.operation import OperationType, Part, Step
+    from lastgood.model.session import Standing
+    from lastgood.model.tree import Counts
+
+
+# As much of a pack in the making is in memory at most, and takes room only when it is published.
+_UNWRITTEN_BYTES = 4 << 20
+
+
+class Draft(Value):
+    """What the caller says about a checkpoint that is about to be made.
+
+    ``task`` is the task that it is for, ``moment`` whether it comes before or after that (or a turn).
+    """
+
+    kind: Kind = "manual"
+    message: str = ""
+    name: str | None = None
+    pinned: bool = False
+    actor: Actor = Actor()
+    metadata: Mapping[str, str] = {}
+    task: str | None = None
+    moment: Moment | None = None
+    tokens: int | None = None
+
+
+class Holdings(Value):
+    """What a checkpoint holds beside the files that were scanned.
+
+    ``state`` gives blob ids by name. ``git`` is what the project's repository said, in full.
+    """
+
+    standing: Standing
+    conversation: Conversation | None = None
+    state: Mapping[str, bytes] = {}
+    git: GitState | None = None
+
+
+class Saving:
+    """Holds the store and the workspace beside other saves: nothing is restored or freed meanwhile."""
+
+    def __init__(self, context: Context) -> None:
+        self.context = context
+        self._holds: list[AbstractContextManager[SharedHold]] = []
+
+    def __enter__(self) -> Self:
+        locks, wait = self.context.locks, self.context.wait
+        try:
+            self._hold(locks.share_store(wait=wait))
+            self._hold(self._workspace_lock(wait))
+            self._admit()
+        except BaseException:
+            self._release()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._release()
+
+    def add(
+        self,
+        draft: Draft,
+        *,
+        scan: ScanResult,
+        writer: ObjectWriter,
+        changes: Counts,
+        previous: str | None,
+        holdings: Holdings,
+        forced: tuple[bytes, ...] = (),
+        started: float = 0.0,
+    ) -> Checkpoint:
+        """Make a checkpoint of what was scanned; durable when it returns (rule S13).
+
+        Raises `Storage` when the disk is full or the checkpoint alone exceeds the store's limit.
+        """
+        context = self.context
+        self._bounded(writer.stored_bytes)
+        # Else each attempt on a full disk would leave a pack that no row names.
+        context.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
+        metrics = self._metrics(draft, holdings, started=started, stored=writer.stored_bytes)
+        manifest = self._manifest(
+            draft,
+            scan=scan,
+            changes=changes,
+            previous=previous,
+            forced=forced,
+            metrics=metrics,
+            holdings=holdings,
+        )
+        spoken = manifest.conversation
+        commit = writer.checkpoint(
+            id=manifest.id,
+            manifest=checkpoint.encode(manifest),
+            workspace=scan.tree,
+            state=holdings.state,
+            created_at=manifest.created_at,
+            conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
+        )
+        writer.publish(durable=context.settings.durability == "full")
+        self._introduce()
+        return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+
+    def _metrics(self, draft: Draft, holdings: Holdings, *, started: float, stored: int) -> Metrics:
+        """Return what the moment cost and how the session stands (rule P4)."""
+        context = self.context
+        session, progress = holdings.standing.session, holdings.standing.progress
+        done, failed = progress.count("done"), progress.count("failed")
+        now = context.clock.now()
+        usage = None if session is None else context.processes.usage(session.owner)
+        return Metrics(
+            save_ms=round((context.clock.monotonic() - started) * 1000, 1),
+            stored_bytes=stored,
+            session_seconds=None if session is None else max(0.0, (now - session.started_at) / 1e9),
+            tasks_done=done,
+            tasks_failed=failed,
+            tasks_total=len(progress.tasks),
+            success_ratio=done / (done + failed) if done + failed else None,
+            tokens=draft.tokens,
+            memory_bytes=None if usage is None else usage.memory_bytes,
+            cpu_seconds=None if usage is None else usage.cpu_seconds,
+        )
+
+    def _manifest(
+        self,
+        draft: Draft,
+        *,
+        scan: ScanResult,
+        changes: Counts,
+        previous: str | None,
+        forced: tuple[bytes, ...],
+        metrics: Metrics,
+        holdings: Holdings,
+    ) -> Manifest:
+        context, standing = self.context, holdings.standing
+        return Manifest(
+            id=checkpoint_id(context.clock.random()),
+            workspace=context.root.decode("utf-8", "surrogateescape"),
+            workspace_key=context.key,
+            kind=draft.kind,
+            message=draft.message,
+            name=draft.name,
+            created_at=context.clock.now(),
+            sequence=context.catalogue.next_sequence(),
+            previous=previous,
+            root=TreeRef(tree=scan.tree.tree.hex(), modes=scan.tree.modes.hex()),
+            changes=changes,
+            files=scan.files,
+            size=scan.size,
+            ignored=scan.ignored,
+            gaps=scan.gaps,
+            partial=scan.partial,
+            private=scan.private,
+            forced=forced,
+            actor=draft.actor,
+            git=holdings.git or scan.git,
+            ignore=scan.ignore,
+            metrics=metrics,
+            metadata=draft.metadata,
+            session=None if standing.session is None else standing.session.id,
+            task=draft.task,
+            moment=draft.moment,
+            progress=standing.progress,
+            conversation=holdings.conversation,
+            state={name: oid.hex() for name, oid in holdings.state.items()},
+        )
+
+    def record(
+        self,
+        kind: OperationType,
+        *,
+        id: str | None = None,
+        target: str | None = None,
+        guard: str | None = None,
+        steps: tuple[Step, ...] = (),
+        checkpoints: tuple[str, ...] = (),
+        of: str | None = None,
+        parts: tuple[Part, ...] = (),
+        session: str | None = None,
+    ) -> Operation:
+        """Record a change that `undo` can take back; of the caller's session if none is given."""
+        operation = Operation(
+            id=self.new_operation() if id is None else id,
+            workspace_key=self.context.key,
+            type=kind,
+            at=self.context.clock.now(),
+            target=target,
+            guard=guard,
+            steps=steps,
+            checkpoints=checkpoints,
+            of=of,
+            parts=parts,
+            session=self.context.session if session is None else session,
+        )
+        self._introduce()
+        self.context.catalogue.add_operation(operation)
+        return operation
+
+    def _introduce(self) -> None:
+        """Make the workspace known to the store; a look is cheaper than a commit that changes nothing."""
+        if self.context.catalogue.workspace(self.context.key) is None:
+            self.context.catalogue.add_workspace(self.context.row)
+
+    def new_operation(self) -> str:
+        """Return a fresh operation id."""
+        return operation_id(self.context.clock.random())
+
+    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
+        return self.context.locks.share_workspace(self.context.key, wait=wait)
+
+    def _admit(self) -> None:
+        """Refuse to work beside an interrupted restore (rule T7)."""
+        if self.context.journal.read() is not None:
+            raise Busy(
+                "a restore of this workspace was interrupted and is not finished",
+                hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
+            )
+
+    def _bounded(self, size: int) -> None:
+        limit = self.context.settings.limits.max_store_size
+        if size > limit:
+            raise Storage(
+                f"this checkpoint alone would take {size} bytes, over the store's limit of {limit}",
+                hint="exclude large files, or raise retention.max_store_size in the user's configuration",
+                details={"size": size, "limit": limit},
+            )
+
+    def _hold(self, lock: AbstractContextManager[SharedHold]) -> None:
+        lock.__enter__()
+        self._holds.append(lock)
+
+    def _release(self) -> None:
+        while self._holds:
+            self._holds.pop().__exit__(None, None, None)

@@ -1,0 +1,1 @@
+"""Plans of work: what one may say, and how it is read."""

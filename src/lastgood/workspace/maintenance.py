@@ -1,0 +1,159 @@
+"""Starts maintenance as a process of its own, one at a time, that stands back for whoever saves."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import sys
+import time
+
+from lastgood.files import PRIVATE_FILE
+from lastgood.ids import SESSION_VARIABLE
+from lastgood.model.canonical import Fields, dumps, loads
+from lastgood.settings import PACKS_DUE, LimitSettings, Rungs, Settings
+from lastgood.value import cast
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.settings import Durability
+
+
+# --- What a process of its own that does maintenance is told of the settings of whoever started it ---
+
+# The variable by which the settings come: who may see a command line may not see them.
+HANDED = "LASTGOOD_UPKEEP_SETTINGS"
+_WHAT = "the settings of maintenance"
+
+
+def handed(settings: Settings) -> str:
+    """Return what maintenance asks of settings, as JSON: patterns of files are not for it."""
+    record = {
+        "durability": settings.durability,
+        "max_checkpoints": settings.limits.max_checkpoints,
+        "max_store_size": settings.limits.max_store_size,
+        "retention": {kind: rungs.as_dict() for kind, rungs in settings.retention.items()},
+        # As text, as JSON has no number for a program's "never".
+        "session_expires_after": str(settings.session_expires_after),
+    }
+    return dumps(record).decode("ascii")
+
+
+def taken(text: str) -> Settings:
+    """Return the settings that a text of `handed` holds."""
+    fields = Fields(loads(text, what=_WHAT), what=_WHAT)
+    kinds = fields.object_or_empty("retention")
+    rungs = {kind: Fields(cast("dict[str, object]", one), what=_WHAT) for kind, one in kinds.items()}
+    return Settings(
+        limits=LimitSettings(
+            max_checkpoints=fields.number("max_checkpoints"), max_store_size=fields.number("max_store_size")
+        ),
+        retention={
+            kind: Rungs(last=one.number("last"), hourly=one.number("hourly"), daily=one.number("daily"))
+            for kind, one in rungs.items()
+        },
+        durability=cast("Durability", fields.one_of("durability", ("full", "fast"))),
+        session_expires_after=float(fields.text("session_expires_after")),
+    )
+
+
+# --- Starts maintenance as a process of its own, one at a time, that stands back for whoever saves ---
+
+# So long (in seconds) after a start there is no other: what could not be done just now cannot be done yet.
+REST = 5.0
+_LOCK = b"/locks/upkeep.lock"
+_NICENESS = 10
+# With this many packs every look-up takes longer: then tidying is in everybody's interest.
+_PRESSING = 4 * PACKS_DUE
+_ATTEMPTS = 5
+_PATIENCE = 0.15
+# Where the started process has the lock; another number where the starter's own is this one.
+_PLACES = (3, 4)
+_PROGRAM = (
+    "import os, sys; os.chdir('/'); "
+    "os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
+    "from lastgood.workspace.maintenance import stand_back; stand_back(int(sys.argv.pop(1))); "
+    "from lastgood.workspace.maintenance_process import maintain; "
+    "maintain(*sys.argv[1:])"
+)
+
+
+def start(root: str, store: str, *, packs: int, settings: Settings) -> int | None:
+    """Start maintenance and return its process id; None where one is under way, or none can be started.
+
+    ``packs`` is how many there are: with very many it stands back no more. The started process has the
+    turn from its first moment on: however many save meanwhile, none starts another. Of the ``settings``
+    it gets what maintenance asks for, wherever they come from, and reads no others.
+    """
+    turn = _take_turn(os.fsencode(store) + _LOCK)
+    if turn is None:
+        return None
+    try:
+        return _spawn(root, store, turn=turn, niceness=niceness(packs), settings=settings)
+    except OSError:
+        return None
+    finally:
+        os.close(turn)
+
+
+def niceness(packs: int) -> int:
+    """Return how far maintenance stands back for others (nice(1)) when there are so many packs."""
+    return _NICENESS if packs < _PRESSING else 0
+
+
+def stand_back(niceness: int) -> None:
+    """Leave the processor to others, also where the kernel shares it out among sessions first."""
+    os.nice(niceness)
+    for _ in range(_ATTEMPTS):
+        try:
+            with open("/proc/self/autogroup", "w", encoding="ascii") as group:
+                group.write(str(niceness))
+        except BlockingIOError:  # the kernel takes one such wish in a tenth of a second
+            time.sleep(_PATIENCE)
+        except OSError:
+            return  # no such sharing here
+        else:
+            return
+
+
+def _take_turn(path: bytes) -> int | None:
+    """Return a descriptor that holds the lock of whoever is starting or working, unless it is held."""
+    flags = os.O_RDWR | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
+    try:
+        descriptor = os.open(path, flags, PRIVATE_FILE)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        if _rests(descriptor):
+            os.close(descriptor)
+            return None
+        os.pwrite(descriptor, b"\n", 0)  # its time is that of the last start
+    except OSError:
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _rests(descriptor: int) -> bool:
+    status = os.fstat(descriptor)
+    return status.st_size > 0 and 0 <= time.time() - status.st_mtime < REST
+
+
+def _spawn(root: str, store: str, *, turn: int, niceness: int, settings: Settings) -> int | None:
+    if not sys.executable:  # a program that embeds Python
+        return None
+    package = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+    place = _PLACES[turn == _PLACES[0]]
+    words = [sys.executable, "-I", "-c", _PROGRAM, str(place), package, str(niceness), root, store]
+    actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [(os.POSIX_SPAWN_DUP2, turn, place)]
+    actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
+    environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
+    environment[HANDED] = handed(settings)
+    return os.posix_spawn(sys.executable, words, environment, file_actions=actions, setsid=True)
+
+
+def _is_wanted(variable: str) -> bool:
+    """Tell what maintenance needs of the environment; no session counts for it."""
+    if variable.startswith("LASTGOOD_"):
+        return variable != SESSION_VARIABLE
+    return variable in {"PATH", "HOME", "LANG", "TMPDIR", "XDG_CONFIG_HOME", "XDG_DATA_HOME"}

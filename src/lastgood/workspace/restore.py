@@ -1,0 +1,302 @@
+"""Restoring, and the ways back and forth."""
+
+from __future__ import annotations
+
+from lastgood.catalogue import Query
+from lastgood.errors import Invalid, NotFound, Usage
+from lastgood.model.operation import DEFAULT_SCOPES, SCOPES
+from lastgood.paths import printable
+from lastgood.value import Value
+from lastgood.workspace.arguments import check_count, expect, make_empty
+from lastgood.workspace.door import Door
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+    from typing import TypedDict, Unpack
+
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import Favour, RestorePlan, Scope
+    from lastgood.model.report import RestoreReport, UndoReport
+    from lastgood.model.run import Choice, RecoverReport
+    from lastgood.model.session import Effect
+    from lastgood.restore.merge import Merge
+    from lastgood.restore.restore import Wish
+    from lastgood.undo import Way
+    from lastgood.view import View
+    from lastgood.workspace.arguments import PathLike
+
+    class Options(TypedDict, total=False):
+        """What may be said about a restore beside its target."""
+
+        paths: Sequence[PathLike]
+        only: Sequence[Scope] | None
+        git: bool
+        merge: bool
+        base: str | None
+        conflict: Favour | None
+        discard: bool
+        force: bool
+
+
+# --- What a caller wants restored, checked: scopes, paths and a merge that fit together (rules T11, T17)
+# ---
+
+FAVOURS: tuple[Favour, ...] = ("ours", "theirs", "markers")
+
+
+class Extent(Value):
+    """How far a restore goes: the arguments of a verb as they were given."""
+
+    only: Sequence[Scope] | None = None
+    git: bool = False
+    merge: bool = False
+    base: str | None = None
+    conflict: Favour | None = None
+
+    @property
+    def given(self) -> bool:
+        """Whether anything was said."""
+        return self != Extent()
+
+
+def wish_of(
+    view: View, ref: str, *, paths: tuple[bytes, ...], extent: Extent, discard: bool, force: bool
+) -> Wish:
+    """Return what is to be restored; `Usage` for what does not go together."""
+    from lastgood.restore.restore import Wish
+
+    scopes = scopes_of(extent, paths=bool(paths))
+    return Wish(
+        target=view.resolve(ref),
+        paths=paths,
+        scopes=scopes,
+        merge=_merge_of(view, extent, scopes=scopes),
+        discard=discard,
+        force=force,
+    )
+
+
+def scopes_of(extent: Extent, *, paths: bool) -> tuple[Scope, ...]:
+    """Return what is to come back, in order: by default files, conversation and progress together."""
+    only = extent.only
+    listed = isinstance(only, (list, tuple, set, frozenset))
+    if only is not None and not (listed and only and all(one in SCOPES for one in only)):
+        shown = ", ".join(str(one) for one in only) if listed else str(only)
+        raise Usage(
+            f"'{printable(shown)}' is not what a restore can be limited to",
+            hint="give some of: " + ", ".join(SCOPES),
+        )
+    if paths and (extent.git or (only and tuple(only) != ("files",))):
+        raise Usage("paths mean files, and nothing beside them", hint="leave out the paths, or what else")
+    chosen = set(only or (("files",) if paths else DEFAULT_SCOPES)) | ({"git"} if extent.git else set())
+    return tuple(scope for scope in SCOPES if scope in chosen)
+
+
+def _merge_of(view: View, extent: Extent, *, scopes: Sequence[Scope]) -> Merge | None:
+    if not extent.merge:
+        if extent.base is not None or extent.conflict is not None:
+            raise Usage("a base and a choice for conflicts belong to a merge", hint="add --merge")
+        return None
+    if "files" not in scopes:
+        raise Usage("a merge is of files", hint="leave out --merge, or add --only files")
+    if extent.conflict not in {None, *FAVOURS}:
+        raise Usage(
+            f"'{printable(str(extent.conflict))}' is no way to settle a conflict",
+            hint="ways: " + ", ".join(FAVOURS),
+        )
+    from lastgood.restore.merge import Merge
+
+    base = view.resolve("@" if extent.base is None else extent.base)
+    return Merge(base=base, favour=extent.conflict)
+
+
+def way_of(*, force: bool, merge: bool) -> Way | None:
+    """Return how an undo treats what changed since: by default it refuses."""
+    if force and merge:
+        raise Usage("--force and --merge do not go together", hint="--merge keeps what changed since")
+    return "force" if force else "merge" if merge else None
+
+
+# --- Restoring, and the ways back and forth ---
+
+
+class Restores(Door):
+    """Verbs that bring back."""
+
+    def plan_restore(
+        self,
+        ref: str,
+        *,
+        paths: Sequence[PathLike] = (),
+        only: Sequence[Scope] | None = None,
+        git: bool = False,
+        merge: bool = False,
+        base: str | None = None,
+        conflict: Favour | None = None,
+        discard: bool = False,
+        force: bool = False,
+    ) -> RestorePlan:
+        """Return what `restore` would do, path by path; nothing is touched."""
+        from lastgood.restore.restore import plan_restore
+
+        extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
+        wish = wish_of(self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force)
+        return plan_restore(self._context, self._view, wish)
+
+    def preview(self, plan: RestorePlan) -> RestoreReport:
+        """Return what is to be known of a plan before it is carried out, as a report of a dry run."""
+        from lastgood.model.operation import RestorePlan
+        from lastgood.restore.restore import preview
+
+        expect(plan, RestorePlan, what="the plan")
+        return preview(self._context, self._view, plan)
+
+    def apply(self, plan: RestorePlan) -> RestoreReport:
+        """Carry out a plan; `Conflict` if one of its own paths has changed since."""
+        from lastgood.model.operation import RestorePlan
+        from lastgood.restore.restore import apply
+
+        expect(plan, RestorePlan, what="the plan")
+        return self._told("restored", lambda: apply(self._context, self._view, plan))
+
+    def restore(  # noqa: PLR0913 - each is an option of its own, by keyword alone
+        self,
+        ref: str,
+        *,
+        paths: Sequence[PathLike] = (),
+        to: PathLike | None = None,
+        only: Sequence[Scope] | None = None,
+        git: bool = False,
+        merge: bool = False,
+        base: str | None = None,
+        conflict: Favour | None = None,
+        discard: bool = False,
+        force: bool = False,
+    ) -> RestoreReport:
+        """Bring a checkpoint back: files, conversation and progress, or ``only`` some of them.
+
+        The present state is saved first, and every restore can be undone. ``paths`` limit it to
+        some files; ``git`` puts the project's HEAD and index back too; ``to`` writes the files into
+        a new or empty folder instead and touches nothing else. ``merge`` keeps what changed since
+        ``base`` (by default the newest complete checkpoint), ``conflict`` settles what both sides
+        changed. ``discard`` goes on where something present cannot be copied, ``force`` although
+        another session is at work.
+        """
+        from lastgood.restore.restore import restore
+
+        extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
+        if to is not None:
+            return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
+        wish = wish_of(self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force)
+        return self._told("restored", lambda: restore(self._context, self._view, wish))
+
+    def rewound(self, turns: int = 1) -> Checkpoint:
+        """Return the checkpoint that `rewind` goes back to."""
+        return self._before(turns)
+
+    def plan_rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestorePlan:
+        """Return what `rewind` would do; the options are those of `plan_restore`."""
+        return self.plan_restore(self._before(turns).id, **options)
+
+    def rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestoreReport:
+        """Go back to before the Nth last turn; where there are no turns, N checkpoints back.
+
+        The options are those of `restore`.
+        """
+        return self.restore(self._before(turns).id, **options)
+
+    def undo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
+        """Take back the last restore or delete; `Conflict` if its paths changed since.
+
+        ``force`` takes it back all the same (the present state is saved first), ``merge`` keeps
+        what changed since.
+        """
+        from lastgood.undo import undo
+
+        way = way_of(force=force, merge=merge)
+        return self._told("undone", lambda: undo(self._context, way=way))
+
+    def redo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
+        """Bring again what the last undo took back."""
+        from lastgood.undo import redo
+
+        way = way_of(force=force, merge=merge)
+        return self._told("undone", lambda: redo(self._context, way=way))
+
+    def _before(self, turns: int) -> Checkpoint:
+        from lastgood.undo import before_turn
+
+        check_count(turns, least=1, what="how many turns to rewind")
+        line = self._view.find(Query(workspace_key=self._context.key, complete=True, guards=False))
+        found = before_turn(line, turns=turns)
+        if found is None:
+            raise NotFound(
+                f"cannot rewind {turns}: there is no checkpoint that far back", hint="see: lastgood list"
+            )
+        return found
+
+    def _aside(self, target: Checkpoint, to: PathLike, *, limited: bool, extent: Extent) -> RestoreReport:
+        from lastgood.restore.restore import restore_aside
+
+        if limited:
+            raise Invalid("a restore aside writes the whole checkpoint", hint="leave the paths out")
+        if extent.replace(only=None).given or tuple(extent.only or ("files",)) != ("files",):
+            raise Usage(
+                "a restore aside writes files, and touches nothing else",
+                hint="leave out the rest; a conversation is printed by: lastgood show REF --conversation",
+            )
+        directory = make_empty(to, store=self._context.store)
+        return restore_aside(self._context, target, directory=directory, tree=self._view.tree(target))
+
+
+# --- Going on after a crash ---
+
+
+class Recovers(Door):
+    """Verbs for the day after."""
+
+    def recover(
+        self,
+        ref: str | None = None,
+        *,
+        choice: Choice | None = None,
+        roll_back: bool = False,
+        owner_pid: int | None = None,
+        force: bool = False,
+    ) -> RecoverReport:
+        """Finish an interrupted restore, then continue the run that died, end it, or only look.
+
+        ``ref`` names a checkpoint or a session; ``choice`` is ``continue``, ``fresh`` or ``review``.
+        Without one the named or the only dead run continues, under ``owner_pid`` or else by heartbeat.
+        Its files stay as they are; ``roll_back`` takes them and its progress back to the checkpoint, or
+        an interrupted restore back. With nothing dead it reports the position and reloads artifacts
+        that are missing, unless another session is at work. ``force`` brings files back beside such a
+        session, and takes over from one that holds the workspace. Raises `Ambiguous` if several runs
+        died, `Conflict` if one is not dead, or cannot go on beside another.
+        """
+        from lastgood.model.run import CHOICES
+        from lastgood.recovery import recover
+
+        expect(ref, str, type(None), what="what to recover")
+        if choice is not None and choice not in CHOICES:
+            raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
+        if owner_pid is not None:
+            check_count(owner_pid, least=1, what="the owner's process number")
+        return recover(
+            self._context,
+            self._view,
+            ref=ref,
+            choice=choice,
+            roll_back=roll_back,
+            owner_pid=owner_pid,
+            force=force,
+        )
+
+    def steps(self, session: str | None = None) -> tuple[Effect, ...]:
+        """Return the steps of the work in the order of their start: of one session, or of all.
+
+        Whoever goes on with a run sees by them what is done, and what nobody saw the end of.
+        """
+        expect(session, str, type(None), what="the session")
+        return tuple(self._context.work.effects(self._context.key, session=session))

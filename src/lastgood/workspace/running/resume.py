@@ -1,0 +1,418 @@
+"""How a run begins: anew, or where an earlier one of the same plan stopped (rules P1, P7)."""
+
+from __future__ import annotations
+
+import os
+import time
+from contextlib import contextmanager
+
+from lastgood.errors import Busy, Conflict, NotFound, Usage
+from lastgood.ids import short
+from lastgood.model.canonical import iso, path_value
+from lastgood.model.run import RunReport, WorkPlan
+from lastgood.paths import printable, to_text
+from lastgood.suggestions import nearest
+from lastgood.tasks import task as task_of
+from lastgood.tasks import unknown_effects
+from lastgood.value import Value
+from lastgood.workplan import plan as rules
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from lastgood.host import ExclusiveHold
+    from lastgood.model.report import SaveReport
+    from lastgood.model.run import Choice, PlannedRun, RecoverReport, RunState
+    from lastgood.model.session import Effect, Living, Progress, SessionReport, Task
+    from lastgood.workspace.arguments import PathLike
+    from lastgood.workspace.running.context import Signals
+    from lastgood.workspace.running.workspace import Hands, TakenBack
+
+    Dead = tuple[SessionReport, PlannedRun]
+
+
+# --- What is to be carried out: a file, a document, a plan made by a program, or one command ---
+
+_GOAL_LIMIT = 200
+
+
+def plan_from(given: PathLike | Mapping[str, object] | WorkPlan | Sequence[str]) -> WorkPlan:
+    """Return a plan that was given in one of its forms; `Invalid` with reasons, `Usage` for what is none."""
+    if isinstance(given, WorkPlan):
+        from lastgood.workplan.form import checked_plan
+
+        return checked_plan(given)
+    if isinstance(given, (str, bytes, os.PathLike)):
+        from lastgood.workplan.files import read_plan
+        from lastgood.workspace.arguments import plain
+
+        return read_plan(to_text(plain(given)))
+    if hasattr(given, "keys"):
+        from lastgood.workplan.form import plan_of
+
+        return plan_of(dict(given), where="the plan")
+    if isinstance(given, (list, tuple)) and all(isinstance(word, str) for word in given):
+        from lastgood.workplan.plan import command_plan
+
+        return command_plan(given)
+    raise Usage(
+        f"{type(given).__name__} is no plan",
+        hint="give a file's path, a dict, a WorkPlan, or a list of words: a command",
+    )
+
+
+def goal_of(plan: WorkPlan) -> str | None:
+    """Return what a run is for: what its plan says, or the one command."""
+    if plan.goal is not None or not plan.command:
+        return plan.goal
+    from lastgood.workplan.plan import command_text
+
+    text = command_text(plan.tasks[0].run)[:_GOAL_LIMIT]
+    return text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def check_named(plan: WorkPlan, ids: Sequence[str], *, option: str) -> frozenset[str]:
+    """Return ids of tasks; `Usage` for one that the plan does not have."""
+    if isinstance(ids, (str, bytes)) or not all(isinstance(id, str) for id in ids):
+        raise Usage(f"{option} takes a list of ids of tasks", hint=f'for example {option}=["T01"]')
+    known = [task.id for task in plan.tasks]
+    for id in ids:
+        if id not in known:
+            like = nearest(id, known)
+            hint = f"did you mean {like[0]}?" if like else "its tasks: " + ", ".join(known[:10])
+            raise Usage(f"the plan has no task {id!r}", hint=hint)
+    return frozenset(ids)
+
+
+# --- How a run begins: anew, or where an earlier one of the same plan stopped (rules P1, P7) ---
+
+# How long the attendant of a runner that was killed may take to end what that left, in seconds.
+PATIENCE = 30.0
+_STRIDE = 0.02
+_SHOWN = 5
+
+
+class Wish(Value):
+    """What a run was asked for beside its plan."""
+
+    choice: Choice | None = None
+    rebase: bool = False
+
+
+class Orders(Value):
+    """What a person said about tasks: these may be done again, those have been done."""
+
+    redo: Collection[str] = ()
+    done: Collection[str] = ()
+
+
+class Engaged(Value):
+    """A session that is active and this process's own, ready for its plan to be carried out.
+
+    ``notes`` are to be told before anything else.
+    """
+
+    hands: Hands
+    continued: bool = False
+    unknown: tuple[Effect, ...] = ()
+    notes: tuple[str, ...] = ()
+    saved: SaveReport | None = None
+
+
+def engage(
+    hands: Hands, plan: WorkPlan, wish: Wish, *, orders: Orders, signals: Signals
+) -> Engaged | RunReport:
+    """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
+    _reclaim(hands, plan)
+    dead = _dead(hands, plan)
+    if wish.choice == "fresh":
+        _refuse_orders(orders)
+        _give_up(hands, dead, signals)
+    elif len(dead) > 1:
+        raise _several(dead)
+    elif dead:
+        return _continued(hands, plan, dead[0], wish, signals=signals)
+    elif wish.choice == "continue":
+        return _finished(hands, plan, orders=orders)
+    else:
+        _refuse_orders(orders)
+    _refuse_the_living(hands)
+    try:
+        started = hands.open_run(plan, goal=goal_of(plan))
+    except Conflict:
+        _refuse_the_living(hands)  # it began a moment ago: its owner is to be named
+        raise
+    return Engaged(hands=hands.within(started.session.id), saved=started.saved)
+
+
+def _refuse_orders(orders: Orders) -> None:
+    if orders.redo or orders.done:
+        raise Usage(
+            "a run that begins has nothing that could be done again, or be done already",
+            hint="leave out --redo and --done",
+        )
+
+
+def _dead(hands: Hands, plan: WorkPlan) -> Sequence[Dead]:
+    return [one for one in hands.unfinished() if _is_same(one[1], plan)]
+
+
+@contextmanager
+def alone(hands: Hands, signals: Signals) -> Iterator[None]:
+    """Hold the lock of runners: no other one lives in the workspace, wherever it may be hidden.
+
+    Raises `Conflict` with its owner named if one does, `Busy` if one neither begins nor ends.
+    """
+    lock = _taken(hands, signals)
+    try:
+        yield
+    finally:
+        lock.__exit__(None, None, None)
+
+
+def _taken(hands: Hands, signals: Signals) -> AbstractContextManager[ExclusiveHold]:
+    """Take the lock of runners; who holds it is about to have a session, or has just ended it."""
+    deadline = time.monotonic() + PATIENCE
+    while True:
+        lock = hands.running(wait=0)
+        try:
+            lock.__enter__()
+        except Busy:
+            _refuse_the_living(hands)
+            if time.monotonic() > deadline:
+                raise
+            _give_up_if_asked(signals)
+            time.sleep(_STRIDE)
+        else:
+            return lock
+
+
+def _reclaim(hands: Hands, plan: WorkPlan) -> None:
+    """Record as stopped what no runner carries out any more, though its lease lasts.
+
+    What `recover` has begun to continue, of this plan; and runs whose runner was out of sight, in another
+    container for example: the lock of runners is ours, so that it is gone (rule S16).
+    """
+    for one in hands.living():
+        run, owner = hands.run_of(one.id), one.session.owner
+        if run is None:
+            continue
+        if hands.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
+            hands.session_break_off(one.id, reason="its runner is gone", interrupted=True, save=False)
+
+
+def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
+    """Tell whether a run is of a plan: of the same file, or, without one, of the same work."""
+    if plan.source is not None:
+        return run.plan.source == plan.source
+    return run.plan.source is None and run.fingerprint == rules.fingerprint(plan)
+
+
+def _several(dead: Sequence[Dead]) -> Usage:
+    ids = [report.id for report, _ in dead]
+    return Usage(
+        f"{len(dead)} runs of this plan did not finish: {', '.join(ids)}",
+        hint=f"give up those that are not to go on: lastgood session end {ids[-1]}    or all: --fresh",
+        details={"sessions": ids},
+    )
+
+
+def _finished(hands: Hands, plan: WorkPlan, *, orders: Orders) -> RunReport:
+    """Return the report of the newest run of a plan if that finished: there is nothing left to do.
+
+    `Conflict` if a restore took back since what it left: it is done, and what it did is not there.
+    """
+    run = next((one for one in hands.runs() if _is_same(one, plan)), None)
+    if run is None:
+        raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
+    report = hands.get_session(run.session)
+    left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
+    if report.session.ended_by != "finished" or left:
+        raise NotFound(
+            f"the last run of this plan, {report.id}, has ended, and cannot be continued",
+            hint="start anew: leave out --continue, or give --fresh",
+        )
+    _demand_same(run, plan)
+    back = hands.taken_back_since(report.session)
+    if back is not None:
+        raise _gone(report, back)
+    if orders.redo or orders.done:
+        raise Usage(
+            f"the last run of this plan, {report.id}, has finished: nothing of it is done again",
+            hint="carry the whole plan out anew: --fresh    or leave out --redo and --done",
+        )
+    return _told(report.progress, run.plan, report, state="done", reason="it has finished already")
+
+
+def _gone(report: SessionReport, back: TakenBack) -> Conflict:
+    operation, last = back.operation, short(back.last.id)
+    target = "" if operation.target is None else f" of {short(operation.target)}"
+    amount = len(back.paths)
+    shown = ", ".join(printable(to_text(path)) for path in back.paths[:_SHOWN])
+    more = f" and {amount - _SHOWN} more" if amount > _SHOWN else ""
+    return Conflict(
+        f"the last run of this plan, {report.id}, finished; but what it did was taken back by the restore"
+        f"{target} at {iso(operation.at)}: {shown}{more}",
+        hint=f"carry the plan out anew: --fresh    or bring back what it did: lastgood restore {last}",
+        details={
+            "session": report.id,
+            "operation": operation.id,
+            "checkpoint": back.last.id,
+            "paths": [path_value(path) for path in back.paths],
+        },
+    )
+
+
+def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:
+    """Return where the run of a plan stood that did not finish; `NotFound` if there is none."""
+    dead = _dead(hands, plan)
+    if not dead:
+        raise _nothing_waits(hands, plan)
+    report, run = dead[0]
+    steps = hands.steps(report.id)
+    more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
+    told = _told(
+        report.progress, run.plan, report, state="interrupted", reason=f"nothing was carried out{more}"
+    )
+    return told.replace(
+        unknown_effects=unknown_effects(steps),
+        live_processes=tuple(hands.marked(report.id)),
+        checkpoint=hands.newest_of(report.id),
+    )
+
+
+def _nothing_waits(hands: Hands, plan: WorkPlan) -> NotFound:
+    for one in hands.living():
+        run = hands.run_of(one.id)
+        if run is not None and _is_same(run, plan):
+            return NotFound(f"the run {one.id} of this plan is under way", hint="see it: lastgood status")
+    return NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")
+
+
+def _told(
+    progress: Progress, plan: WorkPlan, report: SessionReport, *, state: RunState, reason: str
+) -> RunReport:
+    return RunReport(
+        session=report.id,
+        state=state,
+        plan=plan,
+        tasks=tuple(_task(progress, one.id) for one in plan.tasks),
+        continued=True,
+        reason=reason,
+    )
+
+
+def _task(progress: Progress, id: str) -> Task:
+    from lastgood.model.session import Task
+
+    return task_of(progress, id) or Task(id=id)
+
+
+def _give_up(hands: Hands, dead: Sequence[Dead], signals: Signals) -> None:
+    """End the runs that died, so that another may begin from the files as they are."""
+    for report, _ in dead:
+        _await_silence(hands, report.id, signals)
+    for report, _ in dead:
+        hands.recover(report.id, choice="fresh")
+
+
+def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish, *, signals: Signals) -> Engaged:
+    report, run = dead
+    if not wish.rebase:
+        _demand_same(run, plan)
+    _await_silence(hands, report.id, signals)
+    try:
+        recovered = hands.recover(report.id, choice="continue", owner_pid=os.getpid())
+    except Conflict:
+        _refuse_the_living(hands)
+        raise
+    inside = hands.within(report.id)
+    try:
+        notes = (*_noticed(recovered), *_replanned(inside, run, plan, recovered))
+    except BaseException:
+        inside.session_break_off(report.id, reason="error", save=False)
+        raise
+    return Engaged(hands=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
+
+
+def _demand_same(run: PlannedRun, plan: WorkPlan) -> None:
+    """Refuse a plan that was edited since its run began (the rest of it is nobody's fault)."""
+    if run.fingerprint == rules.fingerprint(plan):
+        return
+    lines = rules.compare(run.plan, plan).sentences()
+    more = f" and {len(lines) - _SHOWN} more changes" if len(lines) > _SHOWN else ""
+    raise Conflict(
+        f"the plan was edited since its run {run.session} began: {'; '.join(lines[:_SHOWN])}{more}",
+        hint="go on with the new plan, what is done staying done: --rebase    or start anew: --fresh",
+        details={"session": run.session, "changes": list(lines)},
+    )
+
+
+def _replanned(inside: Hands, run: PlannedRun, plan: WorkPlan, recovered: RecoverReport) -> Sequence[str]:
+    """Keep the plan as it is now with the session, and say what that means for its tasks."""
+    differences = rules.compare(run.plan, plan)
+    inside.replan(plan, without=differences.removed)
+    notes = [f"the plan was edited: {line}" for line in differences.sentences()]
+    done = {task.id for task in recovered.tasks if task.state == "done"}
+    notes += [f"task {id} was changed, and stays done" for id, _ in differences.changed if id in done]
+    gone = set(differences.removed)
+    notes += [
+        f"nobody saw the end of task {effect.task}, which is gone from the plan"
+        for effect in recovered.unknown_effects
+        if effect.task in gone
+    ]
+    return notes
+
+
+def _noticed(recovered: RecoverReport) -> Sequence[str]:
+    notes = []
+    if recovered.interrupted_restore is not None:
+        notes.append("a restore that was interrupted was finished first")
+    for effect in recovered.unknown_effects:
+        what = "task" if effect.task == effect.name else "step"
+        notes.append(f"effect unknown: nobody saw the end of {what} {printable(effect.name)}")
+    if recovered.head_moved is not None:
+        to = "no commit" if recovered.head_moved.to is None else recovered.head_moved.to[:12]
+        notes.append(f"the project's HEAD has moved since, to {to}")
+    drift = recovered.drift
+    if recovered.checkpoint is not None and drift is not None and any(drift.as_dict().values()):
+        notes.append(f"files changed since the last checkpoint of the run, {short(recovered.checkpoint.id)}")
+    return notes
+
+
+def _await_silence(hands: Hands, session: str, signals: Signals) -> None:
+    """Wait for what a runner that died left running; `Busy`, with the processes, if it stays."""
+    deadline = time.monotonic() + PATIENCE
+    while left := hands.marked(session):
+        if time.monotonic() > deadline:
+            raise _still_living(session, left)
+        _give_up_if_asked(signals)
+        time.sleep(_STRIDE)
+
+
+def _give_up_if_asked(signals: Signals) -> None:
+    """End the wait for something else as Ctrl-C does: nothing has begun yet."""
+    asked = signals.asked()
+    if asked:
+        raise KeyboardInterrupt(asked[0])
+
+
+def _still_living(session: str, left: Sequence[Living]) -> Busy:
+    pids = " ".join(str(one.pid) for one in left)
+    shown = ", ".join(f"{one.pid} ({printable(one.command) or '?'})" for one in left[:_SHOWN])
+    more = f" and {len(left) - _SHOWN} more" if len(left) > _SHOWN else ""
+    return Busy(
+        f"processes of the run {session} still live: {shown}{more}",
+        hint=f"end them, then try again: kill {pids}",
+        details={
+            "session": session,
+            "processes": [{"pid": one.pid, "command": one.command} for one in left],
+        },
+    )
+
+
+def _refuse_the_living(hands: Hands) -> None:
+    for one in hands.living():
+        raise hands.refused_beside(one.session)

@@ -1,0 +1,360 @@
+"""What a run does to its workspace: the verbs, and the records that only a run makes; observers are told."""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.catalogue import Query
+from lastgood.deletion_policy import alike
+from lastgood.errors import Damaged, NotFound
+from lastgood.model.checkpoint import Actor, CheckOrder
+from lastgood.model.tree import compare
+from lastgood.sessions import progress, session
+from lastgood.transaction import Draft
+from lastgood.value import Value
+from lastgood.view import Files, tree_of
+from lastgood.workspace.look import Looks
+from lastgood.workspace.restore import Recovers, Restores
+from lastgood.workspace.work import Works
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from lastgood.context import Context
+    from lastgood.errors import Conflict
+    from lastgood.host import Commands, ExclusiveHold
+    from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment
+    from lastgood.model.operation import Operation, Step
+    from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.run import Command, PlannedRun, WorkPlan
+    from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
+    from lastgood.sessions.progress import Begun
+
+
+# How many earlier runs are looked through for one of the same plan.
+_RUNS_LOOKED_AT = 200
+_MESSAGE_LIMIT = 2000
+
+
+class Hands(Works, Looks, Restores, Recovers):
+    """A workspace as a run sees it; within a session, as `within` returns it."""
+
+    @property
+    def key(self) -> str:
+        """The workspace's name inside the store."""
+        return self._context.key
+
+    @property
+    def root(self) -> bytes:
+        """The workspace's real path."""
+        return self._context.root
+
+    @property
+    def own(self) -> str:
+        """The session that these hands work in."""
+        assert self._context.session is not None
+        return self._context.session
+
+    def now(self) -> int:
+        """Return nanoseconds since the epoch."""
+        return self._context.clock.now()
+
+    def monotonic(self) -> float:
+        """Return seconds that never go back."""
+        return self._context.clock.monotonic()
+
+    # Sessions and their plans
+
+    def open_run(self, plan: WorkPlan, *, goal: str | None) -> SessionStarted:
+        """Begin a session of this process that carries out a plan; `Conflict` if another one lives."""
+
+        def work() -> SessionStarted:
+            owner = self._context.processes.owner(os.getpid())
+            return session.start(self._context, owner=owner, goal=goal, plan=plan)
+
+        report = self._told("session_started", work)
+        self._after(report)
+        return report
+
+    def leave(self, *, finished: bool, by: str) -> SessionEnded:
+        """End the session after its last checkpoint; not ``finished``, it waits to be continued."""
+
+        def work() -> SessionEnded:
+            return session.end(self._context, self.own, finished=finished, by=by)
+
+        report = self._told("session_ended", work)
+        self._after(report)
+        return report
+
+    def living(self) -> tuple[SessionReport, ...]:
+        """Return the sessions that live and hold the workspace."""
+        return tuple(one for one in session.alive(self._context) if one.session.exclusive)
+
+    def refused_beside(self, session: Session) -> Conflict:
+        """Return the refusal of a run beside a session that lives."""
+        from lastgood.sessions.session import living
+
+        return living(self._context, session, doing="is active in this workspace")
+
+    def running(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
+        """Return the lock that a runner holds for as long as it lives."""
+        return self._context.locks.running(self.key, wait=wait)
+
+    def is_out_of_sight(self, owner: Owner) -> bool:
+        """Tell whether an owner is of this run of the machine, but cannot be seen from here."""
+        processes = self._context.processes
+        return owner.boot is not None and owner.boot == processes.boot() and processes.alive(owner) is None
+
+    def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
+        """Return the runs of a plan that ended without finishing, newest first."""
+        found = ((one, self._context.work.run(one.id)) for one in session.unfinished(self._context))
+        return tuple((report, run) for report, run in found if run is not None)
+
+    def run_of(self, session: str) -> PlannedRun | None:
+        """Return the plan that a session carries out; None if it has none."""
+        return self._context.work.run(session)
+
+    def unknown_within(self, task: str) -> Sequence[Effect]:
+        """Return the irreversible steps within a task, done by its command, of which nobody saw the end."""
+        from lastgood.tasks import unknown_effects
+
+        found = unknown_effects(self._context.work.effects(self.key, session=self.own))
+        return [one for one in found if one.irreversible and one.task == task and one.name != task]
+
+    def runs(self) -> Sequence[PlannedRun]:
+        """Return the newest runs, whatever became of them."""
+        return self._context.work.runs(self.key, limit=_RUNS_LOOKED_AT)
+
+    def replan(self, plan: WorkPlan, *, without: Sequence[str]) -> Progress:
+        """Give the session another plan: its tasks are registered, those of the old one that are gone go."""
+        from lastgood.tasks import registered
+
+        found = self._context.work.session(self.own)
+        assert found is not None
+        ids = [task.id for task in plan.tasks]
+        return self._context.work.put_run(
+            session.planned_run(found, plan), progress=lambda known: registered(known, ids, without=without)
+        )
+
+    def marked(self, session: str) -> Sequence[Living]:
+        """Return what still lives of a session, but for this process and those that it runs below."""
+        return [one for one in self._context.processes.marked(session) if not self._is_above(one.pid)]
+
+    def _is_above(self, pid: int) -> bool:
+        processes = self._context.processes
+        try:
+            return processes.encloses(processes.owner(pid))
+        except NotFound:  # it has ended since
+            return False
+
+    def stands(self) -> Progress:
+        """Return how far the session has come, also when it has ended."""
+        return self._context.work.progress(self.own)
+
+    # Checkpoints
+
+    def wants(self, trigger: str) -> bool:
+        """Tell whether the settings want checkpoints of a moment."""
+        return self.settings.auto.wants(trigger)
+
+    def keep(
+        self,
+        kind: Kind,
+        message: str,
+        *,
+        task: str | None = None,
+        moment: Moment | None = None,
+        metadata: Mapping[str, str] | None = None,
+    ) -> SaveReport:
+        """Make a checkpoint of a moment of the run."""
+        draft = Draft(
+            kind=kind,
+            message=message[:_MESSAGE_LIMIT],
+            task=task,
+            moment=moment,
+            metadata=metadata or {},
+            actor=Actor(type="lastgood", name="run"),
+        )
+        return self._saved(draft, allow_empty=False, budget=None, speech=None)
+
+    def judge(
+        self,
+        checkpoint: Checkpoint,
+        command: Command,
+        *,
+        commands: Commands,
+        timeout: float,
+    ) -> CheckReport:
+        """Run a check in the workspace, which holds a checkpoint, and record its verdict on that."""
+        from shlex import join
+
+        from lastgood.check import check
+        from lastgood.workspace.scratch import in_copy
+
+        shell = isinstance(command, str)
+        order = CheckOrder(
+            words=("/bin/sh", "-c", str(command)) if shell else tuple(command),
+            shown=str(command) if shell else join(command),
+            timeout=timeout,
+        )
+        return check(
+            self._context,
+            self._view,
+            checkpoint,
+            order=order,
+            commands=commands,
+            aside=in_copy(self._context.store, name=b"copy"),
+            here=True,
+        )
+
+    def pass_on(self, verdict: CheckReport, to: Checkpoint) -> Checkpoint:
+        """Record a verdict on another checkpoint too, if that holds the same files."""
+        judged = verdict.checkpoint.manifest
+        same = judged.root == to.manifest.root and judged.gaps == to.manifest.gaps and not to.partial
+        if verdict.good is None or not same:
+            return to
+        self._context.catalogue.set_verdict(to.id, good=verdict.good, check=verdict.check)
+        return to.replace(good=verdict.good, check=verdict.check)
+
+    # Tasks
+
+    def attempt_begins(self, id: str, *, irreversible: bool, start: str | None) -> Begun:
+        """Record that an attempt of a task starts."""
+        begun = progress.begin(self._context, id, irreversible=irreversible, start=start)
+        self._changed(lambda: begun.report)
+        return begun
+
+    def command_ended(self, effect: Effect) -> Effect:
+        """Record that an attempt's command ended well, before its check."""
+        return progress.command_ended(self._context, effect)
+
+    def attempt_done(self, id: str) -> ProgressReport:
+        """Record that a task is done, and make its checkpoint."""
+        return self._changed(lambda: progress.done(self._context, id))
+
+    def attempt_failed(self, id: str, *, state: EffectState) -> ProgressReport:
+        """Record that an attempt failed."""
+        return self._changed(lambda: progress.failed(self._context, id, state=state))
+
+    def happened(self, id: str) -> ProgressReport:
+        """Record a person's word that a task is done."""
+        return self._changed(lambda: progress.happened(self._context, id))
+
+    def attempts(self, id: str) -> Sequence[Effect]:
+        """Return the attempts of a task, oldest first."""
+        return progress.attempts(self._context, id)
+
+    def all_attempts(self) -> Mapping[str, Sequence[Effect]]:
+        """Return the attempts of every task, oldest first."""
+        found: dict[str, list[Effect]] = {}
+        for one in self._context.work.effects(self.key, session=self.own):
+            if one.task is not None and one.task == one.name:
+                found.setdefault(one.task, []).append(one)
+        return found
+
+    def is_newest(self, attempt: Effect) -> bool:
+        """Tell whether no other attempt began after one."""
+        steps = self._context.work.effects(self.key, session=self.own)
+        return next(one.id for one in reversed(steps) if one.task == one.name) == attempt.id
+
+    def left_by(self, attempt: Effect) -> Checkpoint | None:
+        """Return the checkpoint of what an attempt left."""
+        return progress.left_by(self._context, attempt)
+
+    def taken_back(self, attempt: Effect, left: Checkpoint | None) -> frozenset[bytes] | None:
+        """Return which files that an attempt left were taken back already; None if that was never tried."""
+        return progress.taken_back(self._context, attempt, left)
+
+    def kept_start(self, attempt: Effect) -> Checkpoint:
+        """Return the checkpoint that an attempt began from."""
+        return progress.kept_start(self._context, attempt)
+
+    def taken_back_since(self, session: Session) -> TakenBack | None:
+        """Return the restore that took back what a session left at its end, if any did."""
+        return taken_back_since(self._context, session)
+
+    def newest_of(self, session: str) -> str | None:
+        """Return the id of a session's newest checkpoint."""
+        found = self._context.catalogue.find(Query(workspace_key=self.key, session=session, limit=1))
+        return found[0].id if found else None
+
+    def shows_done(self, id: str) -> bool:
+        """Tell whether the newest checkpoint of the session knows that a task is done."""
+        from lastgood.tasks import task
+
+        found = self._context.catalogue.find(Query(workspace_key=self.key, session=self.own, limit=1))
+        known = task(found[0].manifest.progress, id) if found else None
+        return known is not None and known.state == "done"
+
+    def is_marked(self, kind: Kind, id: str) -> bool:
+        """Tell whether the session has the checkpoint of a sprint's end."""
+        query = Query(workspace_key=self.key, session=self.own, kind=kind)
+        return any(one.metadata.get(kind) == id for one in self._context.catalogue.find(query))
+
+
+# --- A session that finished, and whether what it left is still there (rules T15, P7) ---
+
+
+class TakenBack(Value):
+    """Paths that a session changed, and that a restore took back to before its end; ``last`` holds them."""
+
+    operation: Operation
+    paths: tuple[bytes, ...]
+    last: Checkpoint
+
+
+def taken_back_since(context: Context, session: Session) -> TakenBack | None:
+    """Return the newest restore that took back what a session left at its end; None if it is all there.
+
+    A restore that was undone took nothing back, nor did one that a later restore made good.
+    """
+    later = [one for one in context.catalogue.operations(context.key) if _may_have(one)]
+    own = _complete(context, session) if later else []
+    if len(own) < 2:  # without its beginning and its end nobody can tell what it changed
+        return None
+    last = own[0]
+    began, left = (Files(tree_of(one), context.engine) for one in (own[-1], last))
+    try:
+        changed = {one.path for one in compare(began, left)}
+        seen: set[bytes] = set()
+        for operation in later:
+            if not _is_after(context, operation, session, last=last):
+                continue
+            fresh = [step for step in operation.steps if step.path not in seen]
+            seen.update(step.path for step in fresh)
+            lost = [one.path for one in fresh if one.path in changed and _is_other(one, left)]
+            if lost and _leads_before(context, operation, last):
+                return TakenBack(operation=operation, paths=tuple(lost), last=last)
+    except Damaged:
+        return None  # of what is lost nobody can tell what changed
+    return None
+
+
+def _may_have(operation: Operation) -> bool:
+    return operation.type == "restore" and not operation.undone
+
+
+def _complete(context: Context, session: Session) -> list[Checkpoint]:
+    """Return the checkpoints of a session that show all of its files, newest first."""
+    query = Query(workspace_key=context.key, session=session.id, complete=True)
+    return [one for one in context.catalogue.find(query) if one.damaged is None]
+
+
+def _is_after(context: Context, operation: Operation, session: Session, *, last: Checkpoint) -> bool:
+    """Tell whether an operation came after the end of a session: by its guard, whatever the clocks said."""
+    guard = None if operation.guard is None else context.catalogue.get(operation.guard)
+    if guard is None:
+        return operation.at > (session.ended_at or 0)
+    return guard.sequence >= last.sequence
+
+
+def _is_other(step: Step, left: Files) -> bool:
+    return not alike(step.want, left.entry(step.path))
+
+
+def _leads_before(context: Context, operation: Operation, last: Checkpoint) -> bool:
+    """Tell whether a restore went to before a checkpoint, rather than to what came after it."""
+    target = None if operation.target is None else context.catalogue.get(operation.target)
+    return target is None or target.sequence < last.sequence

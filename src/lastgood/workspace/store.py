@@ -1,0 +1,239 @@
+"""Opens a store: its layout, its engine, its catalogue."""
+
+from __future__ import annotations
+
+import os
+from _thread import allocate_lock
+
+from lastgood.catalogue import WorkspaceRow
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.errors import Damaged, Unsafe
+from lastgood.locks import FlockLocks
+from lastgood.paths import printable, to_bytes, to_text
+from lastgood.store import ensure_store, make_private, system_machine, workspace_key
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.engine import Engine
+    from lastgood.host import Clock, Locks
+    from lastgood.ledger import Ledger
+    from lastgood.ledger.store import SqliteLedgers
+    from lastgood.model.exchange import KeptBook
+    from lastgood.model.report import HealthNote
+    from lastgood.objects.engine import GitEngine
+    from lastgood.settings import Durability
+
+
+class Shelf:
+    """A store that is open: what is kept, whichever workspace it is of."""
+
+    rescued: tuple[str, ...] = ()
+    remarks: tuple[HealthNote, ...] = ()
+
+    def __init__(self, directory: bytes, *, clock: Clock, repair: bool = False) -> None:
+        if repair:
+            from lastgood.workspace.rescue import rescue
+
+            self.rescued = rescue(directory, clock=clock)
+        was_open = ensure_store(directory, random=clock.random())
+        self._name(os.path.realpath(directory), clock=clock)
+        if was_open:
+            from lastgood.workspace.health import closed
+
+            self.remarks = (closed(self.directory),)
+        self._lock = allocate_lock()
+        self._engine: GitEngine | None = None
+        if not repair:
+            self._complete()
+        make_private(self.temporary)
+
+    def _name(self, directory: bytes, *, clock: Clock) -> None:
+        self.clock = clock
+        self.directory = directory
+        self.temporary = directory + b"/tmp"
+        self.repository = directory + b"/objects.git"
+        self._catalogue = directory + b"/catalogue.sqlite3"
+
+    def engine(self) -> Engine:
+        """Return the engine, opened when it is first asked for: a list of checkpoints has no use for it."""
+        with self._lock:
+            if self._engine is None:
+                from lastgood.objects.engine import GitEngine
+
+                self._engine = GitEngine.create(self.repository, temporary=self.temporary)
+            return self._engine
+
+    def catalogue(self, *, durability: Durability) -> SqliteCatalogue:
+        """Open the catalogue, making it in a store that is new."""
+        return SqliteCatalogue.open(to_text(self._catalogue), clock=self.clock, durability=durability)
+
+    def close(self) -> None:
+        """Let go of the engine's files; harmless when repeated."""
+        if self._engine is not None:
+            self._engine.close()
+
+    def locks(self) -> Locks:
+        """Return the store's locks."""
+        return FlockLocks(self.directory)
+
+    def machine(self, catalogue: SqliteCatalogue) -> str:
+        """Return what tells this machine from others: its own id, or (without one) the store's."""
+        try:
+            found = system_machine()
+        except OSError:  # it has one: its workspaces are those that were saved under it
+            from lastgood.workspace.proof import agreed_machine
+
+            found = agreed_machine(catalogue.workspaces())
+        if found is not None:
+            return found
+        from lastgood.workspace.proof import own_machine
+
+        return own_machine(self.directory, catalogue.workspaces())
+
+    def place(self, catalogue: SqliteCatalogue, root: bytes) -> WorkspaceRow:
+        """Return the row of a workspace: the one that is there, or one to be added (rule S19).
+
+        A workspace that was attached bears the key of the place where it was before; it comes
+        before one of this place whose checkpoints were forgotten.
+        """
+        machine = self.machine(catalogue)
+        path = to_text(root)
+        key = workspace_key(machine, root)
+        row = catalogue.workspace(key)
+        if row is not None and row.path == path and catalogue.latest_facts(key) is not None:
+            return row
+        here = [one for one in catalogue.workspaces() if one.path == path and one.machine == machine]
+        if here:
+            return next((one for one in here if catalogue.latest_facts(one.key) is not None), here[0])
+        if row is not None:  # the place of a workspace that moved away; this one is another
+            key = workspace_key(f"{machine} again {row.created_at}", root)
+        return WorkspaceRow(key=key, path=path, machine=machine, created_at=self.clock.now())
+
+    def _complete(self) -> None:
+        """Refuse a store whose catalogue is gone: an empty one would hide every checkpoint."""
+        packs = self.repository + b"/objects/pack"
+        if os.path.lexists(self._catalogue) or not os.path.isdir(packs) or not os.listdir(packs):
+            return
+        raise Damaged(
+            f"the catalogue of the store {printable(to_text(self.directory))} is gone",
+            hint="bring it back from its backup and the checkpoints themselves: lastgood verify --repair",
+        )
+
+
+# --- The ledger of a store, composed when first asked for: no save pays for it ---
+
+_FILE = b"/ledger.sqlite3"
+_BACKUP = b"/ledger.backup.sqlite3.gz"
+_RESCUE = _FILE + b".rescue"
+_DAY = 24 * 3600 * 1_000_000_000
+
+
+class LedgersOfStore:
+    """What programs keep in a store beside checkpoints."""
+
+    def __init__(self, shelf: Shelf, *, witness: str) -> None:
+        self._shelf = shelf
+        self._witness = witness
+        self._lock = allocate_lock()
+        self._ledgers: SqliteLedgers | None = None
+
+    def space(self, name: str, *, workspace: str) -> Ledger:
+        """Return one space of a workspace (its key)."""
+        return self._composed().space(name, workspace=workspace)
+
+    def check(self) -> Sequence[str]:
+        """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
+        store = self._shelf.directory
+        if not os.path.exists(store + _FILE) and not (os.path.isdir(store) and os.path.isdir(self._witness)):
+            return []
+        return self._composed().check()
+
+    def back_up(self) -> bool:
+        """Write a sound copy beside the ledger; False if nothing changed since the last, or there is none."""
+        return self._is_there() and self._composed().back_up()
+
+    def is_copy_old(self) -> bool:
+        """Tell whether the ledger changed since its copy was made, and that is more than a day ago."""
+        store = self._shelf.directory
+        copied = _written(store + _BACKUP)
+        written = max(_written(store + _FILE), _written(store + _FILE + b"-wal"))
+        return written > copied and self._shelf.clock.now() - copied > _DAY
+
+    def repair(self) -> tuple[str, ...]:
+        """Bring back what is not whole, and say what was done; what is whole stays."""
+        store = self._shelf.directory
+        present = any(os.path.exists(store + name) for name in (_FILE, _RESCUE, _BACKUP))
+        return self._composed().repair() if present else ()
+
+    def count(self, workspaces: Sequence[str]) -> int:
+        """Return how many books some workspaces have; nothing is made if there is none."""
+        return self._composed().count(workspaces) if self._is_there() else 0
+
+    def leaving(self, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+        """Return the books of some workspaces whole; `Damaged` if one is not."""
+        return self._composed().leaving(workspaces) if self._is_there() else ()
+
+    def prove(self, books: Sequence[KeptBook]) -> None:
+        """Raise `Damaged` for a book of another store that is not whole, or expands beyond reason."""
+        if books:
+            from lastgood.ledger.store import prove
+
+            prove(books)
+
+    def take_in(self, books: Sequence[KeptBook]) -> int:
+        """Add proven books of another store that are not here yet, all of them or none; return how many."""
+        return self._composed().take_in(books) if books else 0
+
+    def seen_as(self) -> str | None:
+        """Return the id of the store under which its ledger was last seen, None if it never was."""
+        path = to_text(self._shelf.directory + _FILE)
+        if not self._is_there() or not os.path.isdir(self._witness):
+            return None
+        from lastgood.ledger.file import ledger_id
+        from lastgood.ledger_anchor import find_store
+
+        named = ledger_id(path)
+        return None if named is None else find_store(to_bytes(self._witness), ledger=named)
+
+    def _is_there(self) -> bool:
+        return os.path.exists(self._shelf.directory + _FILE)
+
+    def close(self) -> None:
+        """Let go of the file; harmless when repeated."""
+        if self._ledgers is not None:
+            self._ledgers.close()
+
+    def _composed(self) -> SqliteLedgers:
+        from lastgood.ledger.store import SqliteLedgers
+        from lastgood.ledger_anchor import Witness
+        from lastgood.store import store_machine, stored_machine
+
+        with self._lock:
+            if self._ledgers is None:
+                shelf = self._shelf
+                self._refuse_inside(to_text(shelf.directory))
+                store = stored_machine(shelf.directory)
+                witness = Witness(to_bytes(self._witness), store=store or store_machine(shelf.directory))
+                if store is None or not os.path.lexists(witness.file):
+                    seen = self.seen_as()
+                    witness = witness if seen is None else Witness(to_bytes(self._witness), store=seen)
+                path = to_text(shelf.directory + _FILE)
+                self._ledgers = SqliteLedgers(path, witness=witness, clock=shelf.clock)
+            return self._ledgers
+
+    def _refuse_inside(self, store: str) -> None:
+        """Refuse a witness that whoever puts an older store back would put back with it."""
+        if f"{os.path.realpath(self._witness)}/".startswith(f"{store}/"):
+            raise Unsafe(
+                f"{printable(self._witness)} is inside the store that it is to watch",
+                hint="name another folder: LASTGOOD_WITNESS",
+            )
+
+
+def _written(path: bytes) -> int:
+    try:
+        return os.stat(path).st_mtime_ns
+    except OSError:  # there is none
+        return 0

@@ -1,0 +1,440 @@
+"""The file: its making, its mode, its versions, its neighbours."""
+
+from __future__ import annotations
+
+import os
+import resource
+import sqlite3
+import stat
+import subprocess
+import sys
+import tempfile
+import threading
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.catalogue import Query
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.database import APPLICATION_ID, CURRENT, Schema
+from lastgood.errors import Busy, Damaged, Storage, Unsupported, Usage
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from lastgood.model.checkpoint import Checkpoint, Manifest
+
+    Save = Callable[..., Checkpoint]
+
+SOURCE = Path(__file__).parents[2] / "src"
+KEY = "aa" * 10
+
+ADD_MANY = """
+import os, sys
+sys.path[:0] = [sys.argv[1], sys.argv[2]]
+from lastgood.host import SystemClock
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.model.checkpoint import decode
+from lastgood.catalogue import WorkspaceRow
+path, text, count, clock = sys.argv[3], sys.argv[4], int(sys.argv[5]), SystemClock()
+for turn in range(3):
+    catalogue = SqliteCatalogue.open(path, clock=clock, wait=60)
+    catalogue.add_workspace(WorkspaceRow(key="aa" * 10, path="/p", machine="m", created_at=1))
+    for _ in range(count):
+        manifest = decode(text).replace(id="ckpt_" + clock.random().hex())
+        print(catalogue.add(manifest, commit="0" * 40, name=None, pinned=False).sequence, manifest.id)
+    catalogue.close()
+"""
+
+
+def permissions(path: str) -> int:
+    return stat.S_IMODE(os.stat(path).st_mode)
+
+
+def test_files_are_private_whatever_the_umask(path: str, clock: FakeClock) -> None:
+    """S18."""
+    before = os.umask(0)
+    try:
+        catalogue = SqliteCatalogue.open(path, clock=clock)
+        catalogue.set_generation("x")
+        catalogue.back_up()
+        names = [str(one) for one in Path(path).parent.iterdir() if one.is_file()]
+        assert {permissions(name) for name in names} == {0o600}
+        assert {path, path + "-wal", path + "-shm"} < set(names)
+        catalogue.close()
+    finally:
+        os.umask(before)
+
+
+@pytest.mark.parametrize(("durability", "level"), [("full", 2), ("fast", 1)])
+def test_durability_sets_when_sqlite_flushes(
+    path: str, clock: FakeClock, durability: str, level: int
+) -> None:
+    """S13."""
+    catalogue = SqliteCatalogue.open(path, clock=clock, durability=durability)  # type: ignore[arg-type]
+    read = catalogue._database.read
+    assert read(lambda connection: connection.execute("PRAGMA synchronous").fetchone()) == (level,)
+    assert read(lambda connection: connection.execute("PRAGMA journal_mode").fetchone()) == ("wal",)
+    assert read(lambda connection: connection.execute("PRAGMA foreign_keys").fetchone()) == (1,)
+    catalogue.close()
+
+
+def test_a_newer_catalogue_is_unsupported_and_untouched(path: str, clock: FakeClock) -> None:
+    SqliteCatalogue.open(path, clock=clock).close()
+    with sqlite3.connect(path) as connection:
+        connection.execute("PRAGMA user_version = 7")
+    connection.close()
+    before = Path(path).read_bytes()
+    with pytest.raises(Unsupported, match=rf"version 7.*up to {CURRENT.version}"):
+        SqliteCatalogue.open(path, clock=clock)
+    assert Path(path).read_bytes() == before
+
+
+def test_another_program_s_database_is_refused(path: str, clock: FakeClock) -> None:
+    with sqlite3.connect(path) as connection:
+        connection.execute("CREATE TABLE theirs (x)")
+    connection.close()
+    with pytest.raises(Damaged, match="not a catalogue of lastgood"):
+        SqliteCatalogue.open(path, clock=clock)
+
+
+def test_an_empty_file_is_no_new_catalogue(path: str, clock: FakeClock) -> None:
+    Path(path).touch()
+    with pytest.raises(Damaged):
+        SqliteCatalogue.open(path, clock=clock)
+
+
+def test_an_older_catalogue_is_brought_up_with_a_copy_kept(
+    path: str, clock: FakeClock, catalogue: SqliteCatalogue, save: Save
+) -> None:
+    added = save(1)
+    catalogue.close()
+
+    def grow(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE workspace ADD COLUMN colour TEXT")
+
+    newer = CURRENT.replace(version=CURRENT.version + 1, migrations=(*CURRENT.migrations, grow))
+    SqliteCatalogue.open(path, clock=clock, schema=newer).close()
+    again = SqliteCatalogue.open(path, clock=clock, schema=newer)
+    assert again.get(added.id) == added
+    again.close()
+    with pytest.raises(Unsupported):
+        SqliteCatalogue.open(path, clock=clock)
+    kept = SqliteCatalogue.open(f"{path}.version-{CURRENT.version}", clock=clock)
+    assert kept.get(added.id) == added
+    kept.close()
+
+
+def test_a_migration_that_fails_changes_nothing(path: str, clock: FakeClock) -> None:
+    SqliteCatalogue.open(path, clock=clock).close()
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("ALTER TABLE workspace ADD COLUMN colour TEXT")
+        connection.execute("ALTER TABLE nonsense ADD COLUMN colour TEXT")
+
+    newer = CURRENT.replace(version=CURRENT.version + 1, migrations=(*CURRENT.migrations, fail))
+    with pytest.raises(Damaged):
+        SqliteCatalogue.open(path, clock=clock, schema=newer)
+    SqliteCatalogue.open(path, clock=clock).close()
+
+
+def test_a_writer_that_does_not_end_makes_others_busy(
+    path: str, catalogue: SqliteCatalogue, save: Save
+) -> None:
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    with pytest.raises(Busy):
+        save(1)
+    assert catalogue.count() == 0  # reading goes on
+    other.execute("ROLLBACK")
+    other.close()
+    save(1)
+
+
+def test_a_change_that_fails_leaves_no_transaction_behind(catalogue: SqliteCatalogue, save: Save) -> None:
+    """S14."""
+
+    def fail(connection: sqlite3.Connection) -> None:
+        connection.execute("DELETE FROM workspace")
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        catalogue._database.write(fail)
+    save(1)
+    assert len(catalogue.workspaces()) == 2
+
+
+def test_eight_processes_add_at_once_from_nothing(path: str, manifest: Callable[..., Manifest]) -> None:
+    """S15, S16: they race to make the catalogue too."""
+    from lastgood.model.checkpoint import encode
+
+    text = encode(manifest(1)).decode()
+    command = [sys.executable, "-c", ADD_MANY, str(SOURCE), "", path, text, "10"]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    answers = [process.communicate()[0].split() for process in running]
+    assert [process.returncode for process in running] == [0] * 8
+    own = [[int(word) for word in answer[::2]] for answer in answers]
+    assert all(numbers == sorted(numbers) for numbers in own)
+    together = sorted(number for numbers in own for number in numbers)
+    assert together == list(range(1, 241))
+    catalogue = SqliteCatalogue.open(path, clock=FakeClock())
+    assert catalogue.fault() is None
+    assert len({one.id for one in catalogue.find(Query())}) == 240
+    catalogue.close()
+    assert not [name for name in os.listdir(os.path.dirname(path)) if name.endswith(".new")]
+
+
+def test_threads_share_one_catalogue(catalogue: SqliteCatalogue, save: Save) -> None:
+    threads = [
+        threading.Thread(target=lambda first=first: [save(number) for number in range(first, first + 20)])
+        for first in (100, 200, 300)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert catalogue.count() == 60
+    assert catalogue.fault() is None
+
+
+def test_a_forked_child_works_on_a_connection_of_its_own(catalogue: SqliteCatalogue, save: Save) -> None:
+    save(1)
+    child = os.fork()
+    if child == 0:
+        try:
+            save(2)
+            catalogue.close()
+        except BaseException:  # noqa: BLE001 - the child must not return into pytest
+            os._exit(1)
+        os._exit(0)
+    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+    save(3)
+    assert [int(one.id[5:], 16) for one in catalogue.find(Query())] == [3, 2, 1]
+
+
+@pytest.mark.chance("how far a writer is when it is killed")
+def test_a_killed_writer_leaves_whole_checkpoints(path: str, manifest: Callable[..., Manifest]) -> None:
+    """S14, S16: what it printed is there, and nobody has to wait for it."""
+    from lastgood.model.checkpoint import encode
+
+    text = encode(manifest(1)).decode()
+    command = [sys.executable, "-u", "-c", ADD_MANY, str(SOURCE), "", path, text, "100000"]
+    process = subprocess.Popen(command, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    printed = [process.stdout.readline().split()[1] for _ in range(25)]
+    process.kill()
+    printed += [line.split()[1] for line in process.stdout if line.endswith("\n") and len(line.split()) == 2]
+    process.wait()
+    process.stdout.close()
+    catalogue = SqliteCatalogue.open(path, clock=FakeClock(), wait=1)
+    assert catalogue.fault() is None
+    assert set(printed) <= {one.id for one in catalogue.find(Query())}
+    catalogue.set_generation("goes on")
+    catalogue.close()
+
+
+def test_a_full_disk_is_a_storage_error_and_adds_nothing(catalogue: SqliteCatalogue, save: Save) -> None:
+    """S14: the limit on file sizes stands for the disk's."""
+    save(1)
+    import signal
+
+    before = resource.getrlimit(resource.RLIMIT_FSIZE)
+    handler = signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
+    size = os.path.getsize(catalogue.path + "-wal")
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 5000, before[1]))
+    try:
+        with pytest.raises(Storage):
+            save(2, message="x" * 100_000)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, before)
+        signal.signal(signal.SIGXFSZ, handler)
+    assert [int(one.id[5:], 16) for one in catalogue.find(Query())] == [1]
+    assert save(3).sequence == 2
+    assert catalogue.fault() is None
+
+
+def as_a_reader(folder: Path, work: Callable[[], str]) -> str:
+    """Do something as somebody who may read a folder's files and write nothing."""
+    for name in folder.iterdir():
+        name.chmod(0o444)
+    folder.chmod(0o555)
+    answers, mine = os.pipe()
+    child = os.fork()
+    if child == 0:
+        if os.getuid() == 0:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+        try:
+            os.write(mine, work().encode())
+        finally:
+            os._exit(0)
+    os.close(mine)
+    with open(answers, "rb") as stream:
+        answer = stream.read().decode()
+    os.waitpid(child, 0)
+    folder.chmod(0o755)
+    return answer
+
+
+@pytest.fixture
+def open_place() -> Iterator[Path]:
+    """Return a folder that other users can reach (the temporary folders of tests are private)."""
+    with tempfile.TemporaryDirectory() as folder:
+        place = Path(folder) / "store"
+        place.parent.chmod(0o755)
+        place.mkdir()
+        yield place
+
+
+def look_and_change(path: Path) -> str:
+    try:
+        catalogue = SqliteCatalogue.open(str(path), clock=FakeClock(), wait=0.2)
+        seen = len(catalogue.find(Query()))
+    except Storage as error:
+        return f"unreadable: {error.message}"
+    try:
+        catalogue.set_generation("x")
+    except Storage as error:
+        return f"{seen} seen, {error.message}"
+    return "changed"
+
+
+def test_a_catalogue_on_a_read_only_medium_can_be_read(
+    open_place: Path, catalogue: SqliteCatalogue, save: Save
+) -> None:
+    save(1)
+    catalogue.close()
+    copy = open_place / "catalogue.sqlite3"
+    copy.write_bytes(Path(catalogue.path).read_bytes())
+    answer = as_a_reader(open_place, lambda: look_and_change(copy))
+    assert answer.startswith("1 seen")
+    assert "read-only" in answer
+
+
+@pytest.mark.parametrize("beside", [("-wal",), ("-wal", "-shm")], ids=["log", "log-and-index"])
+def test_a_read_only_catalogue_with_a_log_tells_all(
+    open_place: Path, catalogue: SqliteCatalogue, save: Save, beside: tuple[str, ...]
+) -> None:
+    save(1)
+    copy = open_place / "catalogue.sqlite3"
+    for suffix in ("", *beside):
+        Path(f"{copy}{suffix}").write_bytes(Path(catalogue.path + suffix).read_bytes())
+    answer = as_a_reader(open_place, lambda: look_and_change(copy))
+    assert answer.startswith("1 seen")
+    assert "read-only" in answer
+
+
+def test_a_catalogue_of_an_older_version_is_read_where_it_cannot_be_brought_up(
+    open_place: Path, tmp_path: Path, clock: FakeClock
+) -> None:
+    old = Schema(version=3, statements=CURRENT.statements, migrations=CURRENT.migrations)
+    path = tmp_path / "old.sqlite3"
+    SqliteCatalogue.open(str(path), clock=clock, schema=old).close()
+    copy = open_place / "catalogue.sqlite3"
+    copy.write_bytes(path.read_bytes())
+    answer = as_a_reader(open_place, lambda: look_and_change(copy))
+    assert answer.startswith("0 seen")
+    assert "read-only" in answer
+
+
+def test_a_path_of_odd_bytes_works(tmp_path: Path, clock: FakeClock) -> None:
+    folder = os.fsencode(tmp_path) + b"/a \xff?#%41\nb"
+    os.mkdir(folder)
+    path = os.fsdecode(folder + b"/catalogue.sqlite3")
+    catalogue = SqliteCatalogue.open(path, clock=clock)
+    catalogue.set_generation("x")
+    assert catalogue.back_up()
+    assert catalogue.generation() == "x"
+    catalogue.close()
+    assert sorted(os.listdir(folder)) == [b"catalogue.backup.sqlite3.gz", b"catalogue.sqlite3"]
+
+
+def test_a_folder_that_is_not_there_is_a_storage_error(tmp_path: Path, clock: FakeClock) -> None:
+    with pytest.raises(Storage):
+        SqliteCatalogue.open(str(tmp_path / "none" / "catalogue.sqlite3"), clock=clock)
+
+
+def test_a_backup_that_the_disk_refuses_is_a_storage_error(
+    catalogue: SqliteCatalogue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_descriptor: int) -> None:
+        raise OSError(5, "Input/output error")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "fsync", fail)
+        with pytest.raises(Storage, match="Input/output error"):
+            catalogue.back_up()
+    assert catalogue.back_up()
+
+
+def test_an_emptied_log_takes_no_room(catalogue: SqliteCatalogue, path: str) -> None:
+    for number in range(20):
+        catalogue.set_generation(str(number))
+    assert os.path.getsize(path + "-wal") > 0
+
+    catalogue.empty_log()
+
+    assert os.path.getsize(path + "-wal") == 0
+    assert catalogue.generation() == "19"
+
+
+def test_emptying_the_log_waits_for_nobody(catalogue: SqliteCatalogue, path: str) -> None:
+    """K3: no save waits for maintenance, nor maintenance for a save."""
+    catalogue.set_generation("one")
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+    other.execute("UPDATE meta SET value = 'two' WHERE name = 'generation'")
+
+    catalogue.empty_log()
+
+    assert catalogue.generation() == "one"
+    other.execute("COMMIT")
+    other.close()
+    catalogue.set_generation("three")
+    catalogue.empty_log()
+    assert catalogue.generation() == "three"
+
+
+def test_the_log_stays_small_however_much_is_written(catalogue: SqliteCatalogue, path: str) -> None:
+    for number in range(800):
+        catalogue.set_generation(str(number))
+
+    assert os.path.getsize(path + "-wal") < 1_500_000
+
+
+def test_a_workspace_that_is_there_is_left_without_writing(catalogue: SqliteCatalogue, path: str) -> None:
+    """Each save says which workspace it is of; only the first has to write that."""
+    row = catalogue.workspaces()[0]
+    other = sqlite3.connect(path, isolation_level=None)
+    other.execute("BEGIN IMMEDIATE")
+
+    catalogue.add_workspace(row.replace(path="/elsewhere"))
+
+    assert catalogue.workspace(row.key) == row
+    other.close()
+
+
+def test_a_closed_catalogue_says_so(catalogue: SqliteCatalogue) -> None:
+    catalogue.close()
+    with pytest.raises(Usage, match="closed"):
+        catalogue.count()
+
+
+def test_creation_can_be_forbidden(path: str, clock: FakeClock) -> None:
+    with pytest.raises(Damaged):
+        SqliteCatalogue.open(path, clock=clock, create=False)
+    assert not os.path.exists(path)
+
+
+def test_an_interrupted_creation_is_taken_up(path: str, clock: FakeClock) -> None:
+    Path(path + ".new").write_bytes(b"half")
+    Path(path + ".new-journal").write_bytes(b"half")
+    SqliteCatalogue.open(path, clock=clock).close()
+    assert os.listdir(os.path.dirname(path)) == ["catalogue.sqlite3"]
+
+
+def test_the_application_id_is_as_published() -> None:
+    assert APPLICATION_ID.to_bytes(4, "big") == b"lstg"

@@ -1,0 +1,69 @@
+"""Catalogues as earlier versions wrote them: every later version reads them (tests/stores_of_old)."""
+
+from __future__ import annotations
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lastgood.catalogue import Query
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.rebuild import restore_from_backup
+from lastgood.testing.clock import FakeClock
+
+OLD = Path(__file__).parents[1] / "stores_of_old"
+KEY = "a1" * 10
+
+
+@pytest.mark.parametrize("version", sorted(one.name for one in OLD.iterdir() if one.is_dir()))
+def test_an_old_catalogue_tells_all_it_held(version: str, tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copyfile(OLD / version / "catalogue.sqlite3", path)
+    catalogue = SqliteCatalogue.open(str(path), clock=FakeClock())
+    assert catalogue.fault() is None
+    third, second, first = catalogue.find(Query(deleted=True))
+    assert (first.name, first.pinned, first.commit, first.sequence) == ("first", True, "1" * 40, 1)
+    assert first.message == "step 1"
+    assert first.manifest.workspace == "/home/ada/caf\udce9"
+    assert first.manifest.gaps[0].path == b"big\xff"
+    assert first.manifest.git is not None
+    assert first.manifest.git.nested[0].path == b"sub"
+    assert first.manifest.ignore.info_exclude == b"*.log\n"
+    assert (second.kind, second.deleted_at) == ("guard", 1767225700000000000)
+    assert (third.partial, third.damaged) == (True, "lost")
+    (operation,) = catalogue.operations(KEY)
+    assert (operation.type, operation.undone, operation.steps[0].path) == ("restore", True, b"a\xff")
+    row = catalogue.workspace(KEY)
+    assert row is not None
+    assert (row.path, row.machine) == ("/home/ada/caf\udce9", "0123456789abcdef0123")
+    assert catalogue.generation() == "0011223344556677"
+    assert catalogue.next_sequence() == 4
+    catalogue.close()
+
+
+@pytest.mark.parametrize("version", sorted(one.name for one in OLD.iterdir() if one.is_dir()))
+def test_an_old_catalogue_goes_on_with_rows_of_the_present_form(version: str, tmp_path: Path) -> None:
+    """Old rows keep their manifests as text, new ones compressed; a repair keeps both."""
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copyfile(OLD / version / "catalogue.sqlite3", path)
+    catalogue = SqliteCatalogue.open(str(path), clock=FakeClock())
+    (old, *_) = catalogue.find(Query(deleted=True))
+    manifest = old.manifest.replace(id="ckpt_00000000000000ff", message="new", sequence=4)
+    catalogue.add(manifest, commit="f" * 40, name=None, pinned=False)
+    assert catalogue.fault() is None
+    assert catalogue.back_up()
+    catalogue.close()
+    content = bytearray(path.read_bytes())
+    content[:16] = b"no SQLite at all"
+    path.write_bytes(content)
+
+    restore_from_backup(str(path), generation="g", at=1)
+
+    catalogue = SqliteCatalogue.open(str(path), clock=FakeClock(), create=False)
+    assert catalogue.fault() is None
+    assert [one.sequence for one in catalogue.find(Query(deleted=True))] == [4, 3, 2, 1]
+    newest = catalogue.get(manifest.id)
+    assert newest is not None
+    assert newest.manifest == manifest
+    catalogue.close()

@@ -1,0 +1,297 @@
+"""Locks die with their owner, and are taken from nobody (S16)."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood import lock_owner
+from lastgood.errors import Busy, Storage
+from lastgood.host import ExclusiveHold, SharedHold
+from lastgood.locks import FlockLocks
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    Start = Callable[..., subprocess.Popen[str]]
+
+KEY = "ab12"
+
+
+@pytest.fixture
+def locks(place: bytes) -> FlockLocks:
+    return FlockLocks(place, command="lastgood save")
+
+
+def line(process: subprocess.Popen[str]) -> str:
+    assert process.stdout is not None
+    return process.stdout.readline().strip()
+
+
+def end(process: subprocess.Popen[str]) -> None:
+    process.communicate("")
+
+
+def test_those_who_share_do_not_wait_for_each_other(locks: FlockLocks) -> None:
+    with locks.share_store(wait=0) as one, locks.share_store(wait=0):
+        assert type(one) is SharedHold
+
+
+def test_one_who_holds_alone_keeps_everybody_out(locks: FlockLocks) -> None:
+    with locks.hold_workspace(KEY, wait=0) as hold:
+        assert type(hold) is ExclusiveHold
+        with pytest.raises(Busy), locks.share_workspace(KEY, wait=0):
+            pass
+        with pytest.raises(Busy), locks.hold_workspace(KEY, wait=0):
+            pass
+    with locks.hold_workspace(KEY, wait=0):
+        pass
+
+
+def test_locks_of_different_things_are_independent(locks: FlockLocks) -> None:
+    with (
+        locks.hold_store(wait=0),
+        locks.hold_workspace(KEY, wait=0),
+        locks.hold_workspace("cd", wait=0),
+        locks.maintenance(wait=0),
+    ):
+        pass
+
+
+def test_an_exception_lets_go(locks: FlockLocks) -> None:
+    def fail() -> None:
+        with locks.hold_store(wait=0):
+            raise KeyError
+
+    with pytest.raises(KeyError):
+        fail()
+    with locks.hold_store(wait=0):
+        pass
+
+
+def test_another_process_is_kept_out_and_told_by_whom(start: Start) -> None:
+    holder = start("hold_workspace")
+    pid = line(holder).split()[1]
+    told = line(start("share_workspace", wait=0.05))
+    assert told.startswith(f"busy this workspace is held by pid {pid} (lastgood restore) since 20")
+    end(holder)
+    assert line(start("share_workspace")).startswith("held")
+
+
+def test_a_killed_owner_is_gone_at_once(start: Start, locks: FlockLocks) -> None:
+    holder = start("hold_workspace")
+    assert line(holder).startswith("held")
+    holder.kill()
+    holder.wait()
+    with locks.hold_workspace(KEY, wait=0):
+        pass
+
+
+def test_a_stopped_owner_is_never_robbed(start: Start, locks: FlockLocks) -> None:
+    holder = start("hold_workspace")
+    assert line(holder).startswith("held")
+    holder.send_signal(signal.SIGSTOP)
+    lock = Path(os.fsdecode(locks._workspace(KEY)))
+    for file in lock.parent.iterdir():  # however old it looks
+        os.utime(file, (0, 0))
+    with pytest.raises(Busy), locks.hold_workspace(KEY, wait=0.1):
+        pass
+    holder.send_signal(signal.SIGCONT)
+
+
+def test_a_garbled_or_foreign_owner_record_gives_nothing_away(start: Start, locks: FlockLocks) -> None:
+    holder = start("hold_workspace")
+    assert line(holder).startswith("held")
+    record = Path(os.fsdecode(locks._workspace(KEY) + b".owner"))
+    for text in (b"", b"\xff\x00\n", b"pid 999999999\nsince x\n", b"pid x\nsince now\nhost else\x1b[0m\n"):
+        record.write_bytes(text)
+        with pytest.raises(Busy) as caught, locks.share_workspace(KEY, wait=0):
+            pass
+        assert "\x1b" not in caught.value.message
+    record.unlink()
+    with pytest.raises(Busy), locks.share_workspace(KEY, wait=0):
+        pass
+
+
+def test_a_dead_owner_is_not_named(start: Start, locks: FlockLocks) -> None:
+    holder = start("hold_workspace")
+    assert line(holder).startswith("held")
+    record = locks._workspace(KEY) + b".owner"
+    assert lock_owner.describe(record).startswith("pid ")
+    holder.kill()
+    holder.wait()
+    assert os.path.exists(record)
+    assert lock_owner.describe(record) == ""
+    with locks.share_workspace(KEY, wait=0), pytest.raises(Busy) as caught, locks.hold_workspace(KEY, wait=0):
+        pass
+    assert caught.value.message == "this workspace is held by another lastgood command"
+
+
+@pytest.mark.skipif(os.getuid() != 0 or shutil.which("unshare") is None, reason="needs root and unshare")
+def test_an_owner_in_another_pid_namespace_is_not_robbed(start: Start, locks: FlockLocks) -> None:
+    holder = start("hold_workspace", prefix=("unshare", "--pid", "--fork", "--mount-proc", "--kill-child"))
+    told = line(holder)
+    if not told:
+        pytest.skip("this machine permits no new pid namespace")
+    assert told.split()[1] in {"1", "2"}
+    with pytest.raises(Busy) as caught, locks.hold_workspace(KEY, wait=0.1):
+        pass
+    assert "(lastgood restore) since" in caught.value.message
+
+
+def test_two_threads_exclude_each_other(locks: FlockLocks) -> None:
+    inside = 0
+    most = 0
+
+    def work() -> None:
+        nonlocal inside, most
+        for _ in range(10):
+            with locks.hold_store(wait=30):
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.001)
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert most == 1
+
+
+def test_a_forked_child_does_not_keep_the_lock(locks: FlockLocks) -> None:
+    ready, go_on = os.pipe(), os.pipe()
+    with locks.hold_store(wait=0):
+        child = os.fork()
+        if child == 0:
+            os.write(ready[1], b".")
+            os.read(go_on[0], 1)
+            os._exit(0)
+        os.read(ready[0], 1)
+    try:
+        with locks.hold_store(wait=0):
+            pass
+    finally:
+        os.write(go_on[1], b".")
+        os.waitpid(child, 0)
+        for descriptor in (*ready, *go_on):
+            os.close(descriptor)
+
+
+def test_a_lock_outlives_its_holder_s_child(place: bytes, locks: FlockLocks) -> None:
+    """A child that leaves the with block, or just ends, must not let go of its parent's lock."""
+    with locks.hold_store(wait=0):
+        child = os.fork()
+        if child == 0:
+            os._exit(0)  # ends with all that it inherited
+        os.waitpid(child, 0)
+        lock = locks.hold_workspace(KEY, wait=0)
+        with lock:
+            child = os.fork()
+            if child == 0:
+                lock.__exit__(None, None, None)
+                os._exit(0)
+            os.waitpid(child, 0)
+            assert os.path.exists(place + b"/workspaces/ab12/lock.owner")
+            with pytest.raises(Busy), locks.share_workspace(KEY, wait=0):
+                pass
+        with pytest.raises(Busy), locks.share_store(wait=0):
+            pass
+
+
+def test_a_program_that_is_started_does_not_inherit_the_lock(locks: FlockLocks) -> None:
+    with locks.hold_store(wait=0):
+        program = subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE, close_fds=False)
+    try:
+        with locks.hold_store(wait=0):
+            pass
+    finally:
+        program.communicate(b"\n")
+
+
+def test_waiting_ends_when_the_lock_is_free(start: Start) -> None:
+    holder = start("hold_store")
+    assert line(holder).startswith("held")
+    waiting = start("share_store", wait=60)
+    end(holder)
+    assert line(waiting).startswith("held")
+
+
+def test_one_who_wants_to_be_alone_gets_it_although_sharers_come_and_go(locks: FlockLocks) -> None:
+    stop = threading.Event()
+
+    def share() -> None:
+        while not stop.is_set():
+            with locks.share_store(wait=30):
+                time.sleep(0.02)
+
+    threads = [threading.Thread(target=share) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    try:
+        with locks.hold_store(wait=30):
+            pass
+    finally:
+        stop.set()
+        for thread in threads:
+            thread.join()
+
+
+def test_sharing_twice_goes_on_although_somebody_waits(start: Start, locks: FlockLocks) -> None:
+    with locks.share_store(wait=0):
+        waiting = start("hold_store", wait=60)
+        gate = locks._file(b"store.lock.turn")
+        while not os.path.exists(gate):
+            time.sleep(0.01)
+        with locks.share_store(wait=30):
+            pass
+    assert line(waiting).startswith("held")
+
+
+def test_a_lock_file_that_was_deleted_divides_nobody(place: bytes, locks: FlockLocks) -> None:
+    """One who locked the old file sees that it is not the one that others find."""
+    path = place + b"/locks/store.lock"
+    with locks.share_store(wait=0):
+        os.unlink(path)
+    with locks.hold_store(wait=0), pytest.raises(Busy), locks.share_store(wait=0):
+        pass
+    assert os.path.exists(path)
+
+
+def test_lock_files_are_private_whatever_the_umask(place: bytes, locks: FlockLocks) -> None:
+    """S18."""
+    before = os.umask(0)
+    try:
+        with locks.hold_workspace(KEY, wait=0):
+            found = [Path(os.fsdecode(place)) / "workspaces" / KEY]
+            found += found[0].iterdir()
+            assert {one.stat().st_mode & 0o077 for one in found} == {0}
+    finally:
+        os.umask(before)
+
+
+def test_a_link_in_the_place_of_a_lock_is_not_followed(
+    place: bytes, locks: FlockLocks, tmp_path: Path
+) -> None:
+    target = tmp_path / "victim"
+    os.mkdir(place + b"/locks")
+    os.symlink(target, place + b"/locks/store.lock")
+    with pytest.raises(Storage), locks.hold_store(wait=0):
+        pass
+    assert not target.exists()
+
+
+def test_a_store_without_room_for_locks_is_a_storage_error(place: bytes) -> None:
+    Path(os.fsdecode(place + b"/locks")).write_text("in the way")
+    with pytest.raises(Storage), FlockLocks(place).share_store(wait=0):
+        pass

@@ -1,0 +1,280 @@
+"""The store's folder comes into being whole, and only where it may."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.database import CURRENT
+from lastgood.errors import Damaged, Storage, Unsafe, Unsupported
+from lastgood.host import SystemClock
+from lastgood.store import (
+    FORMAT,
+    ensure_store,
+    format_fault,
+    mend_format,
+    mend_machine,
+    read_format,
+    stored_machine,
+)
+
+SOURCE = Path(__file__).parents[2] / "src"
+
+
+@pytest.fixture
+def place(tmp_path: Path) -> Path:
+    return tmp_path / "state" / "lastgood"
+
+
+def ensure(place: Path) -> None:
+    ensure_store(os.fsencode(place), random=b"\x01" * 8)
+
+
+def tree(place: Path) -> dict[str, int]:
+    return {str(one.relative_to(place)): one.stat().st_mode & 0o777 for one in place.rglob("*")}
+
+
+def test_a_new_store_is_private_and_says_what_it_is(place: Path) -> None:
+    before = os.umask(0)
+    try:
+        ensure(place)
+    finally:
+        os.umask(before)
+    assert place.stat().st_mode & 0o777 == 0o700
+    assert tree(place) == {
+        "README": 0o600,
+        "format": 0o600,
+        "locks": 0o700,
+        "machine": 0o600,
+        "workspaces": 0o700,
+    }
+    assert json.loads((place / "format").read_text()) == {"format": 1, "engine": "git"}
+    assert "lastgood" in (place / "README").read_text()
+    assert stored_machine(os.fsencode(place)) == "01" * 8
+
+
+def test_an_existing_store_is_left_as_it_is(place: Path) -> None:
+    ensure(place)
+    (place / "README").write_text("mine")
+    ensure_store(os.fsencode(place), random=b"\x02" * 8)
+    assert (place / "README").read_text() == "mine"
+    assert stored_machine(os.fsencode(place)) == "01" * 8
+
+
+def test_an_empty_folder_and_a_link_to_one_become_stores(tmp_path: Path) -> None:
+    (tmp_path / "empty").mkdir()
+    (tmp_path / "link").symlink_to("empty")
+    ensure(tmp_path / "link")
+    assert read_format(os.fsencode(tmp_path / "empty"))
+
+
+def test_a_folder_of_other_things_is_refused_untouched(place: Path) -> None:
+    place.mkdir(parents=True)
+    (place / "thesis.tex").touch()
+    with pytest.raises(Unsafe, match="not empty"):
+        ensure(place)
+    assert os.listdir(place) == ["thesis.tex"]
+
+
+def test_a_half_made_store_is_no_store_and_is_completed(place: Path) -> None:
+    place.mkdir(parents=True)
+    (place / "locks").mkdir()
+    (place / "README.new").write_text("ha")
+    (place / "format.new").write_text("{")
+    assert not read_format(os.fsencode(place))
+    ensure(place)
+    assert read_format(os.fsencode(place))
+    assert "format.new" not in os.listdir(place)
+
+
+def test_the_mark_of_format_is_written_last(place: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A kill at any rename leaves something that the next one completes."""
+    rename = os.rename
+    for allowed in range(3):
+        count = 0
+
+        def some(old: bytes, new: bytes, allowed: int = allowed) -> None:
+            nonlocal count
+            if count == allowed:
+                raise KeyboardInterrupt
+            count += 1
+            rename(old, new)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(os, "rename", some)
+            with pytest.raises(KeyboardInterrupt):
+                ensure(place)
+        assert not read_format(os.fsencode(place))
+    ensure(place)
+    assert read_format(os.fsencode(place))
+
+
+def test_a_newer_store_is_unsupported(place: Path) -> None:
+    ensure(place)
+    (place / "format").write_text('{"format": 2, "engine": "git", "more": []}')
+    with pytest.raises(Unsupported, match="format 2") as caught:
+        ensure(place)
+    assert caught.value.details == {"found": 2, "supported": 1}
+
+
+def test_the_same_format_in_another_spelling_is_read(place: Path) -> None:
+    ensure(place)
+    (place / "format").write_text('{"format": 1,\n "engine": "git"}')
+    ensure(place)
+
+
+@pytest.mark.parametrize("text", ['{"format": 1, "engine": "tape"}', '{"format": 0, "engine": "git"}'])
+def test_a_store_of_another_kind_is_unsupported(place: Path, text: str) -> None:
+    ensure(place)
+    (place / "format").write_text(text)
+    with pytest.raises(Unsupported):
+        ensure(place)
+
+
+@pytest.mark.parametrize("content", [b"", b"{", b"[]", b"\xff\x00", b'{"format": "1"}', b'{"format": 1}'])
+def test_a_garbled_format_is_damaged_and_mended(place: Path, content: bytes) -> None:
+    """K4."""
+    ensure(place)
+    (place / "format").write_bytes(content)
+    with pytest.raises(Damaged) as caught:
+        ensure(place)
+    assert "verify --repair" in caught.value.hint
+    mend_format(os.fsencode(place))
+    ensure(place)
+
+
+@pytest.mark.parametrize("name", ["catalogue.sqlite3", "objects.git"])
+def test_a_store_that_lost_its_format_is_damaged_not_new(place: Path, name: str) -> None:
+    ensure(place)
+    (place / "format").unlink()
+    (place / name).touch()
+    with pytest.raises(Damaged, match="lost its file 'format'"):
+        ensure(place)
+
+
+def test_many_processes_make_one_store(place: Path) -> None:
+    """S16."""
+    program = (
+        "import os, sys; sys.path.insert(0, sys.argv[1]);"
+        "from lastgood.store import ensure_store, stored_machine;"
+        "ensure_store(os.fsencode(sys.argv[2]), random=os.urandom(8));"
+        "print(stored_machine(os.fsencode(sys.argv[2])))"
+    )
+    command = [sys.executable, "-c", program, str(SOURCE), str(place)]
+    running = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(8)]
+    answers = {process.communicate()[0] for process in running}
+    assert [process.returncode for process in running] == [0] * 8
+    assert len(answers) == 1
+    assert set(tree(place)) == {"README", "format", "locks", "machine", "workspaces"}
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"01" * 7, b"01" * 9, bytes(17), b"g" * 16, b"01" * 8 + b"\n\n"]
+)
+def test_an_id_that_is_lost_or_garbled_is_none_and_mended(place: Path, content: bytes | None) -> None:
+    """K4."""
+    ensure(place)
+    if content is None:
+        (place / "machine").unlink()
+    else:
+        (place / "machine").write_bytes(content)
+    assert stored_machine(os.fsencode(place)) is None
+    mend_machine(os.fsencode(place), "02" * 8)
+    assert stored_machine(os.fsencode(place)) == "02" * 8
+
+
+@pytest.mark.parametrize(
+    "content", [None, b"", b"{", b'{"engine":"git","format":3}\n', b'{"engine":"gi4","format":1}\n']
+)
+def test_a_lost_or_altered_format_is_vouched_for_by_the_catalogue(place: Path, content: bytes | None) -> None:
+    """K4: a newer format comes with a newer catalogue, so what the catalogue says counts."""
+    ensure(place)
+    path = os.fsdecode(place / "catalogue.sqlite3")
+    SqliteCatalogue.open(path, clock=SystemClock()).close()
+    if content is None:
+        (place / "format").unlink()
+    else:
+        (place / "format").write_bytes(content)
+    assert read_format(os.fsencode(place))
+    assert format_fault(os.fsencode(place)) is not None
+    mend_format(os.fsencode(place))
+    assert format_fault(os.fsencode(place)) is None
+    with closing(sqlite3.connect(path)) as connection:
+        connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
+    (place / "format").write_bytes(b'{"engine":"git","format":2}\n')
+    with pytest.raises(Unsupported):
+        read_format(os.fsencode(place))
+
+
+def test_a_store_that_cannot_be_made_is_a_storage_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(Storage):
+        ensure(tmp_path / "file" / "store")
+
+
+# The versions of the catalogue that stores of each format were written with. A mark of format that is damaged
+# is told by the catalogue alone, so no version may belong to two formats (decision 023).
+WRITTEN = {1: range(1, 6)}
+
+
+def test_who_raises_the_format_raises_the_catalogues_version_too() -> None:
+    """K4: and who raises that one says here of which format it is."""
+    assert max(WRITTEN) == FORMAT
+    assert WRITTEN[FORMAT][-1] == CURRENT.version
+    every = [version for format in sorted(WRITTEN) for version in WRITTEN[format]]
+    assert every == list(range(1, CURRENT.version + 1))
+
+
+NEXT = CURRENT.version + 1
+NEWER = {
+    "its number": f"PRAGMA user_version = {NEXT}",
+    "its second number": f"UPDATE meta SET value = {NEXT} WHERE name = 'version'",
+}
+
+
+@pytest.mark.parametrize("bit", range(8))
+def test_a_flipped_bit_in_the_number_of_the_format_is_told_by_the_catalogue(place: Path, bit: int) -> None:
+    """K4: 3, 5 and 9 are a bit away from 1, and formats that may come."""
+    ensure(place)
+    mark = place / "format"
+    content = bytearray(mark.read_bytes())
+    content[content.index(b"1")] ^= 1 << bit
+    mark.write_bytes(content)
+    with pytest.raises((Unsupported, Damaged)):
+        read_format(os.fsencode(place))
+    SqliteCatalogue.open(os.fsdecode(place / "catalogue.sqlite3"), clock=SystemClock()).close()
+    assert read_format(os.fsencode(place))
+    assert format_fault(os.fsencode(place)) is not None
+
+
+@pytest.mark.parametrize("format", [3, 5, 9])
+@pytest.mark.parametrize("statement", NEWER.values(), ids=NEWER.keys())
+def test_a_newer_format_is_refused_whose_catalogue_is_newer(place: Path, format: int, statement: str) -> None:
+    """One of its two numbers may be damaged: the other still tells."""
+    ensure(place)
+    path = os.fsdecode(place / "catalogue.sqlite3")
+    SqliteCatalogue.open(path, clock=SystemClock()).close()
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(statement)
+    (place / "format").write_bytes(b'{"engine":"git","format":%d}\n' % format)
+    with pytest.raises(Unsupported, match=f"format {format}"):
+        read_format(os.fsencode(place))
+
+
+@pytest.mark.parametrize("format", [2, 4, 11])
+def test_a_newer_format_that_no_flipped_bit_makes_is_refused_whatever_the_catalogue(
+    place: Path, format: int
+) -> None:
+    ensure(place)
+    SqliteCatalogue.open(os.fsdecode(place / "catalogue.sqlite3"), clock=SystemClock()).close()
+    (place / "format").write_bytes(b'{"engine":"git","format":%d}\n' % format)
+    with pytest.raises(Unsupported, match=f"format {format}"):
+        read_format(os.fsencode(place))

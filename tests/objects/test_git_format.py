@@ -1,0 +1,292 @@
+"""What the git engine writes is what git would have written, and git finds no fault with it."""
+
+from __future__ import annotations
+
+import os
+import random
+import subprocess
+import sys
+import tempfile
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
+from lastgood.objects import apply_delta
+from lastgood.testing.engine_suite import directory_entry, file_entry, save
+from lastgood.testing.git_store import SEALED
+from lastgood.testing.git_store import GitStore as Store
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from lastgood.engine import Engine, ObjectWriter
+    from lastgood.model.tree import TreeId
+
+NAMES = st.binary(min_size=1, max_size=12).filter(
+    lambda name: not set(name) & {0, 47} and name not in {b".", b".."}
+)
+MODES = st.integers(0, 0o7777)
+LEAVES = st.tuples(st.sampled_from([FILE, LINK]), MODES, st.binary(max_size=200))
+TREES = st.recursive(
+    st.dictionaries(NAMES, LEAVES, max_size=5),
+    lambda below: st.dictionaries(NAMES, LEAVES | st.tuples(st.just(DIRECTORY), MODES, below), max_size=5),
+    max_leaves=12,
+)
+
+
+def write_tree(writer: ObjectWriter, tree: dict[bytes, tuple[str, int, object]]) -> TreeId:
+    entries = []
+    for name, (kind, mode, content) in tree.items():
+        if kind == DIRECTORY:
+            assert isinstance(content, dict)
+            entries.append(directory_entry(name, write_tree(writer, content), mode))
+        else:
+            assert isinstance(content, bytes)
+            oid = writer.blob(content)
+            bits = mode if kind == FILE else 0
+            entries.append(Entry(name=name, kind=FILE if kind == FILE else LINK, mode=bits, oid=oid))
+    return writer.directory(entries)
+
+
+def save_tree(engine: Engine, number: int, tree: dict[bytes, tuple[str, int, object]]) -> bytes:
+    writer = engine.writer()
+    workspace = write_tree(writer, tree)
+    commit = writer.checkpoint(
+        id=f"ckpt_{number:016x}", manifest=b"{}", workspace=workspace, state={}, created_at=number * 10**9
+    )
+    writer.publish()
+    return commit
+
+
+def read_tree(store: Store, tree: TreeId) -> dict[bytes, tuple[str, int, object]]:
+    found: dict[bytes, tuple[str, int, object]] = {}
+    for entry in store.open().directory(tree):
+        if entry.kind == DIRECTORY:
+            found[entry.name] = (DIRECTORY, entry.mode, read_tree(store, entry.tree_id))
+        else:
+            found[entry.name] = (entry.kind, entry.mode, store.engine.read_blob(entry.oid))
+    return found
+
+
+def without_link_modes(tree: dict[bytes, tuple[str, int, object]]) -> dict[bytes, tuple[str, int, object]]:
+    cleaned: dict[bytes, tuple[str, int, object]] = {}
+    for name, (kind, mode, content) in tree.items():
+        if kind == DIRECTORY:
+            assert isinstance(content, dict)
+            cleaned[name] = (kind, mode, without_link_modes(content))
+        else:
+            cleaned[name] = (kind, mode if kind == FILE else 0, content)
+    return cleaned
+
+
+def mktree(store: Store, entries: Sequence[Entry]) -> bytes:
+    modes = {DIRECTORY: b"040000 tree", LINK: b"120000 blob"}
+    rows = []
+    for entry in entries:
+        word = b"100755 blob" if entry.mode & 0o100 else b"100644 blob"
+        rows.append(b"%b %b\t%b\0" % (modes.get(entry.kind, word), entry.oid.hex().encode(), entry.name))
+    return bytes.fromhex(store.git("mktree", "-z", "--missing", feed=b"".join(rows)).decode().strip())
+
+
+@settings(max_examples=30, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(tree=TREES)
+def test_any_tree_comes_back_and_git_accepts_it(tree: dict[bytes, tuple[str, int, object]]) -> None:
+    with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
+        writer = store.engine.writer()
+        made = write_tree(writer, tree)
+        writer.checkpoint(id="ckpt_0123456789abcdef", manifest=b"{}", workspace=made, state={}, created_at=1)
+        writer.publish()
+        assert read_tree(store, made) == without_link_modes(tree)
+        store.judge()
+        assert mktree(store, store.engine.directory(made)) == made.tree
+
+
+@settings(max_examples=30, deadline=None)
+@given(content=st.binary(max_size=5000))
+def test_blob_ids_are_those_of_git(content: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder, closing(Store(Path(folder))) as store:
+        expected = store.git("hash-object", "--stdin", feed=content).decode().strip()
+        assert store.engine.writer().blob(content).hex() == expected
+
+
+def test_git_shows_a_file_of_a_checkpoint(store: Store) -> None:
+    commit = save(store.engine, 7, {b"a b": b"hello"})
+    assert store.git("show", f"{commit.hex()}:workspace/a b") == b"hello"
+    assert store.git("show", f"{commit.hex()}:checkpoint.json") == b'{"number":7}'
+    said = store.git("log", "-1", "--format=%an <%ae> %ct %s", commit.hex())
+    assert said == b"lastgood <lastgood@localhost> 1700000007 checkpoint ckpt_0000000000000007\n"
+
+
+def test_the_tables_of_permissions_are_plain_files(store: Store) -> None:
+    writer = store.engine.writer()
+    blob = writer.blob(b"hello")
+    inner = writer.directory([file_entry(b"x", blob, 0o600)])
+    tree = writer.directory([directory_entry(b"d", inner, 0o700), file_entry(b"s", blob, 0o4755)])
+    writer.publish()
+    assert store.git("cat-file", "blob", f"{tree.modes.hex()}:modes") == b"700 d\x004755 s\x00"
+    assert store.git("cat-file", "blob", f"{tree.modes.hex()}:d.d/modes") == b"600 x\x00"
+
+
+def test_files_are_private(store: Store) -> None:
+    save(store.engine, 1, {b"a": b"one"})
+    for path in store.folder.rglob("*"):
+        assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
+
+
+def test_much_content_is_compressed_beside_and_comes_back(store: Store) -> None:
+    files = {b"%d" % number: bytes([number % 251]) * 40_000 + b"%d" % number for number in range(400)}
+    commit = save(store.engine, 1, files)
+    entries = store.open().directory(store.engine.contents(commit).workspace)
+    assert {entry.name: store.engine.read_blob(entry.oid) for entry in entries} == files
+    store.judge()
+
+
+def test_contents_of_every_size_come_back_and_git_accepts_them(store: Store) -> None:
+    """Each size has a window of its own: noise, repetition near and as far away as can be."""
+    chance = random.Random(3)
+    sizes = {0, 1, 2, 255, 256, *((1 << bits) + step for bits in range(9, 18) for step in (-263, -1, 0, 1))}
+    contents = []
+    for size in sorted(sizes):
+        noise = chance.randbytes(size // 2 + 1)
+        contents += [noise[:size], (noise * 2)[:size], bytes(size)]
+    writer = store.engine.writer()
+    blobs = {writer.blob(content): content for content in contents}
+    writer.publish()
+    fresh = store.open()
+    assert {oid: fresh.read_blob(oid) for oid in blobs} == blobs
+    store.judge()
+
+
+def test_names_and_contents_that_git_judges_do_not_fail_its_check(store: Store) -> None:
+    modules = b'[submodule "../evil"]\n\tpath = -x\n\turl = --upload-pack=touch\n[broken'
+    writer = store.engine.writer()
+    blob = writer.blob(modules)
+    entries = [file_entry(name, blob) for name in (b".gitmodules", b".GIT", b"git~1", b".gitattributes")]
+    inner = writer.directory([Entry(name=b".gitmodules", kind=LINK, mode=0, oid=blob)])
+    tree = writer.directory([*entries, directory_entry(b"inner", inner)])
+    writer.checkpoint(id="ckpt_0123456789abcdef", manifest=b"{}", workspace=tree, state={}, created_at=1)
+    writer.publish()
+    store.judge()
+
+
+@pytest.mark.parametrize(
+    "command",
+    [["gc"], ["gc", "--prune=now"], ["gc", "--aggressive", "--prune=all"], ["prune"], ["repack", "-ad"]],
+    ids=" ".join,
+)
+def test_a_curious_users_git_frees_nothing(store: Store, command: list[str]) -> None:
+    """Invariant 9."""
+    commits = [save(store.engine, number, {b"a": b"%d" % number}) for number in range(5)]
+    subprocess.run(
+        ["git", "--git-dir", str(store.root), *command], env=SEALED, capture_output=True, check=False
+    )
+    fresh = store.open()
+    assert set(fresh.commits()) == set(commits)
+    assert list(fresh.check()) == []
+
+
+def test_tags_name_the_checkpoints_for_git(store: Store) -> None:
+    commit = save(store.engine, 1, {b"a": b"one"})
+    store.engine.write_tags({"ckpt_0000000000000001": commit, "ckpt_00000000000000ff": b"\x01" * 20})
+    assert store.git("rev-parse", "ckpt_0000000000000001").decode().strip() == commit.hex()
+    assert len(store.git("tag").splitlines()) == 1
+    store.judge()
+    store.engine.sweep([])
+    assert store.git("tag") == b""
+    store.judge()
+
+
+def test_a_joined_store_has_deltas_and_reads_the_same(store: Store) -> None:
+    text = b"".join(b"line %d of a long file\n" % number for number in range(3000))
+    contents = [text.replace(b"line %d " % number, b"changed ") for number in range(40)]
+    commits = [save(store.engine, number, {b"f": content}) for number, content in enumerate(contents)]
+    other = store.open()
+    assert other.packs() == 40
+    assert store.engine.consolidate()
+    assert store.engine.packs() == 1
+    assert b"chain length" in store.git("verify-pack", "-v", str(next(store.packs.glob("*.idx"))))
+    for commit, content in zip(commits, contents, strict=True):
+        (entry,) = other.directory(other.contents(commit).workspace)
+        assert other.read_blob(entry.oid) == content
+        assert other.blob_size(entry.oid) == len(content)
+    assert list(other.check()) == []
+    store.judge()
+    assert not store.engine.consolidate()
+
+
+@pytest.mark.parametrize("way", ["joined", "swept"])
+def test_versions_of_a_folder_become_deltas_though_others_bear_its_name(store: Store, way: str) -> None:
+    modules, turns = 16, 12
+    blobs = [[b"%d %d" % (module, one) for one in range(40)] for module in range(modules)]
+    commits = []
+    for turn in range(turns):
+        for module in range(modules):
+            blobs[module][turn] = b"changed in turn %d" % turn
+        tree: dict[bytes, tuple[str, int, object]] = {
+            b"module%02d" % module: (
+                DIRECTORY,
+                0o755,
+                {b"src": (DIRECTORY, 0o755, {b"%02d" % n: (FILE, 0o644, one) for n, one in enumerate(own)})},
+            )
+            for module, own in enumerate(blobs)
+        }
+        commits.append(save_tree(store.engine, turn, tree))
+    assert store.engine.consolidate() if way == "joined" else store.engine.sweep(commits[1:])
+    told = store.git("verify-pack", "-v", str(next(store.packs.glob("*.idx")))).splitlines()
+    large = [line.split() for line in told if b" tree " in line and int(line.split()[2]) > 1000]
+    # One of each folder lies there whole; the others, small as deltas, are not among the large.
+    assert len(large) <= 2 * modules
+    assert list(store.open().check()) == []
+
+
+def test_a_sweep_without_git_keeps_deltas_readable(store: Store) -> None:
+    text = b"".join(b"line %d of a long file\n" % number for number in range(3000))
+    commits = [save(store.engine, number, {b"f": text + b"%d" % number}) for number in range(6)]
+    big = bytes(range(256)) * 30_000
+    commits.append(save(store.engine, 9, {b"big": big}))
+    store.engine.consolidate()
+    alone = store.open(search_path=b"")
+    assert alone.sweep(commits[1:]) >= 0
+    assert set(alone.commits()) == set(commits[1:])
+    (entry,) = alone.directory(alone.contents(commits[-1]).workspace)
+    assert alone.read_blob(entry.oid) == big
+    assert list(alone.check()) == []
+    store.judge()
+
+
+def test_without_git_nothing_is_joined(store: Store) -> None:
+    for number in range(3):
+        save(store.engine, number, {b"a": b"%d" % number})
+    assert not store.open(search_path=b"relative:").consolidate()
+    assert store.engine.packs() == 3
+
+
+def test_a_delta_copies_and_inserts() -> None:
+    base = bytes(range(200))
+    delta = bytes([200, 1, 13, 0x91, 10, 5, 3, *b"abc", 0x90, 5])
+    assert apply_delta(base, delta) == base[10:15] + b"abc" + base[:5]
+
+
+def test_a_plain_save_imports_next_to_nothing(tmp_path: Path) -> None:
+    folder = os.fsencode(tmp_path)
+    program = f"""
+import sys, os
+before = set(sys.modules)
+from lastgood.objects.engine import GitEngine
+from lastgood.model.tree import Entry, FILE
+engine = GitEngine.create({folder!r} + b"/objects.git", temporary={folder!r} + b"/tmp")
+writer = engine.writer()
+tree = writer.directory([Entry(name=b"a", kind=FILE, mode=0o600, oid=writer.blob(b"hello"))])
+commit = writer.checkpoint(id="ckpt_1", manifest=b"{{}}", workspace=tree, state={{}}, created_at=1)
+writer.publish()
+assert engine.contents(commit).workspace == tree
+print(*(name for name in set(sys.modules) - before if not name.startswith("lastgood")))
+"""
+    answer = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
+    allowed = {"__future__", "errno", "fcntl", "mmap", "zlib", "_sha1", "_struct"}
+    assert set(answer.stdout.split()) <= allowed

@@ -1,0 +1,38 @@
+"""Both engines do what every engine must do."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood.objects.engine import GitEngine
+from lastgood.objects.memory import MemoryEngine
+from lastgood.testing.engine_suite import EngineSuite
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    from lastgood.engine import Engine
+
+
+class TestMemoryEngine(EngineSuite):
+    def make_engine(self) -> Engine:
+        return MemoryEngine()
+
+
+class TestGitEngine(EngineSuite):
+    @pytest.fixture(autouse=True)
+    def _folder(self, tmp_path: Path) -> None:
+        self.folder = os.fsencode(tmp_path)
+
+    def make_engine(self) -> Engine:
+        return GitEngine.create(self.folder + b"/objects.git", temporary=self.folder + b"/tmp")
+
+
+class TestGitEngineWithoutGit(TestGitEngine):
+    def make_engine(self) -> Engine:
+        return GitEngine.create(
+            self.folder + b"/objects.git", temporary=self.folder + b"/tmp", search_path=b""
+        )

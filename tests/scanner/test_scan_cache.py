@@ -1,0 +1,377 @@
+"""The cache makes a scan quick, and never wrong (rule K6, invariants 4 and 5)."""
+
+from __future__ import annotations
+
+import fcntl
+import os
+import random
+import shutil
+import subprocess
+import sys
+import textwrap
+import time
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood import worker
+from lastgood.objects.engine import GitEngine
+from lastgood.objects.memory import MemoryEngine
+from lastgood.scanner import read, walk
+from lastgood.scanner import scan as scanner
+from lastgood.scanner.read import Lister, open_file
+from living import children, descriptors, eventually
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+    from pathlib import Path
+
+    from desk import Desk
+    from lastgood.scanner import Record
+    from lastgood.scanner.read import Listing
+
+
+class Count:
+    """Counts the files that are opened."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.opened: list[bytes] = []
+        self._open = open_file
+        monkeypatch.setattr(read, "open_file", self)
+
+    def __call__(self, name: bytes, *, directory: int) -> int:
+        self.opened.append(name)
+        return self._open(name, directory=directory)
+
+
+class Looks:
+    """Counts the directories that are looked at."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        listing = Lister.list
+
+        def counted(lister: Lister, descriptor: int, *, known: Record | None) -> Listing:
+            self.count += 1
+            return listing(lister, descriptor, known=known)
+
+        monkeypatch.setattr(Lister, "list", counted)
+
+
+def plant(desk: Desk) -> None:
+    desk.write(".gitignore", "*.log\nbuild/\n")
+    for number in range(40):
+        desk.write(f"d{number % 4}/e{number % 3}/f{number}", f"content {number}\n" * (number % 5))
+    desk.write("d1/x.log")
+    desk.write("build/x")
+    os.symlink("d1", desk.root / "link")
+    time.sleep(0.06)
+
+
+def test_an_unchanged_workspace_is_not_read_again(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk)
+    first = desk.save()
+    count = Count(monkeypatch)
+    again = desk.save()
+    assert count.opened == []
+    assert again.result == first.result
+
+
+def test_only_what_changed_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+    desk.write("d1/new", "new")
+    os.unlink(desk.root / "d2" / "e2" / "f2")
+    time.sleep(0.06)
+    count = Count(monkeypatch)
+    scan = desk.save()
+    assert sorted(count.opened) == [b"f1", b"new"]
+    desk.forget()
+    assert desk.save().result == scan.result
+
+
+@pytest.mark.parametrize("large", [1, 20_000])
+@pytest.mark.parametrize("seed", range(6))
+def test_any_series_of_changes_comes_out_as_without_a_cache(
+    desk: Desk, seed: int, large: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(walk, "WORTHWHILE_FILES", large)
+    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", large)
+    chance = random.Random(seed)
+    plant(desk)
+    for _ in range(12):
+        scan = desk.save()
+        shutil.copytree(desk.cache, desk.cache.with_name("aside"))
+        desk.forget()
+        afresh = desk.scan()
+        assert afresh.result == scan.result
+        assert desk.held(afresh) == desk.held(scan)
+        os.rmdir(desk.cache)
+        os.rename(desk.cache.with_name("aside"), desk.cache)
+        for _ in range(chance.randrange(4)):
+            change(desk, chance)
+
+
+def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(worker, "_count", int)  # a worker of xdist has threads that do not scan
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    monkeypatch.setattr(walk, "_LEAST_PATIENCE_MS", 600_000)
+    plant(desk)
+    first = desk.save()
+    looks = Looks(monkeypatch)
+    before = children(os.getpid())
+    assert desk.save().result == first.result
+    assert 0 < looks.count < 14
+    assert children(os.getpid()) == before
+
+
+def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1)
+    monkeypatch.setattr(worker, "_count", int)  # as above
+    monkeypatch.setattr(os, "fork", None)
+    plant(desk)
+    first = desk.save()
+    assert desk.save().result == first.result
+
+
+@pytest.mark.parametrize("failing", ["dies", "hangs", "cannot be forked"])
+def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
+    monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
+    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(worker, "_count", int)  # a worker of xdist has threads that do not scan
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+
+    def fail(*_given: object, **_named: object) -> None:
+        if failing == "hangs":
+            time.sleep(600)
+        raise OSError
+
+    if failing == "cannot be forked":
+        monkeypatch.setattr(os, "fork", fail)
+    else:
+        monkeypatch.setattr(walk, "_compare", fail)
+    before = descriptors()
+    result = desk.save().result
+    assert descriptors() == before
+    desk.forget()
+    monkeypatch.undo()
+    assert desk.save().result == result
+
+
+def test_a_twin_with_much_to_say_ends_with_who_wanted_it(tmp_path: Path) -> None:
+    code = textwrap.dedent(
+        f"""
+        import os
+        from lastgood.scanner.walk import Twin
+        root = os.open({str(tmp_path)!r}, os.O_RDONLY)
+        parts = [b"gone" * 50 + b"%d" % number for number in range(2000)]
+        twin = Twin(root, parts=parts, records={{}}, lister=None)
+        os.kill(os.getpid(), 9)
+        """
+    )
+    # The twin would keep this pipe open, like a lock, a terminal, or whatever else was inherited.
+    done = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False, timeout=600)
+    assert (done.returncode, done.stdout) == (-9, b"")
+    assert eventually(lambda: not holders(tmp_path))
+
+
+def holders(folder: Path) -> list[str]:
+    """Return the processes that have a folder open."""
+    found = []
+    for process in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            places = [f"/proc/{process}/fd/{one}" for one in os.listdir(f"/proc/{process}/fd")]
+            if any(os.path.realpath(place) == str(folder) for place in places):
+                found.append(process)
+        except OSError:
+            continue
+    return found
+
+
+def change(desk: Desk, chance: random.Random) -> None:
+    folder = f"d{chance.randrange(5)}"
+    match chance.randrange(8):
+        case 0:
+            desk.write(f"{folder}/e1/f{chance.randrange(9)}", str(chance.random()))
+        case 1:
+            shutil.rmtree(desk.root / folder, ignore_errors=True)
+        case 2:
+            desk.write(f"{folder}/.gitignore", chance.choice(["f1\n", "e1/\n", "", "*\n"]))
+        case 3:
+            desk.write(".gitignore", chance.choice(["*.log\n", "d3/\n", "", "build/\nf2\n"]))
+        case 4:
+            (desk.root / folder).mkdir(exist_ok=True)
+            (desk.root / folder).chmod(chance.choice([0o700, 0o755]))
+        case 5:
+            (desk.root / "empty" / str(chance.randrange(3))).mkdir(parents=True, exist_ok=True)
+        case 6:
+            desk.write(f"{folder}/some.log")
+        case 7:
+            if (desk.root / folder).is_dir() and not (desk.root / "moved").exists():
+                os.rename(desk.root / folder, desk.root / "moved")
+
+
+def test_any_flipped_byte_of_the_cache_does_no_harm(desk: Desk) -> None:
+    """K6."""
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+    right = desk.scan().result
+    chance = random.Random(1)
+    files = [desk.cache / name for name in os.listdir(desk.cache) if name != "scan.lock"]
+    assert len(files) == 2
+    for file in files:
+        content = file.read_bytes()
+        for place in {0, len(content) - 1, *(chance.randrange(len(content)) for _ in range(60))}:
+            file.write_bytes(
+                content[:place] + bytes([content[place] ^ 1 << chance.randrange(8)]) + content[place + 1 :]
+            )
+            assert desk.scan().result == right
+        file.write_bytes(content)
+
+
+def test_any_truncation_or_loss_of_the_cache_does_no_harm(desk: Desk) -> None:
+    """K6."""
+    plant(desk)
+    desk.save()
+    desk.write("d1/e1/f1", "other")
+    right = desk.scan().result
+    for name in os.listdir(desk.cache):
+        file = desk.cache / name
+        content = file.read_bytes()
+        for length in (0, 1, len(content) // 2, max(0, len(content) - 1)):
+            file.write_bytes(content[:length])
+            assert desk.scan().result == right
+        file.unlink()
+        assert desk.scan().result == right
+        file.write_bytes(content)
+    desk.write("d1/e1/f1", "third")
+    desk.save()
+    desk.forget()
+    assert desk.save().result.files == right.files
+
+
+def test_a_damaged_cache_is_replaced(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk)
+    desk.save()
+    details = next(path for path in desk.cache.iterdir() if b"details" in os.fsencode(path))
+    details.write_bytes(b"\0" * details.stat().st_size)
+    desk.write("d1/e1/f1", "other")
+    time.sleep(0.06)
+    desk.save()
+    count = Count(monkeypatch)
+    desk.write("d1/e1/f1", "third")
+    time.sleep(0.06)
+    desk.save()
+    assert count.opened == [b"f1"]
+
+
+def test_another_generation_is_asked_for_every_object(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Invariant 4."""
+    plant(desk)
+    desk.save()
+    kept = desk.engine
+    count = Count(monkeypatch)
+    desk.generation = "second"
+    scan = desk.save()
+    assert count.opened == []
+    assert desk.held(scan)
+    desk.engine = MemoryEngine()  # as after a sweep that freed everything
+    desk.generation = "third"
+    desk.previous = None
+    swept = desk.save()
+    assert swept.result.tree == scan.result.tree
+    assert desk.held(swept)[b"d1/e1/f1"][2] == b"content 1\n"
+    assert kept is not desk.engine
+
+
+def test_a_cache_of_another_root_is_not_believed(desk: Desk) -> None:
+    """S19."""
+    plant(desk)
+    desk.save()
+    other = desk.root.with_name("other")
+    shutil.copytree(desk.root, other, symlinks=True)
+    (other / "d1" / "e1" / "f1").write_text("different")
+    desk.root = other
+    assert desk.held(desk.save())[b"d1/e1/f1"][2] == b"different"
+
+
+def test_a_replaced_file_with_equal_size_and_mtime_is_noticed(desk: Desk) -> None:
+    """S1: change time and inode count."""
+    path = desk.write("a", "one")
+    os.utime(path, ns=(10**18, 10**18))
+    desk.save()
+    time.sleep(0.06)
+    with open(path, "wb") as file:
+        file.write(b"two")
+    os.utime(path, ns=(10**18, 10**18))
+    assert desk.held(desk.save())[b"a"][2] == b"two"
+
+
+def test_who_does_not_get_the_lock_does_not_write(desk: Desk) -> None:
+    """S16."""
+    plant(desk)
+    desk.save()
+    before = {name: (desk.cache / name).read_bytes() for name in os.listdir(desk.cache)}
+    descriptor = os.open(desk.cache / "scan.lock", os.O_RDWR)
+    fcntl.flock(descriptor, fcntl.LOCK_EX)
+    desk.write("d1/new")
+    desk.save()
+    os.close(descriptor)
+    assert {name: (desk.cache / name).read_bytes() for name in os.listdir(desk.cache)} == before
+    desk.save()
+    assert {name: (desk.cache / name).read_bytes() for name in os.listdir(desk.cache)} != before
+
+
+def test_two_savers_at_once_leave_a_sound_cache(desk: Desk) -> None:
+    """S16."""
+    plant(desk)
+    desk.save()
+    desk.write("d1/one")
+    one = desk.scan()
+    desk.write("d2/two")
+    two = desk.scan()
+    two.keep()
+    one.keep()
+    desk.previous = two.result.tree
+    assert desk.save().result == two.result
+
+
+def test_details_are_compacted(desk: Desk) -> None:
+    for number in range(300):
+        desk.write(f"file with a rather long name, so that details are large {number:03}", "x")
+    time.sleep(0.06)
+    desk.save()
+    for number in range(120):
+        desk.write("file", str(number))
+        desk.save()
+    sizes = [path.stat().st_size for path in desk.cache.iterdir() if "details" in path.name]
+    assert len(sizes) == 1
+    assert sizes[0] < 1_200_000
+
+
+def test_a_cache_folder_that_cannot_be_written_costs_only_time(desk: Desk) -> None:
+    plant(desk)
+    shutil.rmtree(desk.cache)
+    assert desk.save().result.files == 42
+    assert desk.save().result.files == 42
+
+
+def test_the_git_engine_holds_what_was_scanned(tmp_path: Path, desk: Desk, git: Callable[..., str]) -> None:
+    (tmp_path / "tmp").mkdir()
+    desk.engine = GitEngine.create(
+        os.fsencode(tmp_path / "objects.git"), temporary=os.fsencode(tmp_path / "tmp")
+    )
+    plant(desk)
+    scan = desk.save()
+    listed = git(tmp_path / "objects.git", "ls-tree", "-r", "--name-only", scan.result.tree.tree.hex())
+    assert len(listed.splitlines()) == scan.result.files
+    assert desk.save().result == scan.result

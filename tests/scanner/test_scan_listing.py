@@ -1,0 +1,257 @@
+"""Names are not read again where a directory's own times prove them (rule S1, decision 021)."""
+
+from __future__ import annotations
+
+import os
+import time
+from typing import TYPE_CHECKING
+
+from lastgood.host import SystemClock
+from lastgood.scanner import NAMES, SEEN
+from lastgood.scanner import scan as mounts
+from lastgood.scanner.read import Lister
+from lastgood.scanner.scan import WorkspaceScan
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+    from desk import Desk
+    from lastgood.scanner import Record, Seen
+    from lastgood.scanner.read import Listing
+
+SECOND = 1_000_000_000
+
+
+class Folder:
+    """A directory, listed beside a clock that says how long ago it changed."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self.descriptor = os.open(path, os.O_RDONLY)
+        self.device: int | None = os.fstat(self.descriptor).st_dev
+
+    def listed(self, *, age: float, known: Listing | None = None) -> Listing:
+        """List it as if so many seconds had passed since its last change."""
+        seen = os.fstat(self.descriptor)
+        newest = max(seen.st_mtime_ns, seen.st_ctime_ns)
+        clock = FakeClock(start=newest + round(age * SECOND))
+        record = None if known is None else recorded(known)
+        return Lister(device=self.device, clock=clock).list(self.descriptor, known=record)
+
+    def close(self) -> None:
+        os.close(self.descriptor)
+
+
+def recorded(listing: Listing) -> Record:
+    seen: Seen = listing.seen
+    return (listing.signature, b"", b"", 0, b"", b"", 0, 0, 0, (), (), (), listing.names, seen, 0, 0)
+
+
+class Reads:
+    """Counts the directories whose names are read."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.count = 0
+        self._list = os.listdir
+        monkeypatch.setattr(os, "listdir", self)
+
+    def __call__(self, folder: int) -> list[str]:
+        self.count += 1
+        return self._list(folder)
+
+
+def plant(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Lay out some directories, on a file system of which we believe that it keeps their times."""
+    device = os.stat(desk.root).st_dev
+    monkeypatch.setattr(mounts, "proving_device", lambda _root: device)
+    monkeypatch.setattr(mounts, "_SEVERAL_DIRECTORIES", 0)
+    for number in range(20):
+        desk.write(f"d{number % 5}/f{number}", str(number))
+    rest()
+
+
+def rest() -> None:
+    """Wait until nothing is young any more, however coarse the file system's clock."""
+    time.sleep(0.12)
+
+
+def test_names_that_are_proven_are_not_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk, monkeypatch)
+    first = desk.save()
+    desk.write("d1/f1", "other")  # in place: the directory does not change by that
+    reads = Reads(monkeypatch)
+    again = desk.save()
+    assert reads.count == 0
+    assert again.result.tree != first.result.tree
+    assert desk.held(again)[b"d1/f1"][2] == b"other"
+
+
+def test_whatever_comes_goes_or_changes_its_name_is_noticed(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(desk, monkeypatch)
+    desk.save()
+    desk.write("d0/new")
+    desk.write("d1/aside", "replaced")
+    os.rename(desk.root / "d1" / "aside", desk.root / "d1" / "f1")
+    os.unlink(desk.root / "d2" / "f2")
+    os.rename(desk.root / "d3" / "f3", desk.root / "d3" / "f4")
+    os.link(desk.root / "d3" / "f8", desk.root / "d4" / "linked")
+    os.rename(desk.root / "d4" / "f4", desk.root / "f4")
+    scan = desk.save()
+    names = desk.names(scan)
+    assert {"d0/new", "d3/f4", "d4/linked", "f4"} < names
+    assert not {"d2/f2", "d3/f3", "d4/f4", "d1/aside"} & names
+    assert desk.held(scan)[b"d1/f1"][2] == b"replaced"
+    desk.forget()
+    assert desk.save().result == scan.result
+
+
+def test_directories_that_take_each_others_names_are_told_apart(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(desk, monkeypatch)
+    desk.save()
+    os.rename(desk.root / "d0", desk.root / "aside")
+    os.rename(desk.root / "d1", desk.root / "d0")
+    os.rename(desk.root / "aside", desk.root / "d1")
+    scan = desk.save()
+    assert desk.held(scan)[b"d0/f1"][2] == b"1"
+    assert "d1/f1" not in desk.names(scan)
+
+
+def test_a_young_directory_proves_nothing(tmp_path: Path) -> None:
+    """S1: what comes within the same tick of the clock leaves no trace in its times."""
+    (tmp_path / "a").touch()
+    folder = Folder(tmp_path)
+    assert folder.listed(age=0.0).seen == ()
+    assert folder.listed(age=0.04).seen == ()
+    assert folder.listed(age=-3600).seen == ()
+    assert folder.listed(age=2.1).seen
+    folder.close()
+
+
+def test_whole_seconds_prove_nothing_for_two_of_them(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    now = SystemClock().now()
+    whole = (now // SECOND + 3600) * SECOND
+    os.utime(tmp_path, ns=(whole, whole))
+    folder = Folder(tmp_path)
+    assert folder.listed(age=1.9).seen == ()
+    assert folder.listed(age=2.1).seen
+    folder.close()
+
+
+def test_on_other_devices_names_are_always_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "a").touch()
+    folder = Folder(tmp_path)
+    proven = folder.listed(age=10)
+    reads = Reads(monkeypatch)
+    assert folder.listed(age=10, known=proven).names == b"a"
+    assert reads.count == 0
+    for device in (None, (folder.device or 0) + 1):
+        folder.device = device
+        assert folder.listed(age=10, known=proven).seen == ()
+    assert reads.count == 2
+    folder.close()
+
+
+def test_a_name_that_vanishes_after_it_was_proven_is_absent(tmp_path: Path) -> None:
+    (tmp_path / "a").touch()
+    (tmp_path / "b").touch()
+    folder = Folder(tmp_path)
+    proven = folder.listed(age=10)
+    proven.names += b"\0c"  # as if it went between the two questions
+    listing = folder.listed(age=10, known=proven)
+    assert sorted(listing.names.split(b"\0")) == [b"a", b"b"]
+    assert listing.seen != ()
+    folder.close()
+
+
+def test_an_empty_directory_has_no_names(tmp_path: Path) -> None:
+    folder = Folder(tmp_path)
+    first = folder.listed(age=10)
+    again = folder.listed(age=10, known=first)
+    assert (first.names, list(first.stats)) == (b"", [])
+    assert again.fits(recorded(first))
+    folder.close()
+
+
+def test_what_came_and_went_leaves_names_to_be_proven_anew(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    plant(desk, monkeypatch)
+    desk.save()
+    for number in range(5):
+        os.unlink(desk.write(f"d{number}/passing"))
+    rest()
+    desk.save()
+    reads = Reads(monkeypatch)
+    desk.save()
+    assert reads.count == 0
+
+
+def test_one_directory_to_prove_is_not_worth_a_new_cache(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    plant(desk, monkeypatch)
+    for number in range(20):
+        desk.write(f"more{number}/f")
+    rest()
+    desk.save()
+    os.unlink(desk.write("d1/passing"))
+    rest()
+    scan = desk.scan()
+    assert isinstance(scan, WorkspaceScan)
+    assert not scan.worth_keeping
+    record = scan.snapshot.records[b"d1"]
+    assert (record[NAMES].count(b"f"), len(record[SEEN])) == (4, 5)
+
+
+def test_file_systems_are_told_by_their_mount(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    descriptor = os.open(tmp_path, os.O_RDONLY)
+    device = os.fstat(descriptor).st_dev
+    lines = {b"mnt_id:": [b"mnt_id:", b"7"], b"7": b"7 1 0:9 / /work rw shared:2 - ext4 /dev/sda rw".split()}
+    monkeypatch.setattr(mounts, "_fields", lambda _path, *, named: lines.get(named, []))
+    assert mounts.proving_device(descriptor) == device
+    for other in (b"7 1 0:9 / /work rw - fuse.sshfs host: rw", b"7 1 0:9 / /work rw", b""):
+        lines[b"7"] = other.split()
+        assert mounts.proving_device(descriptor) is None
+    os.close(descriptor)
+
+
+def test_of_the_kernels_own_files_times_prove_nothing() -> None:
+    descriptor = os.open("/proc", os.O_RDONLY)
+    assert mounts.proving_device(descriptor) is None
+    os.close(descriptor)
+
+
+def test_what_only_a_guard_had_to_hold_is_a_gap_again_beside_a_change(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S7: although the file itself is as it was."""
+    plant(desk, monkeypatch)
+    desk.write("d1/large", b"x" * 5000)
+    rest()
+    before = desk.save(max_file_size=1000).result.tree
+    guard = desk.save(max_file_size=1000, forced=(b"d1/large",))
+    assert "d1/large" in desk.names(guard)
+    desk.previous = before
+    desk.write("d1/f1", "other")
+    assert desk.gaps(desk.save(max_file_size=1000)) == {"d1/large": "too-large"}
+
+
+def test_what_stays_captured_although_ignored_stays_private_beside_a_change(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S5."""
+    plant(desk, monkeypatch)
+    desk.write("d1/.gitignore", "*.log\n")
+    desk.write("d1/kept.log")
+    rest()
+    first = desk.save(include=("kept.log",))
+    desk.write("d1/f1", "other")
+    again = desk.save(include=("kept.log",))
+    assert first.result.private == again.result.private == (b"d1/kept.log",)
+    assert "d1/kept.log" in desk.names(again)

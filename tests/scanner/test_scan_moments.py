@@ -1,0 +1,235 @@
+"""Whole versions, young files and time budgets, with a clock that tests move (rules S8, S9)."""
+
+from __future__ import annotations
+
+import os
+from typing import TYPE_CHECKING
+
+from desk import Desk
+from lastgood import scanner
+from lastgood.scanner import read
+from lastgood.scanner.read import open_file
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from pathlib import Path
+
+    import pytest
+
+SECOND = 1_000_000_000
+
+
+class Hands:
+    """Changes a file at the n-th opening of it, leaving size and times as they were."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, changes: dict[int, bytes | None]) -> None:
+        self._changes = changes
+        self._count = 0
+        self._open = open_file
+        monkeypatch.setattr(read, "open_file", self)
+
+    def __call__(self, name: bytes, *, directory: int) -> int:
+        if name == b"young":
+            self._count += 1
+            if self._count in self._changes:
+                self._change(name, directory, self._changes[self._count])
+        return self._open(name, directory=directory)
+
+    @staticmethod
+    def _change(name: bytes, directory: int, content: bytes | None) -> None:
+        if content is None:
+            os.unlink(name, dir_fd=directory)
+            return
+        descriptor = os.open(name, os.O_WRONLY, dir_fd=directory)
+        os.write(descriptor, content)
+        os.close(descriptor)
+
+
+class Frozen:
+    """Makes stat say the same times for everything, as a clock with a coarse tick does."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch, at: int) -> None:
+        self.at = at
+        real = scanner.evidence
+
+        def evidence(seen: os.stat_result) -> tuple[int, int, int, int, int]:
+            mode, size, _, _, inode = real(seen)
+            return mode, size, self.at, self.at, inode
+
+        monkeypatch.setattr("lastgood.scanner.read.evidence", evidence)
+
+
+def young_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Desk, FakeClock, Frozen]:
+    clock = FakeClock()
+    desk = Desk(tmp_path, clock=clock)
+    desk.sleep = clock.advance
+    return desk, clock, Frozen(monkeypatch, clock.now() - 1_000_001)
+
+
+def test_a_change_within_the_tick_of_its_reading_is_caught_before_the_scan_ends(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S8: the first reading saw a half."""
+    desk, _, _ = young_desk(tmp_path, monkeypatch)
+    desk.write("young", "oldold")
+    Hands(monkeypatch, {2: b"newnew"})
+    scan = desk.save()
+    assert desk.held(scan)[b"young"][2] == b"newnew"
+
+
+def test_a_change_within_the_tick_after_the_scan_is_caught_by_the_next(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S1."""
+    desk, clock, _ = young_desk(tmp_path, monkeypatch)
+    desk.write("young", "oldold")
+    desk.save()
+    desk.write("young", "newnew")
+    clock.advance(5)
+    assert desk.held(desk.save())[b"young"][2] == b"newnew"
+
+
+def test_a_file_that_has_grown_old_is_not_read_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, clock, _ = young_desk(tmp_path, monkeypatch)
+    clock.advance(5)
+    desk.write("young", "oldold")
+    desk.save()
+    desk.write("young", "newnew")  # which only a clock that stands still makes possible
+    assert desk.held(desk.save())[b"young"][2] == b"oldold"
+
+
+def test_times_in_the_future_are_never_believed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S15."""
+    desk, clock, frozen = young_desk(tmp_path, monkeypatch)
+    frozen.at = clock.now() + 3600 * SECOND + 1
+    desk.write("young", "oldold")
+    desk.save()
+    desk.write("young", "newnew")
+    clock.advance(60)
+    assert desk.held(desk.save())[b"young"][2] == b"newnew"
+
+
+def test_whole_seconds_are_doubted_for_two_of_them(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    desk, clock, frozen = young_desk(tmp_path, monkeypatch)
+    frozen.at = clock.now() // SECOND * SECOND
+    clock.advance(1.5)
+    desk.write("young", "oldold")
+    desk.save()
+    desk.write("young", "newnew")
+    clock.advance(60)
+    assert desk.held(desk.save())[b"young"][2] == b"newnew"
+
+
+def test_a_clock_set_back_makes_everything_young(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S15."""
+    desk, clock, _ = young_desk(tmp_path, monkeypatch)
+    clock.jump(-86400)
+    desk.write("young", "oldold")
+    desk.save()
+    desk.write("young", "newnew")
+    assert desk.held(desk.save())[b"young"][2] == b"newnew"
+
+
+def test_what_will_not_hold_still_is_a_gap(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S8."""
+    desk, _, _ = young_desk(tmp_path, monkeypatch)
+    desk.write("young", "000000")
+    desk.write("other")
+    Hands(monkeypatch, {turn: b"%06d" % turn for turn in range(1, 50)})
+    scan = desk.save()
+    assert desk.gaps(scan) == {"young": "unstable"}
+    assert desk.names(scan) == {"other"}
+    assert desk.gaps(desk.save()) == {"young": "unstable"}
+
+
+def test_a_gap_of_one_moment_is_captured_at_the_next(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S8: although stat says the same."""
+    desk, _, _ = young_desk(tmp_path, monkeypatch)
+    desk.write("young", "000000")
+    with monkeypatch.context() as moment:
+        Hands(moment, {turn: b"%06d" % turn for turn in range(1, 50)})
+        assert desk.gaps(desk.save()) == {"young": "unstable"}
+    assert desk.names(desk.save()) == {"young"}
+
+
+def test_a_file_that_vanishes_while_it_is_settled_is_absent(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk, _, _ = young_desk(tmp_path, monkeypatch)
+    desk.write("young")
+    desk.write("zebra")
+    Hands(monkeypatch, {2: None})
+    scan = desk.save()
+    assert (desk.gaps(scan), desk.names(scan)) == ({}, {"zebra"})
+
+
+def test_a_file_that_vanishes_before_it_is_read_is_absent(
+    desk: Desk, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    desk.write("young")
+    Hands(monkeypatch, {1: None})
+    scan = desk.save()
+    assert (desk.gaps(scan), desk.names(scan)) == ({}, set())
+
+
+def test_an_input_error_is_a_gap(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S7."""
+    desk.write("young")
+    desk.write("other")
+
+    def broken(name: bytes, *, directory: int) -> int:
+        if name == b"young":
+            raise OSError(5, "Input/output error")
+        return open_file(name, directory=directory)
+
+    with monkeypatch.context() as moment:
+        moment.setattr(read, "open_file", broken)
+        scan = desk.save()
+    assert (desk.gaps(scan), desk.names(scan)) == ({"young": "unreadable"}, {"other"})
+    assert desk.names(desk.save()) == {"young", "other"}
+
+
+def test_past_its_budget_a_scan_is_partial_and_the_rest_are_gaps(tmp_path: Path) -> None:
+    """S9."""
+    clock = FakeClock(step=0.01)
+    desk = Desk(tmp_path, clock=clock)
+    for number in range(20):
+        desk.write(f"d{number:02}/sub/file")
+    desk.write("a")
+    scan = desk.save(budget=0.2)
+    assert scan.result.partial
+    gaps = desk.gaps(scan)
+    assert set(gaps.values()) == {"budget"}
+    assert not {name.split("/")[0] for name in gaps} & {
+        name.split("/")[0] for name in desk.names(scan) if name.endswith("file")
+    }
+    whole = desk.save()
+    assert not whole.result.partial
+    assert whole.result.files == 21
+    assert whole.result.gaps == ()
+
+
+def test_a_budget_that_suffices_leaves_no_trace(desk: Desk) -> None:
+    """S9."""
+    desk.write("a/b")
+    scan = desk.save(budget=60.0)
+    assert (scan.result.partial, scan.result.gaps) == (False, ())
+
+
+def test_stamps_are_what_stat_says(desk: Desk) -> None:
+    path = desk.write("sub/a")
+    os.symlink("a", desk.root / "sub" / "link")
+    for scan in (desk.save(), desk.save()):
+        seen = os.lstat(path)
+        stamp = scan.stamp(b"sub/a")
+        assert stamp is not None
+        assert (stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode) == (
+            seen.st_size,
+            seen.st_mtime_ns,
+            seen.st_ctime_ns,
+            seen.st_ino,
+        )
+        assert scan.stamp(b"sub/link") is not None
+        assert scan.stamp(b"sub") is None
+        assert scan.stamp(b"sub/none") is None
+        assert scan.stamp(b"none/none") is None
