@@ -25,3 +25,11 @@ bench *arguments:
 transcript *arguments:
     scripts/setup
     scripts/transcript {{arguments}}
+
+# Measure how the code is cut: files, imports, and what a save enters and loads.
+house *arguments:
+    scripts/house {{arguments}}
+
+# Compare what two checkouts say over generated histories: `just compare OLD NEW --histories 100`.
+compare *arguments:
+    scripts/compare {{arguments}}
