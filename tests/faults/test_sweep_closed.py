@@ -141,7 +141,7 @@ def test_closed_directories_are_closed_again_after_a_restore_killed_at_any_call(
         assert _whole(stage) == wanted, f"{where}: {differences(_whole(stage), wanted)}"
 
     parameters = {"ref": "first", "ordinary": True}
-    sweep(injector, stage, "restore", parameters, blow=Blow(), check=check, points=80)
+    sweep(injector, stage, "restore", parameters, blow=Blow(), check=check, points=24)
 
 
 @WAYS
@@ -162,7 +162,7 @@ def test_closed_directories_are_closed_again_after_a_recovery_killed_at_any_call
         assert _whole(stage) == wanted, f"{where}: {differences(_whole(stage), wanted)}"
 
     parameters = {"roll_back": roll_back, "ordinary": True}
-    sweep(injector, stage, "recover", parameters, blow=Blow(), check=check, points=50)
+    sweep(injector, stage, "recover", parameters, blow=Blow(), check=check, points=20)
 
 
 def _half_done(injector: Injector, stage: Stage) -> int:
