@@ -7,7 +7,7 @@ import stat
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
-from lastgood.deletion_policy import Evidence
+from lastgood.deletion_policy import DeletionEvidence
 from lastgood.errors import Damaged
 from lastgood.host import Stamp
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
@@ -117,7 +117,9 @@ class Ground:
         return next((e for e in self._listings.get(above, ()) if e.name == name), None)
 
 
-def survey(forest: Forest, root: bytes, *, ignored: Callable[[bytes], bool] = lambda _path: False) -> Ground:
+def snapshot(
+    forest: Forest, root: bytes, *, ignored: Callable[[bytes], bool] = lambda _path: False
+) -> Ground:
     """Scan a folder: names that are ignored, and any ``.git``, are left out."""
     left_out: dict[bytes, Sequence[bytes]] = {}
 
@@ -220,12 +222,12 @@ class Field:
         paths: Iterable[bytes] = (),
         discard: bool = False,
     ) -> tuple[Step, ...]:
-        present = survey(self.forest, self.root, ignored=ignored)
+        present = snapshot(self.forest, self.root, ignored=ignored)
 
         def ignored_then(path: bytes, *, directory: bool) -> bool:
             return ignored(path)
 
-        evidence = Evidence(ignored_then=ignored_then, look=self.applier.present)
+        evidence = DeletionEvidence(ignored_then=ignored_then, look=self.applier.present)
         tree = StoredTree(self.forest.plant(target), self.forest.directory)
         return plan(tree, present, evidence=evidence, paths=paths, discard=discard)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Counts, Entry
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, Holdings, Saving
 
 if TYPE_CHECKING:
@@ -27,16 +27,16 @@ def link_to(target: bytes) -> tuple[str, bytes]:
 def planted(workspace: Workspace, names: Planted) -> Checkpoint:
     """Store a checkpoint of a tree as it is given, however hostile, and return it."""
     context = workspace._context
-    with Saving(context) as saving, Survey(context) as survey:
+    with Saving(context) as saving, WorkspaceSnapshot(context) as snapshot:
         writer = context.engine.writer()
         tree = _tree(writer, names)
         return saving.add(
             Draft(message="planted"),
-            scan=survey.scan.result.replace(tree=tree),
+            scan=snapshot.scan.result.replace(tree=tree),
             writer=writer,
             changes=Counts(),
             previous=None,
-            holdings=Holdings(standing=survey.standing),
+            holdings=Holdings(standing=snapshot.standing),
         )
 
 

@@ -21,11 +21,11 @@ STRIDE = 0.02
 _here: _Here = _local()  # type: ignore[assignment]
 
 
-class Stopped(KeyboardInterrupt):
+class Cancelled(KeyboardInterrupt):
     """The caller asked for an end before the work was done; goes the way of Ctrl-C."""
 
 
-class Listening:
+class CancelWhen:
     """While entered, this thread gives up as soon as it is ``asked``, where nothing is half done then."""
 
     def __init__(self, asked: Callable[[], bool]) -> None:
@@ -33,7 +33,7 @@ class Listening:
         self._outer: Callable[[], bool] | None = None
 
     def __enter__(self) -> None:
-        self._outer = asker()
+        self._outer = cancel_check()
         _here.asked = self._asked
 
     def __exit__(
@@ -42,26 +42,26 @@ class Listening:
         _here.asked = self._outer
 
 
-def asker() -> Callable[[], bool] | None:
+def cancel_check() -> Callable[[], bool] | None:
     """Return what tells whether this thread is asked to give up; None if nobody could."""
     return getattr(_here, "asked", None)
 
 
-def heed() -> None:
-    """Give up, if that was asked for: raises `Stopped`."""
-    asked = asker()
+def check_cancelled() -> None:
+    """Give up, if that was asked for: raises `Cancelled`."""
+    asked = cancel_check()
     if asked is not None and asked():
-        raise Stopped
+        raise Cancelled
 
 
 def pause(seconds: float) -> None:
     """Sleep, unless asked to give up; then that is heard soon."""
-    if asker() is None:
+    if cancel_check() is None:
         time.sleep(seconds)
         return
-    heed()
+    check_cancelled()
     time.sleep(seconds)
-    heed()
+    check_cancelled()
 
 
 # --- Short turns of the interpreter, for work with many system calls beside busy threads ---
@@ -69,7 +69,7 @@ def pause(seconds: float) -> None:
 _PART = 10
 
 
-class ShortTurns:
+class ShortSwitchInterval:
     """While entered, threads take the interpreter from each other after a tenth of the usual time.
 
     Each system call of ours gives a busy thread a turn; at 5 ms each, those turns would take longer
@@ -95,4 +95,4 @@ class ShortTurns:
                 sys.setswitchinterval(self._usual)
 
 
-SHORT_TURNS = ShortTurns()
+SHORT_SWITCH_INTERVAL = ShortSwitchInterval()

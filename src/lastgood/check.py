@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import signal
 
-from lastgood.deletion_policy import alike
+from lastgood.deletion_policy import same_content
 from lastgood.errors import Busy, NotFound, Storage, Unsafe
 from lastgood.model.checkpoint import Check, CheckReport
 from lastgood.model.tree import DIRECTORY, compare
 from lastgood.paths import printable, to_text
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Saving
 
 TYPE_CHECKING = False
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.host import Commands
-    from lastgood.model.checkpoint import CheckOrder, Checkpoint, Ran
+    from lastgood.model.checkpoint import CheckOrder, Checkpoint, CommandResult
     from lastgood.view import Files, View
 
     # Calls something with an empty folder that goes afterwards.
     Aside = Callable[[Callable[[bytes], "Examined"]], "Examined"]
     # What came of a command, and why it does not count, if it does not.
-    Examined = tuple[Ran, str | None]
+    Examined = tuple[CommandResult, str | None]
 
 
 # --- What the end of a check command says about a checkpoint, decided from its end alone ---
@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 _NOT_EXECUTABLE, _NOT_FOUND = 126, 127
 
 
-def verdict(ran: Ran, *, doubt: str | None, timeout: str) -> tuple[bool | None, str | None]:
+def verdict(ran: CommandResult, *, doubt: str | None, timeout: str) -> tuple[bool | None, str | None]:
     """Return whether a checkpoint is good, None if the check does not count, and the reason in words.
 
     ``doubt`` says why what was checked was not what the checkpoint holds. A check that did not end in
@@ -49,7 +49,7 @@ def verdict(ran: Ran, *, doubt: str | None, timeout: str) -> tuple[bool | None, 
     return ran.code == 0, None
 
 
-def _unrun(ran: Ran) -> str | None:
+def _unrun(ran: CommandResult) -> str | None:
     if ran.ending == "unstarted":
         return f"the command could not be run: {ran.fault}"
     if ran.ending == "interrupted":
@@ -94,7 +94,7 @@ def check(
     def in_the_copy(folder: bytes) -> Examined:
         return _in_copy(context, checkpoint, folder, tree=tree, run=run)
 
-    def run(folder: bytes, variables: Mapping[str, str]) -> Ran:
+    def run(folder: bytes, variables: Mapping[str, str]) -> CommandResult:
         given = {"LASTGOOD_CHECKPOINT": checkpoint.id, **variables}
         return commands.run(order.words, directory=folder, variables=given, timeout=order.timeout)
 
@@ -124,7 +124,7 @@ def _in_copy(
     folder: bytes,
     *,
     tree: Files,
-    run: Callable[[bytes, Mapping[str, str]], Ran],
+    run: Callable[[bytes, Mapping[str, str]], CommandResult],
 ) -> Examined:
     """Write a copy, run the command in it, and look whether it changed what it was to judge."""
     applier = context.applier_of(folder)
@@ -142,10 +142,10 @@ def _in_copy(
     ran = run(folder, {"GIT_CEILING_DIRECTORIES": above})
     try:
         with applier.looking() as present:
-            changed = [path for path, entry in held if not alike(present(path), entry)]
+            changed = [path for path, entry in held if not same_content(present(path), entry)]
     except (NotFound, Unsafe):
         return ran, "the command took the copy away"
-    return ran, _told(changed, "changed by the command itself") if changed else None
+    return ran, _changed_paths(changed, "changed by the command itself") if changed else None
 
 
 def _difference(context: Context, tree: Files, checkpoint: Checkpoint) -> str | None:
@@ -153,17 +153,17 @@ def _difference(context: Context, tree: Files, checkpoint: Checkpoint) -> str | 
     if checkpoint.manifest.workspace_key != context.key:
         return "it is a checkpoint of another workspace"
     try:
-        with Saving(context), Survey(context, looks=True) as survey:
-            result = survey.scan.result
-            changed = [one.path for one in compare(tree, survey.files, gaps=result.gaps)]
+        with Saving(context), WorkspaceSnapshot(context, looks=True) as snapshot:
+            result = snapshot.scan.result
+            changed = [one.path for one in compare(tree, snapshot.files, gaps=result.gaps)]
             places = {(gap.path, gap.reason) for gap in result.gaps}
     except (Busy, NotFound, Unsafe) as error:
         return error.message
     changed += sorted(path for path, _ in places ^ {(gap.path, gap.reason) for gap in checkpoint.gaps})
-    return _told(changed, "changed while it was being checked") if changed else None
+    return _changed_paths(changed, "changed while it was being checked") if changed else None
 
 
-def _told(paths: list[bytes], what: str) -> str:
+def _changed_paths(paths: list[bytes], what: str) -> str:
     shown = ", ".join(printable(to_text(path)) for path in paths[:_SHOWN])
     more = f" and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else ""
     return f"{what}: {shown}{more}"

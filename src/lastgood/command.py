@@ -15,7 +15,7 @@ import time
 from marshal import dumps
 
 from lastgood.ids import SESSION_VARIABLE
-from lastgood.model.checkpoint import Ran
+from lastgood.model.checkpoint import CommandResult
 from lastgood.model.session import Living
 from lastgood.procfs import GONE, GROUP, STATE, settled_pids, stat_of, words_of
 from lastgood.supervisor import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES, SETTLING
@@ -112,7 +112,7 @@ class GuardedCommands:
 
     def run(
         self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a program; what it started, and did not end, is ended with it."""
         return self.attend(
             tuple(words),
@@ -134,17 +134,19 @@ class GuardedCommands:
         output: Callable[[bytes], None],
         tick: Callable[[], None],
         asked: Callable[[], Sequence[int]],
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a command and stay with it; what it started, and did not end, is ended with it."""
         words = (*_SHELL, command) if isinstance(command, str) else command
         mark = os.urandom(8).hex()
         environment = {**self._environment, **variables, MARK: mark}
         started = time.monotonic()
         try:
-            attendant = _attendant(self._environment, mark, session=environment.get(SESSION_VARIABLE))
+            supervisor = _attendant(self._environment, mark, session=environment.get(SESSION_VARIABLE))
         except OSError as error:
-            return Ran(ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_told(error))
-        running = _Running(attendant, mark, started=started, patience=self._patience)
+            return CommandResult(
+                ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_start_failure(error)
+            )
+        running = _Running(supervisor, mark, started=started, patience=self._patience)
         try:
             running.order(words, directory=directory, environment=environment, settling=self._settling)
             running.follow(timeout, output=output, tick=tick, asked=asked)
@@ -159,18 +161,18 @@ class _Running:
     """A command that runs, and all that came of it."""
 
     def __init__(
-        self, attendant: subprocess.Popen[bytes], mark: str, *, started: float, patience: float
+        self, supervisor: subprocess.Popen[bytes], mark: str, *, started: float, patience: float
     ) -> None:
-        assert attendant.stdin is not None
-        assert attendant.stdout is not None
-        assert attendant.stderr is not None
-        self._attendant = attendant
+        assert supervisor.stdin is not None
+        assert supervisor.stdout is not None
+        assert supervisor.stderr is not None
+        self._attendant = supervisor
         self._mark = f"{MARK}={mark}"
         self._started = started
         self._patience = patience
-        self._wishes = attendant.stdin.fileno()
-        self._output = attendant.stdout.fileno()
-        self._word = attendant.stderr.fileno()
+        self._wishes = supervisor.stdin.fileno()
+        self._output = supervisor.stdout.fileno()
+        self._word = supervisor.stderr.fileno()
         self._poll = select.poll()
         self._open = {self._output, self._word}
         for descriptor in self._open:
@@ -230,7 +232,7 @@ class _Running:
                     heard += 1
                 ticked = time.monotonic()
             if self._overdue(deadline):
-                self._stop("stopped", 0, wish=END)
+                self._stop("stopped", 0, request=END)
 
     def end(self, output: Callable[[bytes], None]) -> None:
         """End whatever is left, gently first, and take the rest of the output."""
@@ -242,10 +244,10 @@ class _Running:
             finally:
                 self._dismiss(output)
 
-    def outcome(self) -> Ran:
+    def outcome(self) -> CommandResult:
         """Tell what came of the command; only after its end."""
         ending, code = self._ended_by or self._ending()
-        return Ran(
+        return CommandResult(
             ending=ending,
             code=code,
             seconds=self._seconds,
@@ -265,19 +267,19 @@ class _Running:
 
     def _interrupt(self, number: int, *, again: bool) -> None:
         if again:
-            self._wish(KILL)
+            self._request(KILL)
         elif self._ended_by is not None:
-            self._wish(number)
-        self._stop("interrupted", number, wish=number)
+            self._request(number)
+        self._stop("interrupted", number, request=number)
 
-    def _stop(self, ending: Ending, code: int, *, wish: int) -> None:
+    def _stop(self, ending: Ending, code: int, *, request: int) -> None:
         """Have a command that still runs ended; once."""
         if self._status is None and self._ended_by is None:
             self._ended_by = (ending, code)
             self._enough = time.monotonic() + self._patience + _ENOUGH
-            self._wish(wish)
+            self._request(request)
 
-    def _wish(self, byte: int) -> None:
+    def _request(self, byte: int) -> None:
         try:
             os.write(self._wishes, bytes([byte]))
         except BrokenPipeError:
@@ -356,18 +358,18 @@ class _Running:
             else:
                 self._fault = line.decode("utf-8", "replace")[:_FAULT_LIMIT]
 
-    def _end(self, wish: int, output: Callable[[bytes], None]) -> None:
-        self._wish(wish)
+    def _end(self, request: int, output: Callable[[bytes], None]) -> None:
+        self._request(request)
         enough = time.monotonic() + _ENOUGH
         while self._word in self._open and time.monotonic() < enough:
             self._take(output)
 
     def _dismiss(self, output: Callable[[bytes], None]) -> None:
         """Part with the process in between, and do its work if something killed it."""
-        attendant = self._attendant
+        supervisor = self._attendant
         if self._word in self._open:
-            attendant.kill()
-        attendant.wait()
+            supervisor.kill()
+        supervisor.wait()
         self._listen()
         if self._may_have_started and not self._over:
             sweep(self._mark.encode(), group=self._group, patience=LAST_WAIT)
@@ -376,7 +378,7 @@ class _Running:
             while rest > 0 and self._output in self._open and self._poll.poll(0):
                 rest -= self._take(output)
         finally:
-            for file in (attendant.stdin, attendant.stdout, attendant.stderr):
+            for file in (supervisor.stdin, supervisor.stdout, supervisor.stderr):
                 assert file is not None
                 file.close()
         self._seconds = self._seconds or time.monotonic() - self._started
@@ -427,7 +429,7 @@ def _unheard(_part: bytes) -> None:
     """Let output pass; its end is kept anyway."""
 
 
-def _told(error: OSError) -> str:
+def _start_failure(error: OSError) -> str:
     name = error.filename
     shown = name.decode("utf-8", "replace") if isinstance(name, bytes) else name
     return f"{shown}: {error.strerror}" if shown else str(error.strerror)

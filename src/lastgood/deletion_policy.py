@@ -41,7 +41,7 @@ class IgnoredThen(Protocol):
         """Tell whether those rules ignored a path; None if they could not be read."""
 
 
-class Evidence(Value):
+class DeletionEvidence(Value):
     """What decides whether a path may be taken away or overwritten.
 
     ``look`` reads a path that the scan left out, as it is now: None if nothing is there. A file
@@ -55,12 +55,12 @@ class Evidence(Value):
     gaps_now: tuple[Gap, ...] = ()
 
 
-class Judge:
+class DeletionPolicy:
     """Says of captured paths that the target does not have whether they stay."""
 
     __slots__ = ("_gaps_now", "_gaps_then", "_ignored_then", "_present")
 
-    def __init__(self, present: Present, evidence: Evidence) -> None:
+    def __init__(self, present: Present, evidence: DeletionEvidence) -> None:
         self._present = present
         self._ignored_then = evidence.ignored_then
         self._gaps_now = _by_path(evidence.gaps_now)
@@ -97,7 +97,7 @@ class Judge:
         return self.gap_now(path) or "not captured"
 
 
-def alike(one: Entry | None, other: Entry | None) -> bool:
+def same_content(one: Entry | None, other: Entry | None) -> bool:
     """Tell whether two entries are one to a restore: special bits and contents of directories aside."""
     if one is None or other is None:
         return one is other

@@ -12,7 +12,7 @@ from lastgood.errors import NotFound
 from lastgood.model.report import DiffReport, FileDiff, Unmatched
 from lastgood.model.tree import DIRECTORY, FILE, LINK, compare
 from lastgood.paths import ancestors, parent, printable, to_text, within
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.suggestions import nearest_path
 from lastgood.transaction import Saving
 from lastgood.value import Value
@@ -88,9 +88,11 @@ def file_patch(before: Side | None, after: Side | None) -> FilePatch:
         return FilePatch(patch=_header(before, after))
     old, new = _content(before), _content(after)
     if old is None or new is None:
-        return FilePatch(patch=_told(before, after, why=b"too large to be shown"), binary=True, large=True)
+        return FilePatch(
+            patch=_omission_line(before, after, why=b"too large to be shown"), binary=True, large=True
+        )
     if _is_binary(old) or _is_binary(new):
-        return FilePatch(patch=_told(before, after, why=b"binary"), binary=True)
+        return FilePatch(patch=_omission_line(before, after, why=b"binary"), binary=True)
     if before is not None and after is not None and not _same_kind(before, after):
         gone, came = file_patch(before, None), file_patch(None, after)
         return FilePatch(patch=gone.patch + came.patch, additions=came.additions, deletions=gone.deletions)
@@ -121,7 +123,7 @@ def _content(side: Side | None) -> bytes | None:
     return b"" if side is None else side.content
 
 
-def _told(before: Side | None, after: Side | None, *, why: bytes) -> bytes:
+def _omission_line(before: Side | None, after: Side | None, *, why: bytes) -> bytes:
     """Return a line between patches: whoever applies them passes it over, and whoever reads them does not."""
     old = b"/dev/null" if before is None else _quoted(b"a/" + before.path)
     new = b"/dev/null" if after is None else _quoted(b"b/" + after.path)
@@ -297,16 +299,16 @@ def with_workspace(
 ) -> DiffReport:
     """Compare a checkpoint with the workspace; nothing is stored."""
     old = view.tree(before)
-    with Saving(context), Survey(context, looks=True) as survey:
-        gaps = survey.scan.result.gaps
-        changes = _within(compare(old, survey.files, gaps=gaps), paths)
-        report = _report(before, None, changes, old=_Stored(old), new=_Present(survey), patch=patch)
+    with Saving(context), WorkspaceSnapshot(context, looks=True) as snapshot:
+        gaps = snapshot.scan.result.gaps
+        changes = _within(compare(old, snapshot.files, gaps=gaps), paths)
+        report = _report(before, None, changes, old=_Stored(old), new=_Present(snapshot), patch=patch)
         known = _gaps(before.gaps, gaps)
 
         def left_out(path: bytes) -> bool:
-            return known(path) or _scanned_without(survey, path)
+            return known(path) or _scanned_without(snapshot, path)
 
-        return report.replace(unmatched=_unmatched(paths, old, survey.files, left_out=left_out))
+        return report.replace(unmatched=_unmatched(paths, old, snapshot.files, left_out=left_out))
 
 
 def _within(changes: Iterable[Change], paths: tuple[bytes, ...]) -> list[Change]:
@@ -341,10 +343,10 @@ def _gaps(*sides: Iterable[Gap]) -> Callable[[bytes], bool]:
     return lambda path: any(within(path, gap) or within(gap, path) for gap in gaps)
 
 
-def _scanned_without(survey: Survey, path: bytes) -> bool:
+def _scanned_without(snapshot: WorkspaceSnapshot, path: bytes) -> bool:
     """Tell whether a path is in the workspace, or below something that is, and was not captured."""
     along = (*ancestors(path), path)
-    return any(one.rpartition(b"/")[2] in survey.scan.left_out(parent(one)) for one in along)
+    return any(one.rpartition(b"/")[2] in snapshot.scan.left_out(parent(one)) for one in along)
 
 
 class _Stored:
@@ -363,15 +365,15 @@ class _Stored:
 class _Present:
     """What the workspace holds."""
 
-    def __init__(self, survey: Survey) -> None:
-        self._survey = survey
+    def __init__(self, snapshot: WorkspaceSnapshot) -> None:
+        self._snapshot = snapshot
 
     def size(self, path: bytes, entry: Entry) -> int:  # noqa: ARG002 - the protocol's
-        stamp = self._survey.scan.stamp(path)
+        stamp = self._snapshot.scan.stamp(path)
         return 0 if stamp is None else stamp.size
 
     def content(self, path: bytes, entry: Entry) -> bytes:
-        content = self._survey.context.applier.read(path, entry)
+        content = self._snapshot.context.applier.read(path, entry)
         if content is None:
             raise NotFound(
                 f"'{printable(to_text(path))}' changed while it was read", hint="run the diff again"

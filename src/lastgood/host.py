@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from typing import Literal, Protocol
 
     from lastgood.engine import ObjectReader, ObjectWriter
-    from lastgood.model.checkpoint import Evidence, GitState, IgnoreState, Ran, Stretch
+    from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, IgnoreState, PrefixEvidence
     from lastgood.model.operation import Favour, Journal, Outcome, Step
     from lastgood.model.run import Command
     from lastgood.model.session import Living, Owner, Usage
@@ -121,7 +121,7 @@ class Processes(Protocol):
         """Return what an owner and the processes below it use; None where that cannot be told."""
 
 
-class Stance(Value):
+class GitPosition(Value):
     """Where the project's HEAD stands and what its index holds.
 
     ``branch`` is a whole ref name, None when detached; ``commit`` is None before the first one.
@@ -133,14 +133,14 @@ class Stance(Value):
     index: str
 
 
-class Posture(Value):
+class FoundGitPosition(Value):
     """A stance as it was found; ``conflicts`` are the paths that the index holds in several stages."""
 
-    stance: Stance
+    position: GitPosition
     conflicts: tuple[bytes, ...]
 
 
-class Realigned(Value):
+class RealignedGit(Value):
     """What came of realigning: what HEAD says now, and the ref under which the old commit is kept."""
 
     head: str
@@ -148,7 +148,7 @@ class Realigned(Value):
     conflicts: tuple[bytes, ...]
 
 
-class Alignment(Protocol):
+class GitSnapshot(Protocol):
     """How the project's HEAD, index and files stand to one another at one moment."""
 
     @property
@@ -178,32 +178,32 @@ class ProjectGit(Protocol):
 
     def alignment(
         self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
-    ) -> Alignment | None:
+    ) -> GitSnapshot | None:
         """Return what a checkpoint keeps of the repository; None if the workspace belongs to none.
 
         ``changes`` are those of the files since the checkpoint ``since``, None before the first.
         The index is added to the writer unless it is stored already.
         """
 
-    def posture(self, root: bytes) -> Posture | None:
+    def found_position(self, root: bytes) -> FoundGitPosition | None:
         """Return how HEAD and index stand; None without a repository.
 
         Raises `Unsafe` or `Unsupported` where they could not be put back either: a repository of
         another folder, one of which the workspace is only a part, one of another format.
         """
 
-    def attachable(self, root: bytes, stance: Stance) -> bool:
+    def attachable(self, root: bytes, position: GitPosition) -> bool:
         """Tell whether HEAD could stand on the stance's branch without that being moved."""
 
-    def refuse_realigning(self, root: bytes, wanted: Stance, content: bytes) -> None:
+    def refuse_realigning(self, root: bytes, wanted: GitPosition, content: bytes) -> None:
         """Raise what speaks against it: `Unsafe`, `Unsupported`, `Conflict` (a lock), `Damaged`.
 
         ``content`` is that of the wanted index.
         """
 
     def realign(
-        self, root: bytes, *, known: Stance, wanted: Stance, content: bytes, words: str, at: int
-    ) -> Realigned:
+        self, root: bytes, *, known: GitPosition, wanted: GitPosition, content: bytes, words: str, at: int
+    ) -> RealignedGit:
         """Bring a stance about from the known one, or from half-way; can be repeated after a kill.
 
         ``words`` go into HEAD's log, ``at`` is in seconds. Raises `Conflict` if anything else is
@@ -403,7 +403,7 @@ class ScanResult(Value):
 class Transcript(Protocol):
     """Bytes that grow at their end, open for reading."""
 
-    def place(self) -> Stretch:
+    def place(self) -> FileExtent:
         """Return where the file lies and how long it is now."""
 
     def read(self, offset: int, size: int) -> bytes:
@@ -422,10 +422,10 @@ class Transcripts(Protocol):
         Raises `NotFound` if there is none, `Invalid` for what is no plain file or cannot be read.
         """
 
-    def recall(self, source: bytes) -> Evidence | None:
+    def recall(self, source: bytes) -> PrefixEvidence | None:
         """Return what was remembered of a source; None in any doubt."""
 
-    def remember(self, source: bytes, evidence: Evidence) -> None:
+    def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
         """Remember something of a source; that this fails harms nothing."""
 
     def beside(self, path: bytes) -> bytes:
@@ -461,7 +461,7 @@ class Commands(Protocol):
 
     def run(
         self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a program with its arguments in a folder, standard input empty.
 
         ``variables`` are added to the caller's environment, ``timeout`` is in seconds.
@@ -477,7 +477,7 @@ class Commands(Protocol):
         output: Callable[[bytes], None],
         tick: Callable[[], None],
         asked: Callable[[], Sequence[int]],
-    ) -> Ran:
+    ) -> CommandResult:
         """Run a command, a text by the shell, and stay with it; standard input is empty.
 
         ``output`` gets what it writes, standard output and standard error together, as it comes, in
@@ -491,7 +491,7 @@ class Commands(Protocol):
 # --- Merging texts, which takes a program that not every machine has ---
 
 
-class Texts(Value):
+class MergeInput(Value):
     """Three versions of one text: what both sides began as, and what they are."""
 
     base: bytes
@@ -509,7 +509,7 @@ class MergedText(Value):
 class TextMerger(Protocol):
     """Merges texts line by line."""
 
-    def merge(self, texts: Texts, *, favour: Favour | None, label: str) -> MergedText:
+    def merge(self, texts: MergeInput, *, favour: Favour | None, label: str) -> MergedText:
         """Merge three versions; ``label`` is what marks of a conflict call theirs.
 
         With ``ours`` or ``theirs`` the places where both changed are taken from that side. Raises

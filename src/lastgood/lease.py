@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.model.session import SessionReport, Standing
+from lastgood.model.session import CurrentWork, SessionReport
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -62,11 +62,11 @@ def wants_beat(
 # --- Which session a verb belongs to, and how far its work has come ---
 
 
-def standing(context: Context) -> Standing:
+def current_work(context: Context) -> CurrentWork:
     """Return where the caller stands: in the session it names, else in the workspace's own, if any."""
     session = current_session(context)
     key = context.key if session is None else session.id
-    return Standing(key=key, session=session, progress=context.work.progress(key))
+    return CurrentWork(key=key, session=session, progress=context.work.progress(key))
 
 
 def current_session(context: Context) -> Session | None:
@@ -82,7 +82,7 @@ def current_session(context: Context) -> Session | None:
     return None
 
 
-def astray(context: Context) -> HealthNote | None:
+def lost_session_note(context: Context) -> HealthNote | None:
     """Say so if the session that the caller names is over, or not known: what it does counts to another."""
     named = None if context.session is None else context.work.session(context.session)
     if context.session is None or (named is not None and named.workspace_key != context.key):

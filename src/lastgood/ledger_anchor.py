@@ -31,7 +31,7 @@ _PATIENCE = 1.0
 _STRIDE = 0.001
 
 
-class Sighting(Value):
+class LedgerState(Value):
     """The state of a ledger when it was last written: its id, how often it was, its seal."""
 
     ledger: str
@@ -39,7 +39,7 @@ class Sighting(Value):
     seal: bytes
 
 
-class Witness:
+class LedgerAnchor:
     """A folder that is no part of any store."""
 
     def __init__(self, directory: bytes, *, store: str) -> None:
@@ -81,7 +81,7 @@ class Witness:
         sync_directory(self._directory)
         return read_whole(path) or b""
 
-    def last(self) -> Sighting | None:
+    def last(self) -> LedgerState | None:
         """Return what was last seen of the store's ledger, None if it never was."""
         try:
             content = read_whole(self._path)
@@ -90,7 +90,7 @@ class Witness:
         return None if content is None else _newest(content)
 
     @contextmanager
-    def watch(self) -> Iterator[Watch]:
+    def watch(self) -> Iterator[AnchorFile]:
         """Open what is written about the store, so that writing it later has no reason to fail."""
         try:
             make_private(self._directory)
@@ -101,7 +101,7 @@ class Witness:
         try:
             try:
                 _fill(descriptor)
-                watch = Watch(descriptor)
+                watch = AnchorFile(descriptor)
             except OSError as error:
                 raise self._failed(error) from error
             yield watch
@@ -118,17 +118,17 @@ class Witness:
         )
 
 
-class Watch:
+class AnchorFile:
     """A look at what is written about a store, and the means to write it."""
 
     def __init__(self, descriptor: int) -> None:
         self._descriptor = descriptor
         self.known = _newest(os.pread(descriptor, 2 * _SLOT, 0))
 
-    def advance(self, seen: Sighting, *, anew: bool = False) -> None:
+    def advance(self, seen: LedgerState, *, anew: bool = False) -> None:
         """Remember a state unless a later one is known (``anew``: whatever is known).
 
-        It need not reach the disk at once, and may fail: a ledger that is ahead of its witness is fine.
+        It need not reach the disk at once, and may fail: a ledger that is ahead of its anchor is fine.
         """
         with suppress(OSError):
             self._hold()
@@ -175,21 +175,21 @@ def _fill(descriptor: int) -> None:
         write_whole(descriptor, bytes(missing))
 
 
-def _slot(seen: Sighting) -> bytes:
+def _slot(seen: LedgerState) -> bytes:
     content = f"1 {seen.ledger} {seen.serial} {seen.seal.hex()}".encode()
     return (content + b" %d" % zlib.crc32(content)).ljust(_SLOT - 1) + b"\n"
 
 
-def _newest(content: bytes) -> Sighting | None:
-    slots = (_sighting(content[place : place + _SLOT]) for place in (0, _SLOT))
+def _newest(content: bytes) -> LedgerState | None:
+    slots = (_decode_slot(content[place : place + _SLOT]) for place in (0, _SLOT))
     return max((one for one in slots if one is not None), key=lambda one: one.serial, default=None)
 
 
-def _sighting(slot: bytes) -> Sighting | None:
+def _decode_slot(slot: bytes) -> LedgerState | None:
     content, _, checksum = slot.strip(b" \n\0").rpartition(b" ")
     if not checksum.isdigit() or zlib.crc32(content) != int(checksum):
         return None
     version, ledger, serial, seal = content.decode("ascii").split(" ")
     if version != "1":
         return None
-    return Sighting(ledger=ledger, serial=int(serial), seal=bytes.fromhex(seal))
+    return LedgerState(ledger=ledger, serial=int(serial), seal=bytes.fromhex(seal))

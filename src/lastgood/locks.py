@@ -147,7 +147,7 @@ class _Lock:
         fcntl.flock(descriptor, fcntl.LOCK_UN)
         os.close(descriptor)
 
-    def forsake(self) -> None:
+    def abandon(self) -> None:
         """Close the inherited descriptor in a forked child, leaving the parent's lock alone."""
         descriptor, self._descriptor = self._descriptor, -1
         if descriptor >= 0:
@@ -346,10 +346,10 @@ def _remove(path: bytes) -> None:
 _held: set[_Lock] = set()
 
 
-def _forsake_all() -> None:
+def _abandon_all() -> None:
     for lock in _held:
-        lock.forsake()
+        lock.abandon()
     _held.clear()
 
 
-os.register_at_fork(after_in_child=_forsake_all)
+os.register_at_fork(after_in_child=_abandon_all)

@@ -5,14 +5,21 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe
-from lastgood.lease import current_session, report_on, standing, state_of, uptime
+from lastgood.lease import current_session, current_work, report_on, state_of, uptime
 from lastgood.model.checkpoint import TreeRef
 from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
 from lastgood.restore import finish
-from lastgood.restore.restore import Wish, head_moved, irreversible, restore
-from lastgood.sessions.session import forsake, holder, living, named, unfinished, way_to_end
-from lastgood.snapshot import Survey
+from lastgood.restore.restore import RestoreRequest, head_moved, irreversible, restore
+from lastgood.sessions.session import (
+    abandon_steps,
+    holder,
+    living_conflict,
+    session_of,
+    unfinished,
+    way_to_end,
+)
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.status import drift_since
 from lastgood.transaction import Saving
 from lastgood.value import Value
@@ -58,7 +65,7 @@ def choose(
     """
     dead = unfinished(context)
     if ref is not None and ref.startswith(SESSION_PREFIX):
-        meant = report_on(context, named(context, ref))
+        meant = report_on(context, session_of(context, ref))
         _demand_dead(context, meant)
         return Found(run=meant, checkpoint=_last(context, meant))
     if ref is None:
@@ -89,7 +96,9 @@ def _demand_dead(context: Context, run: SessionReport) -> None:
     if run.state == "incomplete":
         return
     if run.state == "active":
-        raise living(context, run.session, doing="is active, so that there is nothing to recover of it")
+        raise living_conflict(
+            context, run.session, doing="is active, so that there is nothing to recover of it"
+        )
     raise Conflict(
         f"session {run.id} has ended: there is nothing to recover of it",
         hint="see all: lastgood session list",
@@ -132,8 +141,8 @@ def recover(
     """
     if choice == "review":
         found = choose(context, view, ref, choice=choice)
-        found = found if ref is not None else _standing(context, found, changed=None)
-        return _told(context, view, found).replace(done="review")
+        found = found if ref is not None else _with_position(context, found, changed=None)
+        return _report(context, view, found).replace(done="review")
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice)
@@ -147,7 +156,7 @@ def recover(
         roll_back = roll_back and choice == "continue"
     found = choose(context, view, ref, choice=choice, strict=changed is None)
     if ref is None:
-        found = _standing(context, found, changed=changed)
+        found = _with_position(context, found, changed=changed)
     if found.run is None:
         report = _reloaded(context, view, found, force=force).replace(done=settled)
     elif choice == "fresh":
@@ -169,7 +178,7 @@ def _with_restore(
     )
 
 
-def _standing(context: Context, found: Found, *, changed: Changed | None) -> Found:
+def _with_position(context: Context, found: Found, *, changed: Changed | None) -> Found:
     """Return what was found, seen from the checkpoint that the workspace stands at.
 
     That is the target of a restore that was just finished; where no run died, else one that the
@@ -187,8 +196,8 @@ def _equal(context: Context) -> Checkpoint | None:
     """Return the newest complete checkpoint that holds the files as they are; none while a restore waits."""
     if context.journal.read() is not None:
         return None
-    with Saving(context), Survey(context) as survey:
-        tree = survey.scan.result.tree
+    with Saving(context), WorkspaceSnapshot(context) as snapshot:
+        tree = snapshot.scan.result.tree
     root = TreeRef(tree=tree.tree.hex(), modes=tree.modes.hex())
     query = Query(workspace_key=context.key, root=root, complete=True, guards=False)
     return next((one for one in context.catalogue.find(query) if one.damaged is None), None)
@@ -207,7 +216,7 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_dead(context, found.run)
-        replacing, robbed = _rivals(context, was, force=way.force)
+        replacing, evicted = _rivals(context, was, force=way.force)
         back = _taken_back(context, view, found, force=way.force) if way.roll_back else None
         anew = tasks.revived(
             was,
@@ -218,10 +227,10 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
         )
         change = tasks.released if back is None else back.change
         _settle(context, anew, was=was, change=change, replacing=replacing)
-        if robbed is not None:
-            forsake(context, robbed.id)
-    report = _told(context, view, found.replace(run=report_on(context, anew)))
-    report = report.replace(done="continue", took_over=robbed)
+        if evicted is not None:
+            abandon_steps(context, evicted.id)
+    report = _report(context, view, found.replace(run=report_on(context, anew)))
+    report = report.replace(done="continue", took_over=evicted)
     if back is None:
         return report
     return report.replace(restored=back.report, irreversible=back.irreversible, outcomes=back.report.outcomes)
@@ -244,7 +253,7 @@ def _taken_back(context: Context, view: View, found: Found, *, force: bool) -> _
         )
     then = target.manifest.progress
     gone = irreversible(context, target)
-    report = restore(context, view, Wish(target=target, scopes=("files",), force=force))
+    report = restore(context, view, RestoreRequest(target=target, scopes=("files",), force=force))
     return _Back(report=report, irreversible=gone, change=lambda present: tasks.back_to(present, then))
 
 
@@ -255,7 +264,7 @@ def _given_up(context: Context, view: View, found: Found) -> RecoverReport:
         was = _still_dead(context, found.run)
         ended = tasks.given_up(was, now=context.clock.now())
         _settle(context, ended, was=was, change=tasks.released)
-    told = _told(context, view, found.replace(run=report_on(context, ended)))
+    told = _report(context, view, found.replace(run=report_on(context, ended)))
     return told.replace(done="fresh")
 
 
@@ -291,7 +300,7 @@ def _rivals(context: Context, session: Session, *, force: bool) -> tuple[list[Se
     Those that died unnoticed are incomplete. A living one is refused, or else taken over from.
     """
     known = context.work.sessions(context.key) if session.exclusive else ()
-    changed, robbed = [], None
+    changed, evicted = [], None
     for one in known:
         if not one.exclusive or one.state != "active" or one.id == session.id:
             continue
@@ -300,9 +309,9 @@ def _rivals(context: Context, session: Session, *, force: bool) -> tuple[list[Se
             continue
         if not force:
             raise _beside(context, one, session)
-        robbed = one.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
-        changed.append(robbed)
-    return changed, robbed
+        evicted = one.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
+        changed.append(evicted)
+    return changed, evicted
 
 
 def _beside(context: Context, living: Session, dead: Session) -> Conflict:
@@ -313,7 +322,7 @@ def _beside(context: Context, living: Session, dead: Session) -> Conflict:
     )
 
 
-def _told(context: Context, view: View, found: Found) -> RecoverReport:
+def _report(context: Context, view: View, found: Found) -> RecoverReport:
     """Say where a run stands, or without one the checkpoint; nothing is changed."""
     run, checkpoint = found.run, found.checkpoint
     progress = Progress()
@@ -322,7 +331,7 @@ def _told(context: Context, view: View, found: Found) -> RecoverReport:
     elif checkpoint is not None:
         progress = checkpoint.manifest.progress
         if found.returned:  # files may have come back without it
-            progress = present if not (present := standing(context).progress).empty else progress
+            progress = present if not (present := current_work(context).progress).empty else progress
     interrupted = context.journal.read() is not None
     moved = None if checkpoint is None else head_moved(context, checkpoint)
     waiting = tuple(one for one in unfinished(context) if run is None or one.id != run.id)
@@ -372,16 +381,18 @@ def _artifact(context: Context, path: bytes) -> Artifact:
 
 def _reloaded(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
     """Bring back the artifacts of the checkpoint that are missing, unless another session is at work."""
-    report = _told(context, view, found)
+    report = _report(context, view, found)
     checkpoint = found.checkpoint
     if checkpoint is None or checkpoint.manifest.workspace_key != context.key:
         return report
     if report.beside is not None and not force:
         return report
-    held = _held(view, report, found)
+    held = _held_artifacts(view, report, found)
     if not held:
         return report
-    restored = restore(context, view, Wish(target=checkpoint, paths=held, scopes=("files",), force=force))
+    restored = restore(
+        context, view, RestoreRequest(target=checkpoint, paths=held, scopes=("files",), force=force)
+    )
     anew = [
         one.replace(state="reloaded")
         if one.path in held and context.applier.present(one.path) is not None
@@ -396,7 +407,7 @@ def _reloaded(context: Context, view: View, found: Found, *, force: bool) -> Rec
     )
 
 
-def _held(view: View, report: RecoverReport, found: Found) -> tuple[bytes, ...]:
+def _held_artifacts(view: View, report: RecoverReport, found: Found) -> tuple[bytes, ...]:
     """Return the missing artifacts that the checkpoint holds."""
     missing = [one.path for one in report.artifacts if one.state == "missing"]
     if not missing or found.checkpoint is None:

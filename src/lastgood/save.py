@@ -8,7 +8,7 @@ from lastgood.lease import beat
 from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS
 from lastgood.model.report import SaveReport
 from lastgood.paths import printable
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, Saving
 
 TYPE_CHECKING = False
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lastgood.context import Context
-    from lastgood.conversation.capture import Speech
+    from lastgood.conversation.capture import GivenConversation
     from lastgood.model.checkpoint import Kind, Moment
     from lastgood.model.session import Session
 
@@ -30,28 +30,28 @@ def save(
     *,
     allow_empty: bool = False,
     budget: float | None = None,
-    speech: Speech | None = None,
+    given: GivenConversation | None = None,
 ) -> SaveReport:
     """Make a checkpoint of the workspace, unless nothing changed (rule S10)."""
     _check(draft)
-    if speech is not None:
+    if given is not None:
         from lastgood.conversation.capture import probe
 
-        probe(context, speech)
-    with Saving(context) as saving, Survey(context, budget=budget, speech=speech) as survey:
-        same = None if allow_empty or _says_something(draft) else survey.unchanged()
+        probe(context, given)
+    with Saving(context) as saving, WorkspaceSnapshot(context, budget=budget, given=given) as snapshot:
+        same = None if allow_empty or _says_something(draft) else snapshot.unchanged()
         if same is None:
-            report = survey.keep(saving, draft)
+            report = snapshot.keep(saving, draft)
         else:
-            survey.let_be()
+            snapshot.record_unchanged()
             report = SaveReport(
                 checkpoint=same,
                 created=False,
                 reason="unchanged",
                 unchanged_since=same.id,
-                notes=survey.notes,
+                notes=snapshot.notes,
             )
-        session = survey.standing.session
+        session = snapshot.standing.session
     if session is not None:
         _beat(context, session)
     return report

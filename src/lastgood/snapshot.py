@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.errors import Damaged, Unsafe, Unsupported
 from lastgood.host import ScanRequest
-from lastgood.lease import astray, standing
+from lastgood.lease import current_work, lost_session_note
 from lastgood.model.checkpoint import Actor, decode_gaps, encode_gaps
 from lastgood.model.report import HealthNote, SaveReport
 from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
@@ -19,9 +19,9 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue import CheckpointFacts
     from lastgood.context import Context
-    from lastgood.conversation.capture import Captured, Speech
+    from lastgood.conversation.capture import Captured, GivenConversation
     from lastgood.engine import ObjectWriter
-    from lastgood.host import Alignment, Scan
+    from lastgood.host import GitSnapshot, Scan
     from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.model.tree import Change, Entry
     from lastgood.transaction import Saving
@@ -34,14 +34,14 @@ if TYPE_CHECKING:
 INDEX = "index"
 
 
-def alignment(
+def git_snapshot(
     context: Context,
     scan: Scan,
     *,
     writer: ObjectWriter,
     since: str | None,
     changes: Sequence[Change] | None,
-) -> Alignment | None:
+) -> GitSnapshot | None:
     """Return how HEAD, index and files stand; None where there is no repository.
 
     ``changes`` are those since the checkpoint ``since``; None if they are not known.
@@ -54,19 +54,19 @@ def alignment(
     )
 
 
-def held(aligned: Alignment | None) -> Mapping[str, bytes]:
+def git_blobs(aligned: GitSnapshot | None) -> Mapping[str, bytes]:
     """Return the blobs that a checkpoint holds of it, by name."""
     if aligned is None or aligned.index is None:
         return {}
     return {INDEX: aligned.index}
 
 
-def git_state(git: GitState | None, aligned: Alignment | None) -> GitState | None:
+def git_state(git: GitState | None, aligned: GitSnapshot | None) -> GitState | None:
     """Return the whole state of the project's git."""
     return git if git is None or aligned is None else git.replace(dirty=aligned.dirty)
 
 
-def remarks(aligned: Alignment | None) -> tuple[HealthNote, ...]:
+def git_notes(aligned: GitSnapshot | None) -> tuple[HealthNote, ...]:
     """Return what is to be said about what a checkpoint does not hold of it."""
     if aligned is None or aligned.too_large is None:
         return ()
@@ -86,12 +86,12 @@ def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:
     if git is None:
         return True
     try:
-        posture = context.project.posture(context.root)
+        found_position = context.project.found_position(context.root)
     except (Unsafe, Unsupported):
         return True
-    if posture is None:
+    if found_position is None:
         return True
-    now = posture.stance
+    now = found_position.position
     named = None if git.branch is None else f"refs/heads/{git.branch}"
     return (git.head, named, checkpoint.manifest.state.get(INDEX)) == (now.commit, now.branch, now.index)
 
@@ -99,27 +99,27 @@ def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:
 # --- One look at the workspace: a scan, and the pack that its new contents go to ---
 
 
-class Looking:
-    """A time in which a survey keeps directories open; one within another adds nothing."""
+class PathReads:
+    """A time in which a snapshot keeps directories open; one within another adds nothing."""
 
-    def __init__(self, survey: Survey) -> None:
-        self._survey = survey
-        self._outermost = survey.near is None
-        self._looking = survey.context.applier.looking()
+    def __init__(self, snapshot: WorkspaceSnapshot) -> None:
+        self._snapshot = snapshot
+        self._outermost = snapshot.near is None
+        self._looking = snapshot.context.applier.looking()
 
     def __enter__(self) -> None:
         if self._outermost:
-            self._survey.near = self._looking.__enter__()
+            self._snapshot.near = self._looking.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._outermost:
-            self._survey.near = None
+            self._snapshot.near = None
             self._looking.__exit__(kind, error, trace)
 
 
-class Survey:
+class WorkspaceSnapshot:
     """The workspace as it was just scanned; becomes a checkpoint, or leaves nothing behind.
 
     ``forced`` are paths taken in whatever the rules say; they and those in ``fresh`` are read anew,
@@ -134,18 +134,18 @@ class Survey:
         forced: tuple[bytes, ...] = (),
         fresh: tuple[bytes, ...] = (),
         budget: float | None = None,
-        speech: Speech | None = None,
+        given: GivenConversation | None = None,
         looks: bool = False,
     ) -> None:
         self.context = context
-        self._speech = speech
+        self._speech = given
         self._captured: Captured | None = None
         self._forced = forced
         self._fresh = fresh
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
         self._distrust_cache()
-        self.standing = standing(context)
+        self.standing = current_work(context)
         self._writer = context.engine.writer(kept=not looks)
         self._empty = self._writer.stored_bytes
         try:
@@ -173,9 +173,9 @@ class Survey:
         """Look at a path anew."""
         return self.context.applier.present(path) if self.near is None else self.near(path)
 
-    def looking(self) -> Looking:
+    def looking(self) -> PathReads:
         """Look at many paths, in their order, while nothing of ours changes any."""
-        return Looking(self)
+        return PathReads(self)
 
     def hold(self, content: bytes) -> bytes:
         """Store a content that a merge made, together with the guard, and return its blob id."""
@@ -188,7 +188,7 @@ class Survey:
         """
         return None if self._facts is None else self._equal(self._facts.complete)
 
-    def let_be(self) -> None:
+    def record_unchanged(self) -> None:
         """Make no checkpoint: remember what was found, and mend what the store had lost of it."""
         if self._writer.stored_bytes > self._empty:
             self._writer.publish(durable=self.context.settings.durability == "full")
@@ -197,7 +197,7 @@ class Survey:
     @property
     def notes(self) -> tuple[HealthNote, ...]:
         """What is to be said about settings, the session that was named, and the captured conversation."""
-        spoken, stray = self._spoken(), astray(self.context)
+        spoken, stray = self._spoken(), lost_session_note(self.context)
         said = (*self.context.remarks, *(() if spoken is None else spoken.notes))
         return said if stray is None else (stray, *said)
 
@@ -223,7 +223,7 @@ class Survey:
         since = None if newest is None else newest.id
         spoken = self._spoken()
         counted, changes = self._changes(newest)
-        aligned = alignment(self.context, self.scan, writer=self._writer, since=since, changes=changes)
+        aligned = git_snapshot(self.context, self.scan, writer=self._writer, since=since, changes=changes)
         checkpoint = saving.add(
             draft,
             scan=self.scan.result,
@@ -233,7 +233,7 @@ class Survey:
             holdings=Holdings(
                 standing=self.standing,
                 conversation=None if spoken is None else spoken.conversation,
-                state=held(aligned),
+                state=git_blobs(aligned),
                 git=git_state(self.scan.result.git, aligned),
             ),
             forced=self._only_forced(),
@@ -246,7 +246,7 @@ class Survey:
             checkpoint=checkpoint,
             created=True,
             new_gaps=self._new_gaps(newest),
-            notes=(*self.notes, *remarks(aligned)),
+            notes=(*self.notes, *git_notes(aligned)),
         )
 
     def _only_forced(self) -> tuple[bytes, ...]:
@@ -259,7 +259,7 @@ class Survey:
         facts = self._facts
         equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.complete)
         if equal is not None and is_aligned(self.context, equal):
-            self.let_be()
+            self.record_unchanged()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
         return self.keep(saving, draft).checkpoint.id

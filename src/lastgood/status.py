@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lastgood.catalogue import Query
-from lastgood.conversation.capture import unheard
+from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
 from lastgood.lease import current_session
 from lastgood.model.report import HealthNote, StatusReport
 from lastgood.model.tree import tally
-from lastgood.sessions.session import alive, unfinished
-from lastgood.snapshot import Survey
+from lastgood.sessions.session import living_sessions, unfinished
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Saving
 
 TYPE_CHECKING = False
@@ -32,7 +32,7 @@ def status(context: Context, view: View) -> StatusReport:
     notes, left = _interruption(context), _left_over(context)
     drift, busy = (None, ()) if latest is None or notes else _drift(context, view, latest)
     incomplete = unfinished(context)
-    living = alive(context)
+    living = living_sessions(context)
     own = current_session(context)
     at_hand = next((one for one in living if own is not None and one.id == own.id), None)
     about = at_hand or next(iter(incomplete), None)
@@ -48,7 +48,7 @@ def status(context: Context, view: View) -> StatusReport:
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
         store_parts=context.measure(),
-        health=(*notes, *left, *busy, *context.remarks, *unheard(context, own), *_health(context)),
+        health=(*notes, *left, *busy, *context.remarks, *transcript_notes(context, own), *_health(context)),
         session=about,
         position=None if progress.position.empty else progress.position,
         sessions=living,
@@ -68,9 +68,9 @@ def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | N
 
 def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts | None:
     """Count what changed in the workspace since a checkpoint; None if that one cannot be read."""
-    with Saving(context), Survey(context, looks=True) as survey:
+    with Saving(context), WorkspaceSnapshot(context, looks=True) as snapshot:
         try:
-            return tally(view.tree(checkpoint), survey.files, gaps=survey.scan.result.gaps)
+            return tally(view.tree(checkpoint), snapshot.files, gaps=snapshot.scan.result.gaps)
         except Damaged:
             return None
 

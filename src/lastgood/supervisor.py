@@ -68,7 +68,9 @@ def main() -> None:
         return
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
-    attending = _Attending(command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep)
+    attending = _Supervision(
+        command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep
+    )
     attending.follow(patience=order[5])
     attending.end(settling=order[6])
     _tell(b"over")
@@ -126,7 +128,7 @@ def _become(
         os._exit(_UNSTARTED)
 
 
-class _Attending:
+class _Supervision:
     """A command that runs; ``mark`` is what else tells its offspring, where orphans do not come to us."""
 
     def __init__(self, command: int, *, mark: bytes | None, caller: int, asleep: int) -> None:
@@ -153,10 +155,10 @@ class _Attending:
             if not self._running or self._alone or time.monotonic() > deadline:
                 return
             self._keep_step()
-            for wish in self._wishes(_LOOK if deadline == float("inf") else _TICK):
-                if wish in {END, KILL}:
+            for request in self._wishes(_LOOK if deadline == float("inf") else _TICK):
+                if request in {END, KILL}:
                     return
-                _signal(-self._command, wish)
+                _signal(-self._command, request)
                 deadline = min(deadline, time.monotonic() + patience)
 
     def end(self, *, settling: float) -> None:

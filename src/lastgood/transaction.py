@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lastgood.host import ScanResult, SharedHold
     from lastgood.model.checkpoint import Conversation, GitState, Kind, Moment
     from lastgood.model.operation import OperationType, Part, Step
-    from lastgood.model.session import Standing
+    from lastgood.model.session import CurrentWork
     from lastgood.model.tree import Counts
 
 
@@ -53,7 +53,7 @@ class Holdings(Value):
     ``state`` gives blob ids by name. ``git`` is what the project's repository said, in full.
     """
 
-    standing: Standing
+    standing: CurrentWork
     conversation: Conversation | None = None
     state: Mapping[str, bytes] = {}
     git: GitState | None = None

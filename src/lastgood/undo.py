@@ -11,7 +11,7 @@ from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY
 from lastgood.paths import to_text
 from lastgood.restore import parts
-from lastgood.restore.parts import turned
+from lastgood.restore.parts import reversed_parts
 from lastgood.restore.plan import (
     Planner,
     around,
@@ -21,7 +21,7 @@ from lastgood.restore.plan import (
     obstacles,
     occupied,
     of_directories,
-    rebase,
+    retarget_steps,
     unsettled,
 )
 from lastgood.restore.restore import (
@@ -34,7 +34,7 @@ from lastgood.restore.restore import (
 )
 from lastgood.restore.transaction import Restoring
 from lastgood.retention.prune import refuse_pinned
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 
@@ -87,43 +87,43 @@ def revert(
     touched = {step.path for step in steps if not of_directories(step)}
     if way == "force":
         touched |= _in_the_way(context, steps)
-    with Survey(context, forced=tuple(sorted(touched))) as survey:
-        with survey.looking():
-            steps, merged = _towards(steps, survey, turn)
+    with WorkspaceSnapshot(context, forced=tuple(sorted(touched))) as snapshot:
+        with snapshot.looking():
+            steps, merged = _towards(steps, snapshot, turn)
         able, left = _parts(context, wanted, turn)
-        refuse_unheld(tuple(_held(step) for step in steps), survey)
+        refuse_unheld(tuple(_held(step) for step in steps), snapshot)
         plan = _plan(context, turn, steps=steps, parts=able, merged=merged)
         if merged:
-            from lastgood.restore.merge import hold
+            from lastgood.restore.merge import hold_merged
 
-            hold(survey, plan)
+            hold_merged(snapshot, plan)
         what = "undoing" if type == "undo" else "redoing"
-        guard = survey.guard(restoring, before=f"{what} the restore of {short(operation.target or '')}")
-        done, changed = carry_out(restoring, plan, survey, guard=guard, type=type, of=operation.id)
+        guard = snapshot.guard(restoring, before=f"{what} the restore of {short(operation.target or '')}")
+        done, changed = carry_out(restoring, plan, snapshot, guard=guard, type=type, of=operation.id)
     return UndoReport(operation=done, guard=guard, outcomes=changed.outcomes, parts=(*changed.parts, *left))
 
 
 def _towards(
-    steps: tuple[Step, ...], survey: Survey, turn: _Turn
+    steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, turn: _Turn
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps from what is there now, and what of them is merged."""
     if turn.way == "merge":
         from lastgood.restore.merge import taken_back
 
-        return taken_back(survey, steps, source=turn.source)
-    steps, kept = _without_others(unsettled(steps, survey.actual), survey, turn)
+        return taken_back(snapshot, steps, source=turn.source)
+    steps, kept = _without_others(unsettled(steps, snapshot.actual), snapshot, turn)
     if turn.way == "force":  # what somebody changed since is in the guard; every touched path goes back
-        return _forced(steps, survey, source=turn.source) + kept, ()
-    refuse_changed(steps, survey, hint=turn.hint)
+        return _forced(steps, snapshot, source=turn.source) + kept, ()
+    refuse_changed(steps, snapshot, hint=turn.hint)
     return steps + kept, ()
 
 
 def _without_others(
-    steps: tuple[Step, ...], survey: Survey, turn: _Turn
+    steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, turn: _Turn
 ) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Take out the steps for what another session changed since, and say that it stays (rule T14)."""
-    changed, full = conflicts(steps, survey.actual), occupied(steps, survey.scan)
-    others = changed_by_others(survey.context, turn.operation, (*changed, *full.values()))
+    changed, full = conflicts(steps, snapshot.actual), occupied(steps, snapshot.scan)
+    others = changed_by_others(snapshot.context, turn.operation, (*changed, *full.values()))
     others |= {path: others[inside] for path, inside in full.items() if inside in others}
     kept = tuple(
         Step(path=step.path, action="keep", reason=f"changed since by session {others[step.path]}")
@@ -137,7 +137,7 @@ def _parts(
     context: Context, wanted: tuple[Part, ...], turn: _Turn
 ) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
     if turn.way is not None:
-        return parts.able(context, wanted, forced=turn.way == "force")
+        return parts.parts_possible(context, wanted, forced=turn.way == "force")
     try:
         parts.refuse(context, wanted)
     except Conflict as error:
@@ -154,15 +154,15 @@ def _in_the_way(context: Context, steps: tuple[Step, ...]) -> set[bytes]:
         return {path for path in found if present(path) is not None}
 
 
-def _forced(steps: tuple[Step, ...], survey: Survey, *, source: str | None) -> tuple[Step, ...]:
+def _forced(steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, *, source: str | None) -> tuple[Step, ...]:
     """Return the steps from what is there now, whatever that is, to what an undo or redo wants."""
-    rebased = rebase(steps, survey.actual)
-    checkpoint = None if source is None else survey.context.catalogue.get(source)
+    rebased = retarget_steps(steps, snapshot.actual)
+    checkpoint = None if source is None else snapshot.context.catalogue.get(source)
     if checkpoint is None:
         return rebased
-    files = Files(tree_of(checkpoint), survey.context.engine)
-    planner = Planner(files, survey.scan, evidence=evidence_of(checkpoint, files, survey))
-    return around(rebased, survey.actual, planner=planner)
+    files = Files(tree_of(checkpoint), snapshot.context.engine)
+    planner = Planner(files, snapshot.scan, evidence=evidence_of(checkpoint, files, snapshot))
+    return around(rebased, snapshot.actual, planner=planner)
 
 
 def _refuse_freed(context: Context, steps: tuple[Step, ...], *, source: str | None) -> None:
@@ -300,7 +300,7 @@ def undo(context: Context, *, way: Way | None = None) -> UndoReport:
             raise _nothing("undo", session)
         if found.type in _DELETIONS:
             return _deletion(restoring, found, undone=True)
-        steps, parts = inverse(found.steps), turned(found.parts)
+        steps, parts = inverse(found.steps), reversed_parts(found.parts)
         return revert(restoring, found, (steps, parts), type="undo", way=way)
 
 

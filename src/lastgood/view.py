@@ -190,8 +190,8 @@ class View:
             raise Usage(
                 f"a checkpoint is named by a text, not by {type(ref).__name__}", hint="give its id or name"
             )
-        wish = parse(ref)
-        found = self._follow(wish)
+        request = parse(ref)
+        found = self._follow(request)
         if found is None:
             hint = f"if it is a path: lastgood restore @ -- {printable(ref)}" if "/" in ref else _LIST
             raise NotFound(f"no checkpoint '{printable(ref)}' in this workspace", hint=hint)
@@ -206,30 +206,30 @@ class View:
         """Return the files of a checkpoint."""
         return Files(tree_of(checkpoint), self._objects())
 
-    def _follow(self, wish: Reference) -> Checkpoint | None:
-        if wish.form == "id":
-            return self._by_id(wish.text)
-        if wish.form == "name":
-            return self._by_name(wish)
-        if wish.form in {"latest", "back"}:
-            return self._nth(wish.number)
-        if wish.form == "good":
+    def _follow(self, request: Reference) -> Checkpoint | None:
+        if request.form == "id":
+            return self._by_id(request.text)
+        if request.form == "name":
+            return self._by_name(request)
+        if request.form in {"latest", "back"}:
+            return self._nth(request.number)
+        if request.form == "good":
             return self._first(Query(workspace_key=self._key, good=True, limit=1))
-        if wish.form in {"ago", "at"}:
-            return self._at(self._clock.now() - wish.number if wish.form == "ago" else wish.number)
-        return self._of_work(wish)
+        if request.form in {"ago", "at"}:
+            return self._at(self._clock.now() - request.number if request.form == "ago" else request.number)
+        return self._of_work(request)
 
-    def _of_work(self, wish: Reference) -> Checkpoint | None:
+    def _of_work(self, request: Reference) -> Checkpoint | None:
         """Return what a REF means within the session at hand; outside any, in the whole workspace."""
         session = self._session()
         whole = Query(workspace_key=self._key, session=session, complete=True, guards=False)
-        if wish.form == "start":
+        if request.form == "start":
             return self._start(whole)
-        if wish.form == "step":
-            return self._first(whole.replace(step=_number(wish.text), limit=1))
-        if wish.form == "task":
-            return self._first(whole.replace(task=wish.text, moment="after", limit=1))
-        return self._before(wish.text, whole)
+        if request.form == "step":
+            return self._first(whole.replace(step=_number(request.text), limit=1))
+        if request.form == "task":
+            return self._first(whole.replace(task=request.text, moment="after", limit=1))
+        return self._before(request.text, whole)
 
     def _start(self, whole: Query) -> Checkpoint | None:
         if whole.session is None:
@@ -263,20 +263,20 @@ class View:
         found = self._catalogue.get(checkpoint)
         return None if found is None or found.deleted_at is not None else found
 
-    def _by_name(self, wish: Reference) -> Checkpoint | None:
-        if is_bare_id(wish.text):  # all of an id is an id, also where a checkpoint bears it as its name
-            whole = self._by_id(CHECKPOINT_PREFIX + wish.text)
+    def _by_name(self, request: Reference) -> Checkpoint | None:
+        if is_bare_id(request.text):  # all of an id is an id, also where a checkpoint bears it as its name
+            whole = self._by_id(CHECKPOINT_PREFIX + request.text)
             if whole is not None and whole.manifest.workspace_key == self._key:
                 return whole
-        named = self._first(Query(workspace_key=self._key, called=wish.text, limit=1))
-        if named is not None or wish.digits is None:
+        named = self._first(Query(workspace_key=self._key, called=request.text, limit=1))
+        if named is not None or request.digits is None:
             return named
         # Only a whole id leads into another workspace: a few digits could hit a stranger's by chance.
-        matches = self._catalogue.with_prefix(wish.digits)
+        matches = self._catalogue.with_prefix(request.digits)
         candidates = [one for one in matches if one.manifest.workspace_key == self._key]
         if len(candidates) > 1:
             raise Ambiguous(
-                f"{wish.text!r} fits {len(candidates)} checkpoints: "
+                f"{request.text!r} fits {len(candidates)} checkpoints: "
                 + ", ".join(
                     f"{short(one.id)} ({printable(one.message) or one.kind})" for one in candidates[:5]
                 ),

@@ -41,7 +41,7 @@ def _resident_bytes() -> int:
         return sys.maxsize
 
 
-class Companion:
+class Worker:
     """One such process, at work as soon as this is made; OSError if there can be none.
 
     ``work`` gets a function to say something with; of the open files it has those in ``keep`` only.

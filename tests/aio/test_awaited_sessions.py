@@ -229,7 +229,7 @@ def test_sessions_cancelled_at_random_moments_are_never_left_active(
 
             for _ in range(8 * OFTEN):
                 await loop.within(chance.random() * chance.random() * 0.8, work)
-                assert workspace._crew._count == 0
+                assert workspace._running._count == 0
                 for one in await workspace.sessions():
                     assert one.state in {"ended", "incomplete"}
                     if one.state == "incomplete":

@@ -118,7 +118,7 @@ def test_forty_saves_at_once_are_all_kept_and_few_threads_are_used(
             async def save() -> None:
                 nonlocal most
                 report = await workspace.save("at once", allow_empty=True)
-                most = max(most, workspace._crew._count)
+                most = max(most, workspace._running._count)
                 ids.add(report.checkpoint.id)
 
             ids: set[str] = set()

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 
 
 def under_way(workspace: AsyncWorkspace) -> int:
-    return workspace._crew._count
+    return workspace._running._count
 
 
 async def let_go_later(held: Held, *, name: str = "asyncio") -> None:

@@ -111,10 +111,10 @@ def test_of_a_harmed_log_a_copy_holds_what_sqlite_reads_of_it(tmp_path: Path, ha
 def test_what_was_written_since_is_seen(tmp_path: Path) -> None:
     path = tmp_path / "things"
     connection = make(path)
-    known = image.seen(str(path))
-    assert image.seen(str(path)) == known
+    known = image.stamps_of(str(path))
+    assert image.stamps_of(str(path)) == known
     connection.execute("INSERT INTO thing (content) VALUES (x'00')")
-    assert image.seen(str(path)) != known
+    assert image.stamps_of(str(path)) != known
     connection.close()
 
 

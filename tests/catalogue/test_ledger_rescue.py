@@ -13,7 +13,7 @@ import pytest
 
 from lastgood.errors import Busy, Damaged, LastgoodError
 from lastgood.ledger.store import SqliteLedgers
-from lastgood.ledger_anchor import Witness
+from lastgood.ledger_anchor import LedgerAnchor
 from lastgood.testing.clock import FakeClock
 
 if TYPE_CHECKING:
@@ -47,8 +47,8 @@ def opened(path: str, tmp_path: Path) -> Iterator[Callable[[], SqliteLedgers]]:
     def open_anew() -> SqliteLedgers:
         for one in every:
             one.close()
-        witness = Witness(os.fsencode(tmp_path / "witness"), store="a store")
-        every.append(SqliteLedgers(path, witness=witness, clock=FakeClock()))
+        anchor = LedgerAnchor(os.fsencode(tmp_path / "witness"), store="a store")
+        every.append(SqliteLedgers(path, anchor=anchor, clock=FakeClock()))
         return every[-1]
 
     yield open_anew

@@ -377,7 +377,7 @@ def test_every_segment_has_its_turn(sizes: list[int], budget: int) -> None:
     seen: list[int] = []
     rounds = -(-sum(sizes) // budget) + 1
     for number in range(rounds):
-        whose, since = capture.turn(sizes, since, budget=budget)
+        whose, since = capture.segments_to_prove(sizes, since, budget=budget)
         read += sum(sizes[one] for one in whose)
         assert read <= budget * (number + 1)
         seen += whose
@@ -390,9 +390,9 @@ def test_segments_stay_few_and_bytes_are_not_stored_often(additions: list[int]) 
     sizes: list[int] = []
     written = 0
     for size in additions:
-        sizes += capture.pieces(size)
-        kept, others = capture.joined(sizes)
-        written += sum(others) if kept < len(sizes) - len(capture.pieces(size)) else size
+        sizes += capture.segment_sizes(size)
+        kept, others = capture.joined_segments(sizes)
+        written += sum(others) if kept < len(sizes) - len(capture.segment_sizes(size)) else size
         sizes = sizes[:kept] + (others or sizes[kept:])
     assert sum(sizes) == sum(additions)
     assert written <= (1 + len(capture.TIERS)) * sum(additions)
@@ -404,7 +404,7 @@ def test_ten_thousand_small_additions_leave_few_segments() -> None:
         sizes: list[int] = []
         for _ in range(10_000):
             sizes.append(size)
-            kept, others = capture.joined(sizes)
+            kept, others = capture.joined_segments(sizes)
             sizes = sizes[:kept] + others if others else sizes
         assert sum(sizes) == size * 10_000
         assert len(sizes) < 500

@@ -128,7 +128,7 @@ def test_a_store_whose_maker_is_stopped_is_not_waited_for(injector: Injector, be
 
 _FIRST = """
 import sys
-from lastgood.ledger.file import Place
+from lastgood.ledger.file import WriterQueue as Place
 with Place(sys.argv[1], wait=1):
     print("first", flush=True)
     sys.stdin.read()

@@ -24,7 +24,7 @@ from living import LONG, children, eventually, eventually_gone, lives, state, wr
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
 
-    from lastgood.model.checkpoint import Ran
+    from lastgood.model.checkpoint import CommandResult
     from lastgood.model.run import Command
 
 HERE = Path(__file__).parent
@@ -44,7 +44,7 @@ def attend(
     asked: Callable[[], Sequence[int]] = tuple,
     patience: float = LONG,
     settling: float = SETTLING,
-) -> Ran:
+) -> CommandResult:
     environment = {"PATH": os.environ["PATH"]}
     return GuardedCommands(environment, patience=patience, settling=settling).attend(
         command,
@@ -408,7 +408,7 @@ def test_what_a_caller_raises_ends_the_command(tmp_path: Path) -> None:
 
 def test_a_command_can_be_attended_from_any_thread_and_with_children_ignored(tmp_path: Path) -> None:
     """Whoever ignores SIGCHLD learns no exit codes by itself."""
-    came: list[Ran] = []
+    came: list[CommandResult] = []
     before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
     try:
         thread = threading.Thread(target=lambda: came.append(attend(tmp_path, "exit 9")))

@@ -19,17 +19,21 @@ from living import LONG, eventually_gone, lives, written
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lastgood.model.checkpoint import Ran
+    from lastgood.model.checkpoint import CommandResult
 
 
-def run(folder: Path, *words: str, timeout: float = LONG, tick: Callable[[], None] = lambda: None) -> Ran:
+def run(
+    folder: Path, *words: str, timeout: float = LONG, tick: Callable[[], None] = lambda: None
+) -> CommandResult:
     environment = {"PATH": os.environ["PATH"]}
     return GuardedCommands(environment, tick=tick).run(
         words, directory=os.fsencode(folder), variables={"LASTGOOD_CHECKPOINT": "ckpt_1"}, timeout=timeout
     )
 
 
-def shell(folder: Path, text: str, *, timeout: float = LONG, tick: Callable[[], None] = lambda: None) -> Ran:
+def shell(
+    folder: Path, text: str, *, timeout: float = LONG, tick: Callable[[], None] = lambda: None
+) -> CommandResult:
     return run(folder, "/bin/sh", "-c", text, timeout=timeout, tick=tick)
 
 

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.worker import Companion, is_sound
+from lastgood.worker import Worker, is_sound
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -34,7 +34,7 @@ def test_it_says_what_came_of_its_work() -> None:
     def work(tell: Tell) -> None:
         tell(known + known)
 
-    companion = Companion(work, keep=[])
+    companion = Worker(work, keep=[])
     assert companion.hear(300_000) == known
     assert companion.hear(1_000_000) == known
     assert companion.hear(1) == b""
@@ -48,7 +48,7 @@ def test_work_that_fails_says_no_more_and_prints_nothing(capfd: pytest.CaptureFi
         tell(b"be")
         raise ValueError("a reason")
 
-    companion = Companion(work, keep=[])
+    companion = Worker(work, keep=[])
     assert companion.hear(4) == b"be"
     companion.end()
     assert capfd.readouterr() == ("", "")
@@ -64,7 +64,7 @@ def test_it_holds_no_lock_that_was_held_before(tmp_path: Path) -> None:
             tell(os.pread(place, 4, 0))
             stay(tell)
 
-        companion = Companion(work, keep=[place])
+        companion = Worker(work, keep=[place])
         assert companion.hear(8) == b"conthere"
     with (tmp_path / "lock").open("w") as wanted:
         fcntl.flock(wanted, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -76,7 +76,7 @@ def test_it_is_gone_when_it_was_ended() -> None:
         tell(os.getpid().to_bytes(8, "big"))
         stay(tell)
 
-    companion = Companion(work, keep=[])
+    companion = Worker(work, keep=[])
     pid = int.from_bytes(companion.hear(8), "big")
     os.kill(pid, 0)
     os.kill(pid, signal.SIGINT)  # what a terminal sends to both is for the one that asked
@@ -90,7 +90,7 @@ def test_it_ends_soon_after_the_one_that_asked_was_killed(tmp_path: Path) -> Non
     code = textwrap.dedent(
         f"""
         import os, signal, time
-        from lastgood.worker import Companion
+        from lastgood.worker import Worker as Companion
         def work(tell):
             with open({str(tmp_path / "pid")!r}, "w") as file:
                 file.write(str(os.getpid()))

@@ -24,7 +24,7 @@ from lastgood.catalogue import Query
 from lastgood.errors import Conflict, NotFound
 from lastgood.model.tree import Counts
 from lastgood.settings import CaptureSettings, LimitSettings, Settings
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, Holdings, Saving
 from parcels import facts_of, lines, members_of, rebuilt
 
@@ -363,15 +363,15 @@ def test_what_older_versions_marked_as_forced_leaves_where_it_is_ordinary(
         (project / "data").write_text("x" * 5000)
         paths = (b".env", b"app.py", b"data", b"gone")
         context = workspace._context
-        with Saving(context) as saving, Survey(context, forced=paths) as survey:
-            result = survey.scan.result
+        with Saving(context) as saving, WorkspaceSnapshot(context, forced=paths) as snapshot:
+            result = snapshot.scan.result
             guard = saving.add(
                 Draft(kind="guard"),
                 scan=result.replace(private=(b".env",)),
-                writer=survey._writer,
+                writer=snapshot._writer,
                 changes=Counts(),
                 previous=None,
-                holdings=Holdings(standing=survey.standing),
+                holdings=Holdings(standing=snapshot.standing),
                 forced=paths,
             )
 
@@ -848,7 +848,7 @@ def test_workspaces_are_listed_with_sizes_and_forgotten_from_anywhere(
 
 def test_a_tree_that_names_more_paths_than_any_disk_holds_is_refused(workspace: Workspace) -> None:
     """A few objects, each naming the one before it ten times."""
-    from lastgood.exchange.export import Copying
+    from lastgood.exchange.export import ObjectCopy
     from lastgood.model.tree import DIRECTORY, Entry
     from lastgood.workspace.exchange import Spool
 
@@ -863,7 +863,7 @@ def test_a_tree_that_names_more_paths_than_any_disk_holds_is_refused(workspace: 
     target = engine.writer()
     try:
         with pytest.raises(lastgood.Damaged):
-            Copying(engine, target, spool=Spool(b"/tmp")).tree(tree)
+            ObjectCopy(engine, target, spool=Spool(b"/tmp")).tree(tree)
     finally:
         target.abandon()
 

@@ -13,7 +13,7 @@ from hypothesis import given
 import lastgood
 from lastgood.errors import Conflict, Damaged, Storage
 from lastgood.exchange.form import decode_facts, encode_facts
-from lastgood.model.exchange import Facts, KeptPlan
+from lastgood.model.exchange import ExportedPlan, Facts
 from lastgood.settings import LimitSettings, Settings
 from lastgood.workplan.form import encode_plan
 from parcels import facts_of, lines, members_of, rebuilt
@@ -290,7 +290,7 @@ def test_a_plan_of_a_newer_lastgood_is_unsupported(
 @given(plan=plans())
 def test_every_sound_plan_comes_back_as_it_was(plan: WorkPlan) -> None:
     sound = plan.replace(source=None if plan.source is None else "/" + plan.source)
-    kept = KeptPlan(sessions=("sess_0123456789abcdef",), workspace_key="ab", plan=sound)
+    kept = ExportedPlan(sessions=("sess_0123456789abcdef",), workspace_key="ab", plan=sound)
     (back,) = decode_facts(encode_facts(Facts(plans=(kept,)))).plans
     assert encode_plan(back.plan) == encode_plan(sound)
     assert (back.sessions, back.workspace_key) == (kept.sessions, kept.workspace_key)

@@ -19,7 +19,7 @@ from lastgood.model.checkpoint import (
     TreeRef,
 )
 from lastgood.model.tree import Counts
-from lastgood.retention.policy import DAY, HOUR, Conditions, age_of, asked, decide
+from lastgood.retention.policy import DAY, HOUR, Conditions, age_of, decide, explicit_decisions
 from lastgood.settings import Rungs
 
 NOW = 1_767_225_600 * 10**9 + HOUR // 3
@@ -208,7 +208,7 @@ def test_a_wish_spares_only_what_is_permanent_or_needed() -> None:
 
     def stay(keep: int | None, older_than: int | None) -> set[int]:
         conditions = Conditions(now=NOW, limit=500, needed={history[4].id: "needed"})
-        found = asked(history, keep=keep, older_than=older_than, conditions=conditions)
+        found = explicit_decisions(history, keep=keep, older_than=older_than, conditions=conditions)
         return {int(one.id[5:], 16) for one in found if one.keep}
 
     assert stay(1, None) == {6, 5, 4, 2, 1}
@@ -229,7 +229,9 @@ def test_a_guard_takes_no_place_among_those_asked_for_and_goes_by_its_own_row() 
 
     def said(**given: Any) -> dict[int, str]:
         conditions = Conditions(now=NOW, limit=500, retention=given.pop("retention", {}))
-        found = asked(history, **({"keep": None, "older_than": None} | given), conditions=conditions)
+        found = explicit_decisions(
+            history, **({"keep": None, "older_than": None} | given), conditions=conditions
+        )
         return {int(one.id[5:], 16): one.reason for one in found if one.keep}
 
     among = "among the 2 newest"

@@ -129,9 +129,9 @@ def test_the_file_is_private_and_made_only_when_asked_for(workspace: Workspace, 
     for name in os.listdir(store):
         if name.startswith("ledger"):
             assert stat.S_IMODE((store / name).stat().st_mode) == 0o600
-    witness = store.parent.joinpath(os.environ["HOME"], ".local/share/lastgood-witness")
-    assert stat.S_IMODE(witness.stat().st_mode) == 0o700
-    assert {stat.S_IMODE(one.stat().st_mode) for one in witness.iterdir()} == {0o600}
+    anchor = store.parent.joinpath(os.environ["HOME"], ".local/share/lastgood-witness")
+    assert stat.S_IMODE(anchor.stat().st_mode) == 0o700
+    assert {stat.S_IMODE(one.stat().st_mode) for one in anchor.iterdir()} == {0o600}
 
 
 PROGRAM = """

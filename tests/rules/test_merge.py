@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forest import Forest, Ground
-from lastgood.deletion_policy import Evidence
+from lastgood.deletion_policy import DeletionEvidence
 from lastgood.model.operation import CONFLICT
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
-from lastgood.restore.merge import KEPT, Blended, MergedTree, beside, plan_merge
+from lastgood.restore.merge import KEPT, MergedBlob, MergedTree, name_beside, plan_merge
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -70,7 +70,7 @@ class Case:
     def steps(self, *paths: bytes) -> tuple[Step, ...]:
         base, target, present = self.trees
         ground = Ground(self.forest, present, left_out=self.left_out, ignored=self.ignored)
-        evidence = Evidence(
+        evidence = DeletionEvidence(
             ignored_then=lambda _path, *, directory: False,  # noqa: ARG005 - the protocol's
             look=lambda path: self.seen.get(path) or ground.entry(path),
             gaps_then=self.gaps_then,
@@ -87,7 +87,7 @@ class Case:
         )
         return plan_merge(tree, ground, evidence=evidence, paths=paths, discard=False)
 
-    def blend(self, sides: Sides) -> Blended | None:
+    def blend(self, sides: Sides) -> MergedBlob | None:
         assert sides.base
         assert sides.present
         assert sides.target
@@ -97,7 +97,7 @@ class Case:
         content, clean = merge_file(old, now, then, self.favour)
         if not clean and self.favour is None:
             return None
-        return Blended(oid=self.forest.blob(content), marked=not clean and self.favour == "markers")
+        return MergedBlob(oid=self.forest.blob(content), marked=not clean and self.favour == "markers")
 
     def told(self, *paths: bytes) -> list[str]:
         return [
@@ -230,7 +230,7 @@ def test_a_merge_done_twice_puts_nothing_beside_twice() -> None:
 
 def test_a_name_beside_is_cut_where_it_would_be_too_long() -> None:
     """T12: names the platform cannot hold are never made, nor half characters."""
-    cut = beside(b"above/" + "ä".encode() * 127, SUFFIX, number=12)
+    cut = name_beside(b"above/" + "ä".encode() * 127, SUFFIX, number=12)
     assert cut is not None
     assert len(cut) <= len(b"above/") + 255
     assert cut.decode().endswith(".lastgood-x-12")
@@ -239,10 +239,10 @@ def test_a_name_beside_is_cut_where_it_would_be_too_long() -> None:
 def test_a_path_beside_is_cut_too_and_where_there_is_no_room_none_is_made() -> None:
     """T12: what could not be written would refuse the whole restore."""
     above = b"/".join([b"d" * 250] * 16)
-    cut = beside(above + b"/" + b"n" * 255, SUFFIX, number=1)
+    cut = name_beside(above + b"/" + b"n" * 255, SUFFIX, number=1)
     assert cut is not None
     assert len(cut) == 4096
-    assert beside(above + b"/" + b"d" * 70 + b"/n", SUFFIX, number=1) is None
+    assert name_beside(above + b"/" + b"d" * 70 + b"/n", SUFFIX, number=1) is None
 
 
 def test_a_gap_of_the_target_is_no_deletion() -> None:

@@ -10,7 +10,7 @@ from forest import Forest, Ground
 from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import Step
 from lastgood.model.tree import DIRECTORY, FILE, Entry, Gap, StoredTree
-from lastgood.restore.plan import Evidence, conflicts, identify, inverse, plan, too_many_deletions
+from lastgood.restore.plan import DeletionEvidence, conflicts, identify, inverse, plan, too_many_deletions
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -47,7 +47,7 @@ class Case:
         def ignored_then(path: bytes, *, directory: bool) -> bool | None:
             return self.ignored_then(path)
 
-        evidence = Evidence(
+        evidence = DeletionEvidence(
             ignored_then=ignored_then,
             look=self.seen.get,
             gaps_now=self.gaps_now,
@@ -306,7 +306,7 @@ def test_equal_directories_are_not_read() -> None:
         read.append(tree)
         return case.forest.directory(tree)
 
-    evidence = Evidence(ignored_then=lambda path, *, directory: False, look=case.seen.get)  # noqa: ARG005 - the protocol's
+    evidence = DeletionEvidence(ignored_then=lambda path, *, directory: False, look=case.seen.get)  # noqa: ARG005 - the protocol's
     plan(StoredTree(case.target, reading), Ground(case.forest, case.present), evidence=evidence)
     assert read == [case.target]
 

@@ -170,7 +170,7 @@ def test_a_twin_with_much_to_say_ends_with_who_wanted_it(tmp_path: Path) -> None
     code = textwrap.dedent(
         f"""
         import os
-        from lastgood.scanner.walk import Twin
+        from lastgood.scanner.walk import ParallelWalk as Twin
         root = os.open({str(tmp_path)!r}, os.O_RDONLY)
         parts = [b"gone" * 50 + b"%d" % number for number in range(2000)]
         twin = Twin(root, parts=parts, records={{}}, lister=None)

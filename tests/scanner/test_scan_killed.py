@@ -10,14 +10,14 @@ import pytest
 
 from desk import Desk
 from killing import Killer
-from lastgood.cancellation import Listening, Stopped
+from lastgood.cancellation import Cancelled, CancelWhen
 from lastgood.errors import Busy, NotFound
 from lastgood.host import ScanRequest
 from lastgood.objects import borrow
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.settings import CaptureSettings
-from lastgood.worker import Companion
+from lastgood.worker import Worker
 from living import children, descriptors
 from residents import Far
 
@@ -179,7 +179,7 @@ def test_where_none_can_be_started_the_pack_that_was_to_be_handed_over_is_taken_
 def test_whoever_gives_up_leaves_no_temporary_file(far: Far, killer: Killer) -> None:
     writer, _ = handed(far)
     killer.hold()
-    with Listening(lambda: bool(killer.killed)), pytest.raises(Stopped):
+    with CancelWhen(lambda: bool(killer.killed)), pytest.raises(Cancelled):
         far.scanner.scan(request(far), writer=writer)
     writer.abandon()
     assert left(far) == []
@@ -197,14 +197,14 @@ def test_of_a_process_that_copies_for_a_scan_and_is_killed_nothing_is_left(
     for words in (["init", "-q"], ["add", "."], ["commit", "-qm", "all"], ["gc", "-q"]):
         git(desk.root, *words)
     below = children(os.getpid())
-    begin, begun = Companion.__init__, []
+    begin, begun = Worker.__init__, []
 
-    def doomed(companion: Companion, *_work: object, **kept: object) -> None:
+    def doomed(companion: Worker, *_work: object, **kept: object) -> None:
         begin(companion, lambda _tell: os.kill(os.getpid(), signal.SIGKILL), **kept)  # type: ignore[arg-type]
         begun.append(companion)
 
     monkeypatch.setattr(borrow, "is_sound", lambda _bytes: True)
-    monkeypatch.setattr(Companion, "__init__", doomed)
+    monkeypatch.setattr(Worker, "__init__", doomed)
     assert desk.held(desk.save())[b"f7"][2] == b"content 7"
     assert len(begun) == 1
     assert os.listdir(temporary) == []

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.cancellation import Listening, Stopped
+from lastgood.cancellation import Cancelled, CancelWhen
 from lastgood.errors import NotFound
 from lastgood.scanner.remote import RemoteScanner
 from living import descriptors
@@ -133,7 +133,7 @@ def test_whoever_is_asked_to_give_up_leaves_none_behind(far: Far) -> None:
     (process,) = far.ready
     before = descriptors()
     far.desk.write("large", os.urandom(30_000_000))
-    with Listening(lambda: True), pytest.raises(Stopped) as stopped:
+    with CancelWhen(lambda: True), pytest.raises(Cancelled) as stopped:
         far.desk.scan()
     assert stopped.value.__traceback__ is not None  # which holds whatever had a name on the way
     assert len(descriptors()) == len(before) - 3

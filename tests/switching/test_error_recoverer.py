@@ -18,7 +18,7 @@ from lastgood.integrations.checkpoint_manager import (
     handle_error,
     with_recovery,
 )
-from lastgood.integrations.checkpoint_manager.recovering import ORDERS, category_of
+from lastgood.integrations.checkpoint_manager.recovery import ORDERS, category_of
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

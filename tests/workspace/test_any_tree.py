@@ -20,7 +20,7 @@ from lastgood.errors import Unsafe
 from lastgood.model.path_safety import DEEPEST, LONGEST_PATH
 from lastgood.model.tree import DIRECTORY, FILE, Entry
 from lastgood.paths import join
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, Saving
 
 if TYPE_CHECKING:
@@ -265,10 +265,10 @@ def saved_as_once(workspace: Workspace, depth: int) -> Checkpoint:
         entries = [Entry(name=b"d", kind=DIRECTORY, mode=0o755, oid=tree.tree)]
     file = Entry(name=b"file", kind=FILE, mode=0o644, oid=writer.blob(b"beside"))
     tree = writer.directory([*entries, file])
-    with Saving(context) as saving, Survey(context) as survey:
+    with Saving(context) as saving, WorkspaceSnapshot(context) as snapshot:
         writer.publish()
-        survey.scan.result = survey.scan.result.replace(tree=tree, files=2)  # type: ignore[misc]
-        return survey.keep(saving, Draft(kind="manual", message="once")).checkpoint
+        snapshot.scan.result = snapshot.scan.result.replace(tree=tree, files=2)  # type: ignore[misc]
+        return snapshot.keep(saving, Draft(kind="manual", message="once")).checkpoint
 
 
 def test_a_checkpoint_that_is_too_deep_already_stops_no_verb(

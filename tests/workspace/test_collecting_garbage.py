@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.errors import NotFound
-from lastgood.workspace import door
+from lastgood.workspace import opened
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -39,7 +39,7 @@ def looks() -> Iterator[Looks]:
 def test_no_cycles_are_looked_for_during_a_verb(
     workspace: Workspace, project: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(door, "_count", int)  # a worker of xdist has threads
+    monkeypatch.setattr(opened, "_count", int)  # a worker of xdist has threads
     for word in ("one", "two"):
         for number in range(1000):
             (project / f"file{number}").write_text(word)

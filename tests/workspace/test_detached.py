@@ -15,7 +15,7 @@ from command import Command
 from lastgood.model.checkpoint import KINDS
 from lastgood.settings import CaptureSettings, LimitSettings, Rungs, Settings
 from lastgood.workspace import Upkeep, maintenance
-from lastgood.workspace.maintenance import handed, taken
+from lastgood.workspace.maintenance import decode_settings, encode_settings
 from living import until_tidied
 
 if TYPE_CHECKING:
@@ -141,8 +141,8 @@ def test_what_is_handed_over_arrives_as_it_was(
     settings = Settings(
         limits=limits, retention=retention, durability=durability, session_expires_after=expires
     )
-    assert taken(handed(settings)) == settings
+    assert decode_settings(encode_settings(settings)) == settings
 
 
 def test_patterns_are_not_handed_over() -> None:
-    assert "secret-plans" not in handed(Settings(capture=CaptureSettings(exclude=("secret-plans",))))
+    assert "secret-plans" not in encode_settings(Settings(capture=CaptureSettings(exclude=("secret-plans",))))

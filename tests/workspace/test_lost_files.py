@@ -11,9 +11,9 @@ import pytest
 import lastgood
 from command import Command
 from lastgood.catalogue import WorkspaceRow
-from lastgood.ledger_anchor import Sighting, Witness, find_store
+from lastgood.ledger_anchor import LedgerAnchor, LedgerState, find_store
 from lastgood.store import mend_machine, store_machine
-from lastgood.workspace.proof import agreed_machine, own_machine
+from lastgood.workspace.verify import agreed_machine, own_machine
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -241,10 +241,10 @@ def test_the_id_of_a_store_is_told_by_the_rows_that_were_given_it(tmp_path: Path
 def test_the_id_of_a_store_is_told_by_what_was_seen_of_its_ledger(tmp_path: Path) -> None:
     folder = os.fsencode(tmp_path)
     for store, ledger in ((OWN, "ledger-1"), (OWN[::-1], "ledger-2")):
-        witness = Witness(folder, store=store)
-        witness.key()
-        with witness.watch() as watch:
-            watch.advance(Sighting(ledger=ledger, serial=3, seal=b"x"))
+        anchor = LedgerAnchor(folder, store=store)
+        anchor.key()
+        with anchor.watch() as watch:
+            watch.advance(LedgerState(ledger=ledger, serial=3, seal=b"x"))
     assert find_store(folder, ledger="ledger-2") == OWN[::-1]
     assert find_store(folder, ledger="ledger-3") is None
 

@@ -15,7 +15,7 @@ from lastgood import workspace as scanning
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import scan
 from lastgood.scanner.remote import RemoteScanner
-from lastgood.scanner.scan import Bounds, Patience, Starved, WorkspaceScanner
+from lastgood.scanner.scan import ScanLimits, Starved, ThreadBudget, WorkspaceScanner
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import ScannerOfChoice
 
@@ -121,9 +121,9 @@ def test_a_scan_that_is_starved_in_the_middle_loses_nothing(
         choice.desk.write(f"d{number}/f", f"first {number}")
     choice.save()
     looks = 0
-    heed = Patience.heed
+    heed = ThreadBudget.heed
 
-    def tired(self: Patience) -> None:
+    def tired(self: ThreadBudget) -> None:
         nonlocal looks
         looks += 1
         if looks == 25:
@@ -131,7 +131,7 @@ def test_a_scan_that_is_starved_in_the_middle_loses_nothing(
             self.begin({b"": (b"",) * 6 + (0,)})  # type: ignore[dict-item]  # a tree without files
         heed(self)
 
-    monkeypatch.setattr(Patience, "heed", tired)
+    monkeypatch.setattr(ThreadBudget, "heed", tired)
     for number in range(30):
         choice.desk.write(f"d{number}/f", f"second {number}")
     held = choice.desk.held(choice.desk.save())
@@ -160,13 +160,13 @@ def test_after_starving_once_a_scan_is_not_tried_here_for_a_while(
 
 def test_waiting_for_young_files_is_no_starving() -> None:
     """S8: the scan itself waits, at its end, until they have come to rest."""
-    patience = Patience(factor=-1.0)
-    patience.begin({b"": (b"",) * 6 + (1,)})  # type: ignore[dict-item]  # a tree of one file
-    limits = Bounds(FakeClock(), budget=None, patience=patience)
+    thread_budget = ThreadBudget(factor=-1.0)
+    thread_budget.begin({b"": (b"",) * 6 + (1,)})  # type: ignore[dict-item]  # a tree of one file
+    limits = ScanLimits(FakeClock(), budget=None, thread_budget=thread_budget)
     assert not limits.is_over()
     with pytest.raises(Starved):
         limits.is_late()
-    assert patience.worn
+    assert thread_budget.worn
 
 
 def test_a_change_in_the_tick_of_the_one_before_is_seen_whatever_clock_the_caller_brings(

@@ -140,7 +140,7 @@ def test_maintenance_leaves_the_processor_to_others() -> None:
     """No save waits for it, not for the processor either."""
     program = (
         "import os, sys; sys.path.insert(0, sys.argv[1])\n"
-        "from lastgood.workspace.maintenance import stand_back\n"
+        "from lastgood.workspace.maintenance import lower_priority as stand_back\n"
         "stand_back(10)\n"
         "print(os.nice(0))\n"
         "path = '/proc/self/autogroup'\n"

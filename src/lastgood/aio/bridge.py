@@ -53,7 +53,7 @@ class Termination(Protocol):
         """Let SIGTERM be as it was before, and tell whether one came; ``error`` ended what was to be done."""
 
 
-def plain(observer: Callable[[Said], object]) -> Callable[[Said], object]:
+def plain_observer(observer: Callable[[Said], object]) -> Callable[[Said], object]:
     """Return an observer that is a plain call; `Usage` for one that would have to be awaited."""
     if not callable(observer):
         raise Usage(f"the observer is {type(observer).__name__}, not a call", hint="hand over a function")
@@ -70,7 +70,7 @@ def foreign_loop() -> Usage:
     )
 
 
-def heard(observer: Callable[[Said], object], said: Said) -> None:
+def call_observer(observer: Callable[[Said], object], said: Said) -> None:
     """Tell an observer; its fault never harms the operation."""
     try:
         observer(said)
@@ -88,22 +88,22 @@ if TYPE_CHECKING:
     _Call = Callable[Words, Coroutine[Any, Any, Report_co]]
 
 
-class Face(Generic[Inner]):
+class AsyncFace(Generic[Inner]):
     """Something synchronous, as an event loop sees it."""
 
-    def __init__(self, inner: Inner, *, bridge: Bridge, crew: Crew) -> None:
+    def __init__(self, inner: Inner, *, bridge: Bridge, running: RunningCalls) -> None:
         self._inner = inner
         self._bridge = bridge
-        self._crew = crew
+        self._running = running
 
     async def _call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
-        return await self._bridge.call(partial(self._crew.carry_out, work), whole=whole)
+        return await self._bridge.call(partial(self._running.carry_out, work), whole=whole)
 
     async def _certain(self, work: Callable[[], Result]) -> Result:
-        return await self._bridge.certain(partial(self._crew.carry_out, work))
+        return await self._bridge.certain(partial(self._running.carry_out, work))
 
 
-class Crew:
+class RunningCalls:
     """The calls of one open workspace that are under way, in whichever threads."""
 
     def __init__(self) -> None:
@@ -137,9 +137,9 @@ class Awaited(Generic[Words, Report_co]):
         def __get__(self, face: None, owner: type) -> Self: ...
         @overload
         def __get__(
-            self, face: Face[Any], owner: type
+            self, face: AsyncFace[Any], owner: type
         ) -> Callable[Words, Coroutine[Any, Any, Report_co]]: ...
-        def __get__(self, face: Face[Any] | None, owner: type) -> object: ...
+        def __get__(self, face: AsyncFace[Any] | None, owner: type) -> object: ...
 
 
 def awaited(
@@ -152,9 +152,9 @@ def awaited(
     """
 
     @wraps(verb)
-    async def call(face: Face[Any], *args: Any, **words: Any) -> object:  # noqa: ANN401 - the verb's own
+    async def call(face: AsyncFace[Any], *args: Any, **words: Any) -> object:  # noqa: ANN401 - the verb's own
         if live is not None and words.get(live) is not None:
-            words[live] = partial(face._bridge.tell, plain(words[live]))  # noqa: SLF001 - the twin is a method of it
+            words[live] = partial(face._bridge.tell, plain_observer(words[live]))  # noqa: SLF001 - the twin is a method of it
         return await face._call(partial(verb, face._inner, *args, **words), whole=whole)  # noqa: SLF001 - the same
 
     return cast("Awaited[Words, Report_co]", call)
@@ -163,7 +163,7 @@ def awaited(
 # --- SIGTERM within an asynchronous session: a cancellation, so that the session can end honestly ---
 
 
-class Armed:
+class CancelOnSigterm:
     """Has SIGTERM cancel something, unless the program has its own way with it."""
 
     def __init__(self, cancel: Callable[[], object]) -> None:
@@ -171,7 +171,7 @@ class Armed:
         self._came = False
 
     @classmethod
-    def here(cls, cancel: Callable[[], object]) -> Armed | None:
+    def here(cls, cancel: Callable[[], object]) -> CancelOnSigterm | None:
         """Return it armed; None outside the main thread, or where the signal is somebody's already."""
         if signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL:
             return None

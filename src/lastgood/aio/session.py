@@ -6,7 +6,7 @@ from functools import partial, wraps
 from inspect import iscoroutinefunction
 from typing import Any, Generic, ParamSpec, TypeVar
 
-from lastgood.aio.bridge import Crew, Face, awaited
+from lastgood.aio.bridge import AsyncFace, RunningCalls, awaited
 from lastgood.errors import Conflict, Usage
 from lastgood.value import cast
 from lastgood.workspace.session import SIGTERM_CODE, OpenSession, Terminated, task_of, work_on
@@ -31,14 +31,14 @@ Words = ParamSpec("Words")
 Result = TypeVar("Result")
 
 
-class AsyncOnce(Face[Once]):
+class AsyncOnce(AsyncFace[Once]):
     """Makes coroutine functions steps that are done once: a decorator, made by `AsyncSession.once`.
 
     ``under_way`` are the steps of the session that are being done.
     """
 
-    def __init__(self, inner: Once, *, bridge: Bridge, crew: Crew, under_way: set[str]) -> None:
-        super().__init__(inner, bridge=bridge, crew=crew)
+    def __init__(self, inner: Once, *, bridge: Bridge, running: RunningCalls, under_way: set[str]) -> None:
+        super().__init__(inner, bridge=bridge, running=running)
         self._under_way = under_way
 
     def __call__(
@@ -94,7 +94,7 @@ Outer = TypeVar("Outer")
 _NOT_BEGUN = "cancelled before it began"
 
 
-class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
+class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
     """A session of this process, for programs with an event loop; made by `AsyncWorkspace.session`.
 
     Left by an interruption (Ctrl-C, SIGTERM, a cancellation) or by an error, it makes a checkpoint of
@@ -117,10 +117,10 @@ class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
         inner: OpenSession[Workspace],
         *,
         bridge: Bridge,
-        crew: Crew,
+        running: RunningCalls,
         face: Callable[[Workspace], Outer],
     ) -> None:
-        super().__init__(inner, bridge=bridge, crew=crew)
+        super().__init__(inner, bridge=bridge, running=running)
         self._face = face
         self._termination: Termination | None = None
         self._under_way: set[str] = set()
@@ -184,7 +184,7 @@ class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
         unknown.
         """
         inner = self._inner.task(id, risky=risky, irreversible=irreversible)
-        return TaskBlock(inner, bridge=self._bridge, crew=self._crew, session=self.id, id=id)
+        return TaskBlock(inner, bridge=self._bridge, running=self._running, session=self.id, id=id)
 
     def feature(self, id: str) -> Block[None]:
         """Build a feature: complete when the block ends without an exception."""
@@ -206,15 +206,15 @@ class AsyncSession(Face["OpenSession[Workspace]"], Generic[Outer]):
         return AsyncOnce(
             self._inner.once(name, irreversible=irreversible),
             bridge=self._bridge,
-            crew=self._crew,
+            running=self._running,
             under_way=self._under_way,
         )
 
     def _block(self, inner: AbstractContextManager[Begun]) -> Block[Begun]:
-        return Block(inner, bridge=self._bridge, crew=self._crew)
+        return Block(inner, bridge=self._bridge, running=self._running)
 
 
-class Block(Face["AbstractContextManager[Begun]"], Generic[Begun]):
+class Block(AsyncFace["AbstractContextManager[Begun]"], Generic[Begun]):
     """A ``with`` block whose beginning and end are blocking work; the end comes whatever happens."""
 
     async def __aenter__(self) -> Begun:
@@ -242,9 +242,15 @@ class TaskBlock(Block["Task"]):
     """The block of a task: what its caller does in it, and starts from it, belongs to that task."""
 
     def __init__(
-        self, inner: AbstractContextManager[Task], *, bridge: Bridge, crew: Crew, session: str, id: str
+        self,
+        inner: AbstractContextManager[Task],
+        *,
+        bridge: Bridge,
+        running: RunningCalls,
+        session: str,
+        id: str,
     ) -> None:
-        super().__init__(inner, bridge=bridge, crew=crew)
+        super().__init__(inner, bridge=bridge, running=running)
         self._session = session
         self._id = id
         self._outer: str | None = None

@@ -9,8 +9,8 @@ from contextvars import copy_context
 from threading import Thread
 from typing import Generic, TypeVar
 
-from lastgood.aio.bridge import MOST_AT_ONCE, Armed, foreign_loop, heard
-from lastgood.cancellation import Listening
+from lastgood.aio.bridge import MOST_AT_ONCE, CancelOnSigterm, call_observer, foreign_loop
+from lastgood.cancellation import CancelWhen
 from lastgood.errors import Busy, Usage
 
 TYPE_CHECKING = False
@@ -56,16 +56,16 @@ class AsyncioBridge:
     def tell(self, observer: Callable[[Said], object], said: Said) -> None:
         """Have an observer called in the loop's own thread."""
         try:
-            self._loop.call_soon_threadsafe(heard, observer, said, context=copy_context())
+            self._loop.call_soon_threadsafe(call_observer, observer, said, context=copy_context())
         except RuntimeError:  # the loop is closed, and with it whoever listened
             return
 
-    def on_termination(self) -> Armed | None:
+    def on_termination(self) -> CancelOnSigterm | None:
         """Have SIGTERM cancel the present task."""
         task = asyncio.current_task()
         if task is None:
             return None
-        return Armed.here(lambda: self._loop.call_soon_threadsafe(task.cancel))
+        return CancelOnSigterm.here(lambda: self._loop.call_soon_threadsafe(task.cancel))
 
     def _refuse_another(self) -> None:
         """Refuse to wait in a loop to which nobody would say that the work is over."""
@@ -130,7 +130,7 @@ class _Call(Generic[Result]):
 
     def _run(self, over: Callable[[], object]) -> None:
         try:
-            with Listening(lambda: self._asked) if self._stoppable else nullcontext():
+            with CancelWhen(lambda: self._asked) if self._stoppable else nullcontext():
                 self._results.append(self._work())
         except BaseException as error:  # noqa: BLE001 - whatever it is, it is the caller's
             self._error = error

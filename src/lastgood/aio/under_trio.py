@@ -6,8 +6,8 @@ from contextvars import copy_context
 
 import trio
 
-from lastgood.aio.bridge import MOST_AT_ONCE, Armed, foreign_loop, heard
-from lastgood.cancellation import Listening, Stopped
+from lastgood.aio.bridge import MOST_AT_ONCE, CancelOnSigterm, call_observer, foreign_loop
+from lastgood.cancellation import Cancelled, CancelWhen
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -37,12 +37,12 @@ class TrioBridge:
         self._refuse_another()
 
         def stoppable() -> Result:
-            with Listening(_is_cancelled):
+            with CancelWhen(_is_cancelled):
                 return work()
 
         try:
             return await trio.to_thread.run_sync(work if whole else stoppable, limiter=self._turns)
-        except Stopped:
+        except Cancelled:
             await trio.lowlevel.checkpoint_if_cancelled()
             raise
 
@@ -61,21 +61,21 @@ class TrioBridge:
     def tell(self, observer: Callable[[Said], object], said: Said) -> None:
         """Have an observer called in the loop's own thread."""
         try:
-            self._token.run_sync_soon(copy_context().run, heard, observer, said)
+            self._token.run_sync_soon(copy_context().run, call_observer, observer, said)
         except trio.RunFinishedError:  # nobody listens any more
             return
 
     def on_termination(self) -> _Scope | None:
         """Have SIGTERM cancel what the present task does until it is lifted."""
         scope = trio.CancelScope()
-        armed = Armed.here(lambda: self._token.run_sync_soon(scope.cancel))
+        armed = CancelOnSigterm.here(lambda: self._token.run_sync_soon(scope.cancel))
         return None if armed is None else _Scope(scope, armed)
 
 
 class _Scope:
     """A cancel scope that SIGTERM cancels."""
 
-    def __init__(self, scope: trio.CancelScope, armed: Armed) -> None:
+    def __init__(self, scope: trio.CancelScope, armed: CancelOnSigterm) -> None:
         self._scope = scope
         self._armed = armed
         scope.__enter__()

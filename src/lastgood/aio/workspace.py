@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import partial
 
-from lastgood.aio.bridge import Crew, Face, awaited, plain
+from lastgood.aio.bridge import AsyncFace, RunningCalls, awaited, plain_observer
 from lastgood.aio.calls import present_bridge
 from lastgood.aio.session import AsyncSession
 from lastgood.errors import Usage
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 # --- A ledger, awaited ---
 
 
-class AsyncLedger(Face[Ledger]):
+class AsyncLedger(AsyncFace[Ledger]):
     """One space of a workspace's ledger, for programs with an event loop."""
 
     async def look(self, work: Callable[[LedgerReader], Result]) -> Result:
@@ -57,7 +57,7 @@ class AsyncLedger(Face[Ledger]):
 _OWN = -1
 
 
-class AsyncWorkspace(Face[Workspace]):
+class AsyncWorkspace(AsyncFace[Workspace]):
     """A folder whose states are kept, for programs with an event loop; made by `lastgood.open_async`.
 
     Its verbs are those of `Workspace`, awaited. Several may run at once. It belongs to the loop
@@ -172,7 +172,7 @@ class AsyncWorkspace(Face[Workspace]):
             force=force,
             resume=resume,
         )
-        return AsyncSession(opened, bridge=self._bridge, crew=self._crew, face=self._beside)
+        return AsyncSession(opened, bridge=self._bridge, running=self._running, face=self._beside)
 
     async def ledger(self, space: str) -> AsyncLedger:
         """Return one space of this workspace's ledger: books of entries for a program of yours.
@@ -181,7 +181,7 @@ class AsyncWorkspace(Face[Workspace]):
         whoever alters it without this user's key is found out (`Damaged`).
         """
         ledger = await self._call(partial(self._inner.ledger, space))
-        return AsyncLedger(ledger, bridge=self._bridge, crew=self._crew)
+        return AsyncLedger(ledger, bridge=self._bridge, running=self._running)
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
@@ -213,7 +213,7 @@ class AsyncWorkspace(Face[Workspace]):
         It is called in the event loop's own thread, before the verb returns to its caller; it is a plain
         call, such as a queue's ``put_nowait``. An exception of an observer never harms the operation.
         """
-        told: Callable[[Event], None] = partial(self._bridge.tell, plain(observer))
+        told: Callable[[Event], None] = partial(self._bridge.tell, plain_observer(observer))
         return self._inner.subscribe(told)
 
     async def close(self) -> None:
@@ -221,7 +221,7 @@ class AsyncWorkspace(Face[Workspace]):
 
         Whichever loop it is called in: that of the workspace may have ended.
         """
-        await present_bridge().certain(partial(self._crew.dismiss, self._inner.close))
+        await present_bridge().certain(partial(self._running.dismiss, self._inner.close))
 
     async def __aenter__(self) -> Self:
         return self
@@ -232,12 +232,12 @@ class AsyncWorkspace(Face[Workspace]):
         await self.close()
 
     def _beside(self, inner: Workspace) -> Self:
-        return type(self)(inner, bridge=self._bridge, crew=self._crew)
+        return type(self)(inner, bridge=self._bridge, running=self._running)
 
 
 def face_of(workspace: Workspace, bridge: Bridge) -> AsyncWorkspace:
     """Return the asynchronous face of a workspace that was opened."""
-    return AsyncWorkspace(workspace, bridge=bridge, crew=Crew())
+    return AsyncWorkspace(workspace, bridge=bridge, running=RunningCalls())
 
 
 # --- Opens a workspace for programs with an event loop ---

@@ -13,7 +13,7 @@ import time
 import zlib
 from _thread import RLock
 
-from lastgood.cancellation import heed, pause
+from lastgood.cancellation import check_cancelled, pause
 from lastgood.catalogue.sqlite import REPAIR_HINT, is_busy, primary_code, sqlite3, translate
 from lastgood.errors import Damaged, LastgoodError, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import TypeVar
 
-    from lastgood.catalogue.image import Seen
+    from lastgood.catalogue.image import FileStamps
     from lastgood.settings import Durability
 
     Result = TypeVar("Result")
@@ -42,7 +42,7 @@ _STRIDE = 0.02
 _SET_UP = 128
 
 
-def patiently(act: Callable[[], Result], *, path: str, wait: float) -> Result:
+def retry_while_busy(act: Callable[[], Result], *, path: str, wait: float) -> Result:
     """Do something that may be repeated until nobody is in its way, or `wait` seconds are over.
 
     Raises SQLite's own error; that of one who is in the way at once when he is stopped.
@@ -52,12 +52,12 @@ def patiently(act: Callable[[], Result], *, path: str, wait: float) -> Result:
         try:
             return act()
         except sqlite3.OperationalError as error:
-            if not is_busy(error) or time.monotonic() >= ends or in_the_way(path) is not None:
+            if not is_busy(error) or time.monotonic() >= ends or stopped_holder_of(path) is not None:
                 raise
-        heed()
+        check_cancelled()
 
 
-def in_the_way(path: str) -> int | None:
+def stopped_holder_of(path: str) -> int | None:
     """Return a stopped process that holds what others of a database cannot share."""
     from lastgood.lock_owner import stopped_holder
 
@@ -78,7 +78,7 @@ def await_set_up(path: str, *, wait: float) -> None:
     started = time.monotonic()
     while next(holders(os.fsencode(index), alone=True, at=_SET_UP), None) is not None:
         passed = time.monotonic() - started
-        if passed >= wait or (passed >= SLICE and in_the_way(path) is not None):
+        if passed >= wait or (passed >= SLICE and stopped_holder_of(path) is not None):
             raise busy(path)
         pause(_STRIDE)
 
@@ -246,7 +246,7 @@ def create(connection: sqlite3.Connection, schema: Schema, *, generation: str) -
     for statement in schema.statements:
         connection.execute(statement)
     connection.execute("INSERT INTO meta VALUES ('generation', ?), ('changes', 0)", (generation,))
-    say(connection, schema.version)
+    write_second_version(connection, schema.version)
     connection.execute(f"PRAGMA application_id = {APPLICATION_ID}")
     connection.execute(f"PRAGMA user_version = {schema.version}")
     connection.execute("COMMIT")
@@ -260,20 +260,20 @@ def migrate(connection: sqlite3.Connection, schema: Schema) -> None:
         for migration in schema.migrations[found - 1 : schema.version - 1]:
             migration(connection)
         connection.execute(f"PRAGMA user_version = {max(found, schema.version)}")
-        say(connection, max(found, schema.version))
+        write_second_version(connection, max(found, schema.version))
         connection.execute("COMMIT")
     finally:
         if connection.in_transaction:
             connection.execute("ROLLBACK")
 
 
-def said(connection: sqlite3.Connection) -> int | None:
+def second_version(connection: sqlite3.Connection) -> int | None:
     """Return the version that is written down a second time; None where it is not, as in early ones."""
     row = connection.execute("SELECT value FROM meta WHERE name = 'version'").fetchone()
     return row[0] if row is not None and isinstance(row[0], int) else None
 
 
-def say(connection: sqlite3.Connection, number: int) -> None:
+def write_second_version(connection: sqlite3.Connection, number: int) -> None:
     """Write the version down a second time: by that a damaged number is told from a newer one."""
     connection.execute("INSERT OR REPLACE INTO meta VALUES ('version', ?)", (number,))
 
@@ -433,7 +433,7 @@ class Database:
     """A connection that threads may share, and that is opened anew in a forked child."""
 
     # Set where the file could not be opened, and its copy is what is read.
-    _copied: Seen | None = None
+    _copied: FileStamps | None = None
 
     def __init__(self, path: str, *, schema: Schema, durability: Durability, wait: float) -> None:
         self.path = path
@@ -450,7 +450,7 @@ class Database:
             self._look_again(changing=False)
             connection = self._ready()
             try:
-                return patiently(lambda: work(connection), path=self.path, wait=self._wait)
+                return retry_while_busy(lambda: work(connection), path=self.path, wait=self._wait)
             except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
                 self._refuse_newer(connection)
                 raise self.failure(error) from error
@@ -543,7 +543,7 @@ class Database:
     def _in_transaction(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
         try:
             # A signal that came while it waited for its turn is met here, when it has just begun.
-            patiently(lambda: connection.execute("BEGIN IMMEDIATE"), path=self.path, wait=self._wait)
+            retry_while_busy(lambda: connection.execute("BEGIN IMMEDIATE"), path=self.path, wait=self._wait)
             # Brought up by a newer lastgood since it was opened, it takes nothing of ours.
             self._refuse_newer(connection)
             result = work(connection)
@@ -557,9 +557,9 @@ class Database:
         """Open the file anew where a copy of it was read: it is to be changed, or somebody changed it."""
         if self._copied is None or self._connection is None or self._pid != os.getpid():
             return
-        from lastgood.catalogue.image import seen
+        from lastgood.catalogue.image import stamps_of
 
-        if not changing and seen(self.path) == self._copied:
+        if not changing and stamps_of(self.path) == self._copied:
             return
         old, copied = self._connection, self._copied
         try:
@@ -571,7 +571,7 @@ class Database:
 
     def _connect(self) -> sqlite3.Connection:
         try:
-            return patiently(self._opened, path=self.path, wait=self._wait)
+            return retry_while_busy(self._opened, path=self.path, wait=self._wait)
         except (sqlite3.Error, OSError, UnicodeDecodeError) as error:
             raise self.failure(error) from error
 
@@ -587,7 +587,7 @@ class Database:
             raise
         return connection
 
-    def _open(self) -> tuple[sqlite3.Connection, Seen | None]:
+    def _open(self) -> tuple[sqlite3.Connection, FileStamps | None]:
         """Open the file, or where the disk or medium takes nothing a copy of it in memory."""
         failure = self._no_room()
         if failure is None:
@@ -597,14 +597,11 @@ class Database:
                 if primary_code(error) not in _UNWRITABLE:
                     raise
                 failure = self.failure(error)
-        from lastgood.catalogue.image import (
-            Unsteady,  # lazily: a disk is seldom full
-            copy,  # lazily: a disk is seldom full
-        )
+        from lastgood.catalogue.image import KeptChanging, copy
 
         try:
             return copy(self.path, lambda: open_uri(self.path, "immutable=1", wait=0))
-        except (sqlite3.Error, OSError, Unsteady) as error:
+        except (sqlite3.Error, OSError, KeptChanging) as error:
             raise failure from error
 
     def _no_room(self, *, beside: int = 0) -> LastgoodError | None:
@@ -757,7 +754,7 @@ def gate(connection: sqlite3.Connection, schema: Schema, *, path: str) -> bool:
     found = version(connection)
     if found < schema.version:
         # Damage may have made it less than a newer one's, which is not to be brought up as if it were old.
-        newest = said(connection) or found
+        newest = second_version(connection) or found
         found = newest if newest > schema.version else found
     if found > schema.version:
         raise newer(path, found, schema)

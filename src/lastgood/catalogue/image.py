@@ -36,41 +36,41 @@ _PAGE_SIZE_AT = 16
 _TRIES = 20
 
 
-class Seen(Value):
+class FileStamps(Value):
     """The two files of a database, as they were when they were copied."""
 
     file: State
     log: State
 
 
-class Unsteady(Exception):
+class KeptChanging(Exception):
     """The files never held still, or are of a kind that cannot be copied."""
 
 
-def seen(path: str) -> Seen:
+def stamps_of(path: str) -> FileStamps:
     """Return what tells whether anybody wrote to a database since."""
-    return Seen(file=_state(path), log=_state(path + _LOG))
+    return FileStamps(file=_state(path), log=_state(path + _LOG))
 
 
-def copy(path: str, open_file: Callable[[], sqlite3.Connection]) -> tuple[sqlite3.Connection, Seen]:
+def copy(path: str, open_file: Callable[[], sqlite3.Connection]) -> tuple[sqlite3.Connection, FileStamps]:
     """Return a connection to a copy in memory, and what was copied.
 
     ``open_file`` opens the file alone, without its log and without a lock. Raises OSError or
-    sqlite3.Error where the files cannot be read, `Unsteady`.
+    sqlite3.Error where the files cannot be read, `KeptChanging`.
     """
     for _ in range(_TRIES):
-        known = seen(path)
+        known = stamps_of(path)
         first = _read(path, open_file)
         # Read alike twice, in this order, they belong together: a log is emptied only when all of it
         # stands in the file, and what is carried over from it stands in the log as well.
         if _read(path, open_file) == first:
             break
     else:
-        raise Unsteady("it is written to all the time")
+        raise KeptChanging("it is written to all the time")
     file, log = first
     image = bytearray(file)
     if len(image) <= _LOGGED_AT + 1:
-        raise Unsteady("it is no database")
+        raise KeptChanging("it is no database")
     _apply(image, log)
     return opened(image), known
 
@@ -106,7 +106,7 @@ def _state(path: str) -> State:
 
 def _read(path: str, open_file: Callable[[], sqlite3.Connection]) -> tuple[bytes, bytes]:
     if (_state(path + _JOURNAL) or (0, 0, 0))[2]:
-        raise Unsteady("a change of it was interrupted")
+        raise KeptChanging("a change of it was interrupted")
     # By SQLite: to open and close the file here would drop the locks of this process's other connections.
     connection = open_file()
     try:

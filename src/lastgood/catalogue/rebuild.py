@@ -37,10 +37,10 @@ from lastgood.catalogue.database import (
     open_uri,
     prepare,
     reseal,
-    said,
-    say,
+    second_version,
     tables,
     version,
+    write_second_version,
 )
 from lastgood.catalogue.rows import AWAITS_ADOPTION
 from lastgood.catalogue.sqlite import BROKEN, sqlite3, translate
@@ -588,7 +588,7 @@ def is_of_today(path: str) -> bool:
     try:
         with closing(open_uri(path, "mode=ro", wait=DEFAULT_WAIT)) as connection:
             prepare(connection)
-            numbers = (version(connection), said(connection) or 1)
+            numbers = (version(connection), second_version(connection) or 1)
             return application(connection) == APPLICATION_ID and all(
                 1 <= number <= CURRENT.version for number in numbers
             )
@@ -606,7 +606,7 @@ def _doubtless(path: str) -> int | None:
             return None
         if _shape(connection) != _present_shape():
             return None
-        right = said(connection)
+        right = second_version(connection)
         if found < _SAME_TABLES:
             # Tables and number change in one transaction: these tables never had a lower number.
             return found if right is None or right <= CURRENT.version else None
@@ -677,7 +677,7 @@ def _write(path: str, found: int) -> None:
         connection.execute("BEGIN IMMEDIATE")
         if version(connection) == found:
             connection.execute(f"PRAGMA user_version = {CURRENT.version}")
-            say(connection, CURRENT.version)
+            write_second_version(connection, CURRENT.version)
         connection.execute("COMMIT")
     finally:
         connection.close()

@@ -61,7 +61,7 @@ Environment variables
   LASTGOOD_WORKSPACE   the workspace, where -C is not given
   LASTGOOD_STORE       the store, where --store is not given
   LASTGOOD_WITNESS     where is kept, outside the store, what proves its ledger
-                       (default ~/.local/share/lastgood-witness)
+                       (default ~/.local/share/lastgood-anchor)
   LASTGOOD_SESSION     the session that this process works in
   LASTGOOD_CAPTURE_EXCLUDE and so on
                        every setting of `lastgood config`: section and key in capitals

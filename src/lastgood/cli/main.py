@@ -40,7 +40,7 @@ def main(words: Sequence[str]) -> int:
         console.flush()
     except LastgoodError as error:  # the output itself could not be written
         console.json = False
-        return _told(error, console)
+        return _exit_code_of(error, console)
     return code
 
 
@@ -48,7 +48,7 @@ def _guarded(words: Sequence[str], console: Console) -> int:
     try:
         return _carry_out(words, console)
     except LastgoodError as error:
-        return _told(crowded(error) or error, console)
+        return _exit_code_of(crowded(error) or error, console)
     except KeyboardInterrupt:
         from lastgood.cli.faults import tell_interrupted
 
@@ -56,7 +56,7 @@ def _guarded(words: Sequence[str], console: Console) -> int:
     except Exception as fault:  # noqa: BLE001 - the edge: whatever it is, it is told and has an exit code
         busy = crowded(fault)  # also where a module could not be loaded
         if busy is not None:
-            return _told(busy, console)
+            return _exit_code_of(busy, console)
         if os.environ.get("LASTGOOD_TRACE"):
             from traceback import format_exc
 
@@ -64,10 +64,10 @@ def _guarded(words: Sequence[str], console: Console) -> int:
         from lastgood.cli.faults import internal
 
         hint = "please report it, with what LASTGOOD_TRACE=1 adds"
-        return _told(Internal(internal(fault), hint=hint), console)
+        return _exit_code_of(Internal(internal(fault), hint=hint), console)
 
 
-def _told(error: LastgoodError, console: Console) -> int:
+def _exit_code_of(error: LastgoodError, console: Console) -> int:
     from lastgood.cli.faults import tell
 
     return tell(error, console)

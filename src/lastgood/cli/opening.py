@@ -19,8 +19,8 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.workspace import Opened, Purpose, Workspace
-    from lastgood.workspace.door import Door
-    from lastgood.workspace.look import Looks
+    from lastgood.workspace.opened import OpenWorkspace
+    from lastgood.workspace.reading import Looks
 
 
 def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
@@ -60,9 +60,9 @@ def _open(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: bool) 
 
     An agent may have broken that very file, or a merge has.
     """
-    from lastgood.workspace import open_door
+    from lastgood.workspace import open_as
 
-    opened = open_door(
+    opened = open_as(
         group,
         call.text("directory"),
         store=call.text("store"),
@@ -79,7 +79,7 @@ def _open(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: bool) 
     return opened
 
 
-def paths_of(call: Call, workspace: Door) -> tuple[str, ...]:
+def paths_of(call: Call, workspace: OpenWorkspace) -> tuple[str, ...]:
     """Return the paths after ``--`` relative to the workspace.
 
     As typed they are relative to the folder of ``-C``, else to the current folder if that lies in

@@ -42,7 +42,7 @@ _REASONS = {
 }
 
 
-class Taken(Value):
+class ImportedSetting(Value):
     """One setting that was translated: the foreign key, ours, and the value as TOML has it."""
 
     source: str
@@ -53,7 +53,7 @@ class Taken(Value):
 class Translation(Value):
     """What could be translated, and what not: the foreign key with the reason."""
 
-    taken: tuple[Taken, ...]
+    taken: tuple[ImportedSetting, ...]
     left: tuple[tuple[str, str], ...]
 
 
@@ -65,8 +65,8 @@ class Imported(Value):
 
     path: str
     translation: Translation
-    written: tuple[Taken, ...]
-    kept: tuple[Taken, ...]
+    written: tuple[ImportedSetting, ...]
+    kept: tuple[ImportedSetting, ...]
     content: str
 
 
@@ -84,20 +84,22 @@ def translated(tree: object, *, source: str) -> Translation:
         raise _wrong(source, _SECTION, section, "a table of settings")
     given = {str(key): value for key, value in tree.items() if key != _SECTION}
     given |= {f"{_SECTION}.{key}": value for key, value in (section or {}).items()}
-    taken: list[Taken] = []
+    taken: list[ImportedSetting] = []
     left: list[tuple[str, str]] = []
     for key, value in given.items():
         name = key.removeprefix(f"{_SECTION}.")
         if name in {"auto_checkpoint", "enabled"} and (name != "enabled" or key != name):
-            taken.append(Taken(source=key, key="auto.enabled", value=_flag(key, value, source)))
+            taken.append(ImportedSetting(source=key, key="auto.enabled", value=_flag(key, value, source)))
         elif name == "interval_minutes":
-            taken.append(Taken(source=key, key="auto.interval", value=f"{_number(key, value, source)}m"))
+            taken.append(
+                ImportedSetting(source=key, key="auto.interval", value=f"{_number(key, value, source)}m")
+            )
         elif name == "max_checkpoints":
             count = _number(key, value, source)
-            taken.append(Taken(source=key, key="retention.max_checkpoints", value=count))
+            taken.append(ImportedSetting(source=key, key="retention.max_checkpoints", value=count))
         elif name == "checkpoint_on":
             known, unknown = _triggers(key, value, source)
-            taken.append(Taken(source=key, key="auto.on", value=known))
+            taken.append(ImportedSetting(source=key, key="auto.on", value=known))
             left += [(f"{key}: {one}", "there is no such moment here") for one in unknown]
         else:
             left.append((printable(key), _REASONS.get(name, "there is no such setting here")))
@@ -197,7 +199,7 @@ def _yaml(path: str) -> object:
         raise Invalid(f"{printable(path)} is not YAML: {reason}", hint="mend the line it names") from error
 
 
-def _with(content: str, taken: Iterable[Taken]) -> str:
+def _with(content: str, taken: Iterable[ImportedSetting]) -> str:
     """Return a TOML text with settings added, everything else as it was, comments too."""
     try:
         import tomlkit

@@ -13,7 +13,7 @@ from zlib import crc32
 from lastgood.conversation import reader
 from lastgood.conversation.reader import blobs, is_message, lines_of, parsed
 from lastgood.errors import Damaged, Invalid, LastgoodError
-from lastgood.model.checkpoint import Conversation, Evidence, Stretch
+from lastgood.model.checkpoint import Conversation, FileExtent, PrefixEvidence
 from lastgood.model.report import HealthNote
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, TreeId
 from lastgood.paths import printable, to_text
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.host import Transcript
     from lastgood.model.checkpoint import ConversationForm
-    from lastgood.model.session import Session, Standing
+    from lastgood.model.session import CurrentWork, Session
 
 
 # --- How a growing transcript is cut into stored segments: new bytes are added, small ones joined (P5) ---
@@ -43,13 +43,13 @@ _WINDOWS = 14
 MOST = 10_000 * FOLDER
 
 
-def pieces(size: int) -> list[int]:
+def segment_sizes(size: int) -> list[int]:
     """Return the sizes of the segments that hold so many new bytes."""
     whole, rest = divmod(size, SEGMENT_BYTES)
     return [SEGMENT_BYTES] * whole + ([rest] if rest else [])
 
 
-def joined(sizes: Sequence[int]) -> tuple[int, list[int]]:
+def joined_segments(sizes: Sequence[int]) -> tuple[int, list[int]]:
     """Return how many segments stay as they are, and the sizes of those that take the others' place."""
     rest = list(sizes)
     kept = len(rest)
@@ -65,7 +65,9 @@ def joined(sizes: Sequence[int]) -> tuple[int, list[int]]:
     return kept, rest[kept:]
 
 
-def turn(sizes: Sequence[int], since: tuple[int, int], *, budget: int) -> tuple[list[int], tuple[int, int]]:
+def segments_to_prove(
+    sizes: Sequence[int], since: tuple[int, int], *, budget: int
+) -> tuple[list[int], tuple[int, int]]:
     """Return whose turn it is to be read again, within a budget of bytes, and where to go on next time.
 
     What was not spent is saved up, so that segments larger than the budget have their turn too.
@@ -105,7 +107,7 @@ _STEP = 1 << 16
 _TRIES = 3
 
 
-class Speech(Value):
+class GivenConversation(Value):
     """Where a conversation comes from: a file that the caller names, or messages as lines of JSON."""
 
     transcript: bytes | None = None
@@ -118,7 +120,7 @@ class Captured(Value):
     conversation: Conversation | None = None
     notes: tuple[HealthNote, ...] = ()
     source: bytes = b""
-    evidence: Evidence | None = None
+    evidence: PrefixEvidence | None = None
 
     def keep(self, context: Context) -> None:
         """Remember what was read; called only when its bytes are durable."""
@@ -126,22 +128,24 @@ class Captured(Value):
             context.transcripts.remember(self.source, self.evidence)
 
 
-def probe(context: Context, speech: Speech) -> None:
+def probe(context: Context, given: GivenConversation) -> None:
     """Refuse a transcript that cannot be read, before anything else is done."""
-    if speech.transcript is not None:
-        context.transcripts.open(speech.transcript).close()
+    if given.transcript is not None:
+        context.transcripts.open(given.transcript).close()
 
 
-def capture(context: Context, standing: Standing, speech: Speech | None, *, writer: ObjectWriter) -> Captured:
+def capture(
+    context: Context, standing: CurrentWork, given: GivenConversation | None, *, writer: ObjectWriter
+) -> Captured:
     """Take in the conversation: as the caller gives it, else that of its session, if it has one.
 
     A transcript that the caller named has to be readable; that of a session never costs the save.
     """
-    if speech is not None and speech.messages is not None:
+    if given is not None and given.messages is not None:
         source = b"messages of " + standing.key.encode()
-        return _Capture(context, source, file=_Said(speech.messages), writer=writer).run("messages")
-    if speech is not None and speech.transcript is not None:
-        return _from_file(context, speech.transcript, writer)
+        return _Capture(context, source, file=_GivenMessages(given.messages), writer=writer).run("messages")
+    if given is not None and given.transcript is not None:
+        return _from_file(context, given.transcript, writer)
     session = standing.session
     if session is None or session.transcript is None:
         return Captured()
@@ -152,12 +156,12 @@ def capture(context: Context, standing: Standing, speech: Speech | None, *, writ
         return Captured(notes=(_unread(error),))
 
 
-def unheard(context: Context, session: Session | None) -> tuple[HealthNote, ...]:
+def transcript_notes(context: Context, session: Session | None) -> tuple[HealthNote, ...]:
     """Return what a person should know of a session whose transcript cannot be read."""
     if session is None or session.transcript is None:
         return ()
     try:
-        probe(context, Speech(transcript=session.transcript.encode("utf-8", "surrogateescape")))
+        probe(context, GivenConversation(transcript=session.transcript.encode("utf-8", "surrogateescape")))
     except (Invalid, LookupError) as error:
         return (_unread(error),)
     return ()
@@ -180,7 +184,7 @@ def _unread(error: Exception) -> HealthNote:
     )
 
 
-class _Said:
+class _GivenMessages:
     """Messages that the caller gives, readable like a file that is another one every time."""
 
     __slots__ = ("_content",)
@@ -188,8 +192,8 @@ class _Said:
     def __init__(self, content: bytes) -> None:
         self._content = content
 
-    def place(self) -> Stretch:
-        return Stretch(device=0, inode=0, size=len(self._content), modified_ns=0)
+    def place(self) -> FileExtent:
+        return FileExtent(device=0, inode=0, size=len(self._content), modified_ns=0)
 
     def read(self, offset: int, size: int) -> bytes:
         return self._content[offset : offset + size]
@@ -198,7 +202,7 @@ class _Said:
         """Hold nothing."""
 
 
-class _Moved(Exception):
+class _FileReplaced(Exception):
     """The file became another one while it was being read."""
 
 
@@ -221,7 +225,7 @@ class _Capture:
         for _ in range(_TRIES):
             try:
                 return self._take(form)
-            except _Moved:
+            except _FileReplaced:
                 continue
         raise Invalid(
             f"the transcript {printable(to_text(self._source))} is being rewritten all the time",
@@ -248,19 +252,19 @@ class _Capture:
         segments = self._add(kept, end - start)
         after = self._file.place()
         if after.size < end or (trusted is not None and self._digest(trusted.size) != trusted.digest):
-            raise _Moved
+            raise _FileReplaced
         held = Conversation(
             tree=self._tree(segments).tree.hex(),
             form=form,
             size=end,
             messages=messages,
-            source=None if isinstance(self._file, _Said) else self._source,
+            source=None if isinstance(self._file, _GivenMessages) else self._source,
         )
         return Captured(
             conversation=held if end else None,
             notes=self._notes(stored, start),
             source=self._source,
-            evidence=Evidence(
+            evidence=PrefixEvidence(
                 generation=self._generation,
                 place=place,
                 form=form,
@@ -274,7 +278,7 @@ class _Capture:
             ),
         )
 
-    def _trusted(self, known: Evidence | None, place: Stretch) -> Evidence | None:
+    def _trusted(self, known: PrefixEvidence | None, place: FileExtent) -> PrefixEvidence | None:
         """Return what is known if the file shows that it still begins with that; None in any doubt."""
         if known is None or self._doubtful or known.generation != self._generation:
             return None
@@ -289,14 +293,14 @@ class _Capture:
             return None
         return known if self._prove(known) else None
 
-    def _prove(self, known: Evidence) -> bool:
+    def _prove(self, known: PrefixEvidence) -> bool:
         """Read some of the segments again, other ones at each save, so that all have their turn."""
         sizes = [size for _, size in known.segments]
         offsets = [0]
         for size in sizes:
             offsets.append(offsets[-1] + size)
-        by_id, proven = turn(sizes, known.proven, budget=PROVEN_BYTES)
-        by_sum, summed = turn(sizes, known.summed, budget=SUMMED_BYTES)
+        by_id, proven = segments_to_prove(sizes, known.proven, budget=PROVEN_BYTES)
+        by_sum, summed = segments_to_prove(sizes, known.summed, budget=SUMMED_BYTES)
         same = all(self._same(known.segments[one], offsets[one]) for one in by_id) and all(
             crc32(self._file.read(offsets[one], sizes[one])) == known.sums[one] for one in by_sum
         )
@@ -315,7 +319,7 @@ class _Capture:
         self._sums[oid] = crc32(content)
         return oid
 
-    def _stored(self, known: Evidence | None) -> Sequence[tuple[bytes, int]]:
+    def _stored(self, known: PrefixEvidence | None) -> Sequence[tuple[bytes, int]]:
         """Return the segments that are stored of this source, as far as anything knows of them."""
         if known is not None:
             return known.segments
@@ -345,8 +349,8 @@ class _Capture:
         return kept
 
     def _add(self, kept: Sequence[tuple[bytes, int]], size: int) -> list[tuple[bytes, int]]:
-        sizes = [*(size for _, size in kept), *pieces(size)]
-        staying, others = joined(sizes) if size else (len(kept), [])
+        sizes = [*(size for _, size in kept), *segment_sizes(size)]
+        staying, others = joined_segments(sizes) if size else (len(kept), [])
         segments = list(kept[:staying])
         others = sizes[len(segments) :] if staying > len(kept) else others
         self._prove_joined(kept, staying)
@@ -364,13 +368,13 @@ class _Capture:
         for oid, size in kept[staying:]:
             if not self._same((oid, size), offset):
                 self._doubtful = True
-                raise _Moved
+                raise _FileReplaced
             offset += size
 
     def _whole(self, offset: int, size: int) -> bytes:
         content = self._file.read(offset, size)
         if len(content) < size:
-            raise _Moved
+            raise _FileReplaced
         return content
 
     def _end(self, size: int, *, since: int) -> int:
@@ -439,7 +443,7 @@ class _Capture:
 
     def _notes(self, stored: Sequence[tuple[bytes, int]], kept: int) -> tuple[HealthNote, ...]:
         before = sum(size for _, size in stored)
-        if kept >= before or isinstance(self._file, _Said):
+        if kept >= before or isinstance(self._file, _GivenMessages):
             return ()
         return (
             HealthNote(

@@ -10,7 +10,7 @@ from marshal import dumps, loads
 
 from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound, Unsafe
 from lastgood.files import PRIVATE_FILE, read_whole, sync_directory, write_private, write_whole
-from lastgood.model.checkpoint import CONVERSATION_FORMS, Evidence, Stretch
+from lastgood.model.checkpoint import CONVERSATION_FORMS, FileExtent, PrefixEvidence
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
 
@@ -51,13 +51,13 @@ class OpenTranscript:
             self.close()
             raise
 
-    def place(self) -> Stretch:
+    def place(self) -> FileExtent:
         """Return where the file lies and how long it is now."""
         try:
             found = os.fstat(self._descriptor)
         except OSError as error:
             raise unreadable(self._path, error) from error
-        return Stretch(
+        return FileExtent(
             device=found.st_dev, inode=found.st_ino, size=found.st_size, modified_ns=found.st_mtime_ns
         )
 
@@ -105,7 +105,7 @@ _PREFIX = b"transcript."
 _KEPT = 16
 
 
-class Memory:
+class EvidenceFiles:
     """The evidence of each source, in a folder of the store."""
 
     __slots__ = ("_folder",)
@@ -113,7 +113,7 @@ class Memory:
     def __init__(self, folder: bytes) -> None:
         self._folder = folder
 
-    def recall(self, source: bytes) -> Evidence | None:
+    def recall(self, source: bytes) -> PrefixEvidence | None:
         """Return what was remembered of a source; None in any doubt."""
         try:
             text = read_whole(self._file(source))
@@ -121,7 +121,7 @@ class Memory:
             return None
         return None if text is None else _decoded(text, source)
 
-    def remember(self, source: bytes, evidence: Evidence) -> None:
+    def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
         """Remember something of a source; that this fails harms nothing."""
         file = self._file(source)
         # The last of several at once wins; each is whole.
@@ -148,7 +148,7 @@ class Memory:
         return self._folder + b"/" + _PREFIX + digits.encode()
 
 
-def _encoded(evidence: Evidence, source: bytes) -> bytes:
+def _encoded(evidence: PrefixEvidence, source: bytes) -> bytes:
     place = evidence.place
     body = dumps(
         (
@@ -168,7 +168,7 @@ def _encoded(evidence: Evidence, source: bytes) -> bytes:
     return _FORMAT + bytes(sha1(body).digest()) + body
 
 
-def _decoded(text: bytes, source: bytes) -> Evidence | None:
+def _decoded(text: bytes, source: bytes) -> PrefixEvidence | None:
     start = len(_FORMAT) + _DIGEST_BYTES
     body = text[start:]
     if text[:start] != _FORMAT + sha1(body).digest():
@@ -178,9 +178,9 @@ def _decoded(text: bytes, source: bytes) -> Evidence | None:
         return None
     device, inode, size, modified_ns = place
     segments, sums, folders, digest, proven, summed = held
-    return Evidence(
+    return PrefixEvidence(
         generation=generation,
-        place=Stretch(device=device, inode=inode, size=size, modified_ns=modified_ns),
+        place=FileExtent(device=device, inode=inode, size=size, modified_ns=modified_ns),
         form=cast("ConversationForm", form),
         messages=messages,
         segments=segments,
@@ -201,17 +201,17 @@ class TranscriptFiles:
     __slots__ = ("_memory",)
 
     def __init__(self, cache: bytes) -> None:
-        self._memory = Memory(cache)
+        self._memory = EvidenceFiles(cache)
 
     def open(self, path: bytes) -> OpenTranscript:
         """Open a file for reading, without ever waiting for one."""
         return OpenTranscript(path)
 
-    def recall(self, source: bytes) -> Evidence | None:
+    def recall(self, source: bytes) -> PrefixEvidence | None:
         """Return what was remembered of a source; None in any doubt."""
         return self._memory.recall(source)
 
-    def remember(self, source: bytes, evidence: Evidence) -> None:
+    def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
         """Remember something of a source; that this fails harms nothing."""
         self._memory.remember(source, evidence)
 
@@ -234,7 +234,7 @@ class TranscriptFiles:
 
     def tidy(self, path: bytes) -> None:
         """Remove what a killed `place` of a file left beside it."""
-        remove(aside_of(path))
+        remove(temporary_path(path))
 
 
 # --- Putting a new transcript beside those of a host, and taking it away again (rule T11) ---
@@ -293,7 +293,7 @@ def presence(path: bytes, *, size: int, digest: bytes) -> Presence:
 
 def place_new(path: bytes, pieces: Iterable[bytes]) -> None:
     """Write a new file of mode 0600, durable and whole when its name appears."""
-    aside = aside_of(path)
+    aside = temporary_path(path)
     try:
         _write(aside, pieces)
         _name(aside, path)
@@ -311,7 +311,7 @@ def place_new(path: bytes, pieces: Iterable[bytes]) -> None:
         _unlink(aside)
 
 
-def aside_of(path: bytes) -> bytes:
+def temporary_path(path: bytes) -> bytes:
     """Return where a file is written before it gets its name."""
     return os.path.join(os.path.dirname(path), b"." + os.path.basename(path) + b".lastgood")
 

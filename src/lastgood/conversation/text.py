@@ -21,24 +21,24 @@ def speaker(message: Mapping[str, object]) -> str:
     return "line"
 
 
-def spoken(message: Mapping[str, object]) -> str:
+def message_text(message: Mapping[str, object]) -> str:
     """Return what is said, paragraph by paragraph; tools by name, with what they were given."""
     kind = message.get("type")
     if isinstance(kind, str) and kind.endswith("_call"):
         given = message.get("arguments", message.get("input", message.get("action")))
         return _call(message.get("name", "shell"), given)
     if isinstance(kind, str) and kind.endswith("_call_output"):
-        return "[result] " + _cut(_said(message.get("output")))
+        return "[result] " + _cut(_content_text(message.get("output")))
     if "content" in message:
-        return _said(message["content"])
-    return _said(message["line"]) if "line" in message else _as_json(dict(message))
+        return _content_text(message["content"])
+    return _content_text(message["line"]) if "line" in message else _as_json(dict(message))
 
 
-def _said(content: object) -> str:
+def _content_text(content: object) -> str:
     if isinstance(content, str):
         return content
     if isinstance(content, list):
-        return "\n".join(part for part in map(_said, content) if part)
+        return "\n".join(part for part in map(_content_text, content) if part)
     if isinstance(content, dict):
         return "\n".join(_block(content))
     return "" if content is None else str(content)
@@ -49,11 +49,11 @@ def _block(block: dict[str, object]) -> Iterator[str]:
     if isinstance(block.get("text"), str):
         yield str(block["text"])
     elif kind == "thinking":
-        yield "[thinking] " + _cut(_said(block.get("thinking")))
+        yield "[thinking] " + _cut(_content_text(block.get("thinking")))
     elif kind == "tool_use":
         yield _call(block.get("name"), block.get("input"))
     elif kind == "tool_result":
-        yield "[result] " + _cut(_said(block.get("content")))
+        yield "[result] " + _cut(_content_text(block.get("content")))
     elif isinstance(kind, str) and ("image" in kind or "document" in kind):
         yield f"[{kind}]"
     else:

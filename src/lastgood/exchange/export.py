@@ -10,7 +10,15 @@ from lastgood.errors import Damaged, LastgoodError, NotFound, Unsafe
 from lastgood.exchange.form import is_sound
 from lastgood.ledger import cells as plain
 from lastgood.model.checkpoint import TreeRef, decode, encode
-from lastgood.model.exchange import Choices, Facts, KeptPlan, KeptProgress, Origin, Parcelled, Withheld
+from lastgood.model.exchange import (
+    Choices,
+    ExportedCheckpoint,
+    ExportedPlan,
+    ExportedProgress,
+    Facts,
+    Origin,
+    Withheld,
+)
 from lastgood.model.tree import (
     DEFAULT_DIRECTORY_MODE,
     DEFAULT_FILE_MODE,
@@ -38,7 +46,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.ledger import Ledgers
     from lastgood.model.checkpoint import Check, Checkpoint, Conversation, Manifest
-    from lastgood.model.exchange import KeptBook
+    from lastgood.model.exchange import ExportedBook
     from lastgood.model.run import Command, PlannedRun, PlannedTask, WorkPlan
     from lastgood.model.session import Effect, Progress, Session
 
@@ -73,7 +81,7 @@ MOST_PATHS = 20_000_000
 _WHOLE_BYTES = 8 << 20
 
 
-class Left(Value):
+class LeftOut(Value):
     """What a copy left out: the paths, and how many files and bytes they are."""
 
     paths: tuple[tuple[bytes, int | None], ...] = ()
@@ -81,7 +89,7 @@ class Left(Value):
     size: int = 0
 
 
-class Copying:
+class ObjectCopy:
     """One run of copying; what several checkpoints share is copied once.
 
     ``spool`` moves one large blob, ``look`` is shown every file that is copied for the first time,
@@ -147,7 +155,7 @@ class Copying:
         if made != oid:
             raise _changed(oid)
 
-    def without(self, root: TreeId, scopes: Sequence[bytes]) -> tuple[TreeId, Left]:
+    def without(self, root: TreeId, scopes: Sequence[bytes]) -> tuple[TreeId, LeftOut]:
         """Copy a directory but for some paths, and return what it became and what was left out."""
         gone, leading = set(scopes), ways(scopes)
         met: list[tuple[bytes, Sequence[Entry]]] = []
@@ -177,7 +185,7 @@ class Copying:
                     kept.append(entry)
             made[place] = self._target.directory(kept)
         left.sort()
-        return made[b""], Left(paths=tuple(left), files=amounts[0], size=amounts[1])
+        return made[b""], LeftOut(paths=tuple(left), files=amounts[0], size=amounts[1])
 
     def _finish(self, tree: TreeId, place: bytes, entries: Sequence[Entry]) -> int:
         paths = len(entries)
@@ -222,7 +230,7 @@ def _changed(oid: bytes) -> Damaged:
 # --- The plans of runs on their way out of a store, and into another (rules S17, P6) ---
 
 
-def leaving(work: WorkReader, sessions: Sequence[Session], *, exact: bool) -> tuple[KeptPlan, ...]:
+def exported_plans(work: WorkReader, sessions: Sequence[Session], *, exact: bool) -> tuple[ExportedPlan, ...]:
     """Return the plans that sessions carry out: each once, without known secrets unless ``exact``.
 
     One that no run could begin with (any more) stays.
@@ -233,24 +241,24 @@ def leaving(work: WorkReader, sessions: Sequence[Session], *, exact: bool) -> tu
         run = work.run(session.id)
         if run is None:
             continue
-        plan = run.plan if exact else _shown_plan(run.plan)
+        plan = run.plan if exact else _redacted_plan(run.plan)
         key = session.workspace_key, encode_plan(plan)
         if key not in plans and not is_sound(plan):
             continue
         plans[key] = plan
         found.setdefault(key, []).append(session.id)
     return tuple(
-        KeptPlan(sessions=tuple(ids), workspace_key=key[0], plan=plans[key]) for key, ids in found.items()
+        ExportedPlan(sessions=tuple(ids), workspace_key=key[0], plan=plans[key]) for key, ids in found.items()
     )
 
 
-def arriving(facts: Facts) -> tuple[PlannedRun, ...]:
+def imported_plans(facts: Facts) -> tuple[PlannedRun, ...]:
     """Return the plan of each session that has one; what tells it from an edited one is made anew."""
     sessions = {session.id: session for session in facts.sessions}
     return tuple(planned_run(sessions[id], kept.plan) for kept in facts.plans for id in kept.sessions)
 
 
-def arriving_bytes(facts: Facts) -> int:
+def imported_plan_bytes(facts: Facts) -> int:
     """Return how much room plans take here, where each session has its own."""
     return sum(len(kept.sessions) * len(encode_plan(kept.plan)) for kept in facts.plans)
 
@@ -262,22 +270,22 @@ def contradict(facts: Facts) -> bool:
     return len(set(named)) != len(named) or not set(named) <= known
 
 
-def _shown_plan(plan: WorkPlan) -> WorkPlan:
+def _redacted_plan(plan: WorkPlan) -> WorkPlan:
     return plan.replace(
         goal=None if plan.goal is None else redact(plan.goal),
-        tasks=tuple(_shown_task(task) for task in plan.tasks),
+        tasks=tuple(_redacted_task(task) for task in plan.tasks),
     )
 
 
-def _shown_task(task: PlannedTask) -> PlannedTask:
+def _redacted_task(task: PlannedTask) -> PlannedTask:
     return task.replace(
-        run=_shown_command(task.run),
-        check=None if task.check is None else _shown_command(task.check),
+        run=_redacted_command(task.run),
+        check=None if task.check is None else _redacted_command(task.check),
         env=cast("dict[str, str]", redact_value(dict(task.env))),
     )
 
 
-def _shown_command(command: Command) -> Command:
+def _redacted_command(command: Command) -> Command:
     return redact(command) if isinstance(command, str) else tuple(redact(word) for word in command)
 
 
@@ -324,7 +332,7 @@ def pack_up(
     )
 
 
-def _left_here(ledgers: Ledgers, workspaces: Sequence[str], *, without: Sequence[KeptBook]) -> int | None:
+def _left_here(ledgers: Ledgers, workspaces: Sequence[str], *, without: Sequence[ExportedBook]) -> int | None:
     """Return how many books stay; None where the ledger cannot say: checkpoints leave all the same."""
     try:
         return ledgers.count(workspaces) - len(without)
@@ -351,11 +359,11 @@ class _Packing:
         self._writer = writer
         self._secrets: dict[bytes, tuple[str, int]] = {}
         look = None if choices.secrets else self._look
-        self._copying = Copying(context.engine, writer, spool=spool, look=look)
-        self._speaking = Copying(context.engine, writer, spool=spool)
+        self._copying = ObjectCopy(context.engine, writer, spool=spool, look=look)
+        self._speaking = ObjectCopy(context.engine, writer, spool=spool)
         self._spoken: dict[str, Conversation] = {}
 
-    def add(self, checkpoint: Checkpoint) -> Parcelled:
+    def add(self, checkpoint: Checkpoint) -> ExportedCheckpoint:
         """Copy one checkpoint: as it is, or a reduced copy of it that says so."""
         contents = self._engine.contents(bytes.fromhex(checkpoint.commit))
         original = decode(contents.manifest)
@@ -382,17 +390,17 @@ class _Packing:
         )
         if manifest is original and commit.hex() != checkpoint.commit:
             raise Damaged(f"{checkpoint.short_id} came out as another one", hint="run: lastgood verify")
-        return Parcelled(
+        return ExportedCheckpoint(
             id=checkpoint.id,
             commit=commit.hex(),
             sequence=checkpoint.sequence,
             name=checkpoint.name,
             pinned=checkpoint.pinned,
             good=checkpoint.good,
-            check=_told(checkpoint.check, exact=self._choices.exact),
+            check=_redacted_check(checkpoint.check, exact=self._choices.exact),
         )
 
-    def books(self, ledgers: Ledgers, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+    def books(self, ledgers: Ledgers, workspaces: Sequence[str]) -> tuple[ExportedBook, ...]:
         """Return the books that leave: what frameworks keep is private, and leaves as it is."""
         if not (self._choices.private and self._choices.conversation):
             return ()
@@ -401,11 +409,11 @@ class _Packing:
             self._look_into(books)
         return books
 
-    def _look_into(self, books: Sequence[KeptBook]) -> None:
+    def _look_into(self, books: Sequence[ExportedBook]) -> None:
         for book in books:
             pieces = {plain.piece_id(piece): piece for piece in book.pieces}
             cells = (*book.pieces, *(cell for entry in book.entries for cell in entry[2:]))
-            texts = (text for cell in cells for text in plain.said(cell, pieces.__getitem__))
+            texts = (text for cell in cells for text in plain.cell_texts(cell, pieces.__getitem__))
             found = next((one for text in texts if (one := secret_under(*text)) is not None), None)
             if found is not None:
                 self._secrets[f"the ledger: {book.space} ".encode() + book.name] = found
@@ -510,7 +518,7 @@ class _Packing:
         """Store a conversation in segments."""
         folders: dict[bytes, list[Entry]] = {}
         start = 0
-        for place, size in enumerate(capture.pieces(len(content))):
+        for place, size in enumerate(capture.segment_sizes(len(content))):
             folder, name = capture.segment_name(place)
             oid = self._writer.blob(content[start : start + size])
             start += size
@@ -542,52 +550,63 @@ def _redacted(manifest: Manifest) -> Manifest:
     shown = {
         "message": redact(manifest.message),
         "metadata": {redact(key): redact(value) for key, value in manifest.metadata.items()},
-        "progress": _shown_progress(progress),
-        "actor": actor.replace(name=_shown(actor.name), call=_shown(actor.call)),
+        "progress": _redacted_progress(progress),
+        "actor": actor.replace(name=_redacted_text(actor.name), call=_redacted_text(actor.call)),
     }
     return manifest.replace(**shown)
 
 
-def _shown_progress(progress: Progress) -> Progress:
+def _redacted_progress(progress: Progress) -> Progress:
     return progress.replace(
-        goal=_shown(progress.goal),
+        goal=_redacted_text(progress.goal),
         state=cast("dict[str, object]", redact_value(dict(progress.state))),
     )
 
 
-def _told(check: Check | None, *, exact: bool) -> Check | None:
+def _redacted_check(check: Check | None, *, exact: bool) -> Check | None:
     if check is None or exact:
         return check
     return check.replace(
-        command=redact(check.command), output_tail=redact(check.output_tail), reason=_shown(check.reason)
+        command=redact(check.command),
+        output_tail=redact(check.output_tail),
+        reason=_redacted_text(check.reason),
     )
 
 
-def _shown(text: str | None) -> str | None:
+def _redacted_text(text: str | None) -> str | None:
     return None if text is None else redact(text)
 
 
-def _shown_step(step: Effect) -> Effect:
+def _redacted_step(step: Effect) -> Effect:
     result = None if step.result is None else cast("dict[str, object]", redact_value(dict(step.result)))
     return step.replace(name=redact(step.name), result=result)
 
 
 def _facts(
-    context: Context, checkpoints: Sequence[Checkpoint], parcelled: tuple[Parcelled, ...], *, exact: bool
+    context: Context,
+    checkpoints: Sequence[Checkpoint],
+    parcelled: tuple[ExportedCheckpoint, ...],
+    *,
+    exact: bool,
 ) -> Facts:
     keys = dict.fromkeys(one.manifest.workspace_key for one in checkpoints)
     work = context.work
     rows = [row for key in keys if (row := context.catalogue.workspace(key)) is not None]
     sessions = [session for key in keys for session in reversed(work.sessions(key))]
-    plans = leaving(work, sessions, exact=exact)
+    plans = exported_plans(work, sessions, exact=exact)
     owners = [*((key, key) for key in keys), *((one.id, one.workspace_key) for one in sessions)]
-    kept = [KeptProgress(key=key, workspace_key=owner, progress=work.progress(key)) for key, owner in owners]
+    kept = [
+        ExportedProgress(key=key, workspace_key=owner, progress=work.progress(key)) for key, owner in owners
+    ]
     if not exact:
         sessions = [
-            one.replace(goal=_shown(one.goal), owner=one.owner.replace(command=_shown(one.owner.command)))
+            one.replace(
+                goal=_redacted_text(one.goal),
+                owner=one.owner.replace(command=_redacted_text(one.owner.command)),
+            )
             for one in sessions
         ]
-        kept = [one.replace(progress=_shown_progress(one.progress)) for one in kept]
+        kept = [one.replace(progress=_redacted_progress(one.progress)) for one in kept]
     effects = [effect for key in keys for effect in work.effects(key)]
     return Facts(
         workspaces=tuple(
@@ -596,6 +615,6 @@ def _facts(
         checkpoints=parcelled,
         sessions=tuple(sessions),
         progress=tuple(one for one in kept if not one.progress.empty),
-        effects=tuple(effects if exact else [_shown_step(one) for one in effects]),
+        effects=tuple(effects if exact else [_redacted_step(one) for one in effects]),
         plans=plans,
     )

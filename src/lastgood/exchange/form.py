@@ -8,14 +8,14 @@ from lastgood.model.canonical import Fields, base64_text, dumps, iso, loads, pat
 from lastgood.model.checkpoint import check_of
 from lastgood.model.exchange import (
     Bounds,
+    ExportedBook,
+    ExportedCheckpoint,
+    ExportedPlan,
+    ExportedProgress,
     Facts,
     Header,
-    KeptBook,
-    KeptPlan,
-    KeptProgress,
     Member,
     Origin,
-    Parcelled,
 )
 from lastgood.model.session import (
     decode_effect,
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 BOOKISH = ("book", "entry", "piece")
 
 
-def book_lines(book: KeptBook) -> Iterator[bytes]:
+def book_lines(book: ExportedBook) -> Iterator[bytes]:
     """Yield the lines of a book."""
     yield dumps(
         {
@@ -68,7 +68,7 @@ class Books:
     """The books that lines speak of, in their order."""
 
     def __init__(self) -> None:
-        self._whole: list[KeptBook] = []
+        self._whole: list[ExportedBook] = []
         self._begun: Fields | None = None
         self._entries: list[tuple[bytes, bytes | None, bytes, bytes]] = []
         self._pieces: list[bytes] = []
@@ -87,7 +87,7 @@ class Books:
             entry = (fields.binary("key"), mark, fields.binary("head"), fields.binary("body"))
             self._entries.append(entry)
 
-    def whole(self) -> tuple[KeptBook, ...]:
+    def whole(self) -> tuple[ExportedBook, ...]:
         """Return the books."""
         self._end()
         return tuple(self._whole)
@@ -100,7 +100,7 @@ class Books:
         if not (key + space).isprintable() or not space:
             raise fields.wrong("space", "a plain text")
         self._whole.append(
-            KeptBook(
+            ExportedBook(
                 workspace_key=key,
                 space=space,
                 name=fields.binary("name"),
@@ -115,7 +115,7 @@ class Books:
 # ---
 
 
-def plan_line(kept: KeptPlan) -> bytes:
+def plan_line(kept: ExportedPlan) -> bytes:
     """Return the line of a plan."""
     return dumps(
         {
@@ -127,7 +127,7 @@ def plan_line(kept: KeptPlan) -> bytes:
     )
 
 
-def read_plan(fields: Fields) -> KeptPlan:
+def read_plan(fields: Fields) -> ExportedPlan:
     """Return the plan of a line; `Damaged` unless a run could have begun with it."""
     fields.sub("plan")
     plan = decode_plan(dumps(fields.object_or_empty("plan")))
@@ -136,7 +136,7 @@ def read_plan(fields: Fields) -> KeptPlan:
         raise fields.wrong("sessions", "a list of sessions")
     if not is_sound(plan):
         raise fields.wrong("plan", "a plan that a run could carry out")
-    return KeptPlan(sessions=sessions, workspace_key=fields.text("workspace_key"), plan=plan)
+    return ExportedPlan(sessions=sessions, workspace_key=fields.text("workspace_key"), plan=plan)
 
 
 def is_sound(plan: WorkPlan) -> bool:
@@ -269,7 +269,7 @@ def _workspace(fields: Fields) -> Origin:
     )
 
 
-def _checkpoint(fields: Fields) -> Parcelled:
+def _checkpoint(fields: Fields) -> ExportedCheckpoint:
     commit, name = fields.text("commit"), fields.text_or_none("name")
     if not is_checkpoint_id(fields.text("id")):
         raise fields.wrong("id", "the id of a checkpoint")
@@ -278,7 +278,7 @@ def _checkpoint(fields: Fields) -> Parcelled:
     if name is not None and not is_bare_id(name) and name_fault(name) is not None:
         raise fields.wrong("name", "a name")
     check = fields.sub_or_none("check")
-    return Parcelled(
+    return ExportedCheckpoint(
         id=fields.text("id"),
         commit=commit,
         sequence=max(1, _within(fields, "sequence", _LAST_SEQUENCE)),
@@ -300,7 +300,7 @@ def _session(fields: Fields) -> object:
 
 def _progress(fields: Fields) -> object:
     fields.sub("progress")
-    return KeptProgress(
+    return ExportedProgress(
         key=_unicode(fields, "key"),
         workspace_key=_unicode(fields, "workspace_key"),
         progress=decode_progress(dumps(fields.object_or_empty("progress"))),

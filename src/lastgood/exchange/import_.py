@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.catalogue import Arrival, Arrivals, Query, WorkspaceRow
 from lastgood.errors import Conflict, Damaged, Storage, Unsafe
-from lastgood.exchange.export import Copying, arriving, arriving_bytes, contradict
+from lastgood.exchange.export import ObjectCopy, contradict, imported_plan_bytes, imported_plans
 from lastgood.ids import short
 from lastgood.model.checkpoint import decode
 from lastgood.model.path_safety import is_no_name, link_fault
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.engine import CheckpointReader, ObjectWriter
     from lastgood.exchange.export import Spool
     from lastgood.model.checkpoint import Checkpoint, Manifest
-    from lastgood.model.exchange import Facts, Header, Parcelled
+    from lastgood.model.exchange import ExportedCheckpoint, Facts, Header
     from lastgood.model.session import Progress, Session
     from lastgood.model.tree import Entry
 
@@ -59,13 +59,13 @@ def take_in(
     says, and `Conflict` for a known id with other contents.
     """
     _agree(facts)
-    size, limit = arriving_bytes(facts), context.settings.limits.max_store_size
+    size, limit = imported_plan_bytes(facts), context.settings.limits.max_store_size
     if size > limit:
         raise _too_large(f"the plans of the export take {size} bytes", size, limit)
     context.ledgers.prove(facts.books)
     with Saving(context):
         fresh = [one for one in facts.checkpoints if not _is_known(context, one, source)]
-        manifests: list[tuple[Parcelled, Manifest]] = []
+        manifests: list[tuple[ExportedCheckpoint, Manifest]] = []
         if fresh:
             writer = context.engine.writer()
             try:
@@ -106,7 +106,7 @@ def _agree(facts: Facts) -> None:
         raise Damaged(f"the export contradicts itself: {fault}", hint=_AGAIN)
 
 
-def _is_known(context: Context, one: Parcelled, source: Callable[[], CheckpointReader]) -> bool:
+def _is_known(context: Context, one: ExportedCheckpoint, source: Callable[[], CheckpointReader]) -> bool:
     known = context.catalogue.get(one.id)
     if known is None:
         return False
@@ -128,12 +128,12 @@ def _born(checkpoint: Checkpoint) -> str:
 def _copy(
     source: CheckpointReader,
     writer: ObjectWriter,
-    fresh: list[Parcelled],
+    fresh: list[ExportedCheckpoint],
     facts: Facts,
     *,
     spool: Spool,
-) -> list[tuple[Parcelled, Manifest]]:
-    copying = Copying(source, writer, spool=spool, admit=lambda path, entry: _refuse(path, entry, source))
+) -> list[tuple[ExportedCheckpoint, Manifest]]:
+    copying = ObjectCopy(source, writer, spool=spool, admit=lambda path, entry: _refuse(path, entry, source))
     keys = {row.key for row in facts.workspaces}
     taken = []
     for one in fresh:
@@ -201,7 +201,7 @@ def _is_storable(manifest: Manifest) -> bool:
     return all(abs(number) < _LARGEST for number in numbers)
 
 
-def _arrivals(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manifest]]) -> Arrivals:
+def _arrivals(context: Context, facts: Facts, taken: list[tuple[ExportedCheckpoint, Manifest]]) -> Arrivals:
     offsets = _offsets(context, facts, taken)
     return Arrivals(
         workspaces=tuple(
@@ -225,7 +225,7 @@ def _arrivals(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manif
         effects=tuple(
             one.replace(after=one.after + offsets.get(one.workspace_key, 0)) for one in facts.effects
         ),
-        runs=arriving(facts),
+        runs=imported_plans(facts),
         revived=tuple(
             one.id
             for one in facts.checkpoints
@@ -244,7 +244,9 @@ def _here(session: Session) -> Session:
     return session.replace(state=state, transcript=None)
 
 
-def _offsets(context: Context, facts: Facts, taken: list[tuple[Parcelled, Manifest]]) -> Mapping[str, int]:
+def _offsets(
+    context: Context, facts: Facts, taken: list[tuple[ExportedCheckpoint, Manifest]]
+) -> Mapping[str, int]:
     """Return by how much the numbers of each workspace move, so that the order of its checkpoints stays.
 
     As before, where some of them are here; not at all, where their numbers are free; else to the end.

@@ -55,7 +55,7 @@ AnyWorkspace = TypeVar("AnyWorkspace", "Workspace", "AsyncWorkspace")
 _REASON_LIMIT = 500
 
 
-class _Habit(Value):
+class _When(Value):
     """When a checkpoint is made, and what it says beside the files."""
 
     occasion: Occasion
@@ -106,8 +106,8 @@ class _Automatic(Generic[AnyWorkspace]):
         self._tokens = tokens
         self._actor = actor
 
-    def _habit(self, occasion: Occasion, what: object) -> _Habit:
-        return _Habit(
+    def _habit(self, occasion: Occasion, what: object) -> _When:
+        return _When(
             occasion=occasion,
             what=what if isinstance(what, str) else "",
             settings=self._workspace.settings,
@@ -120,12 +120,12 @@ class _Automatic(Generic[AnyWorkspace]):
 class _Moment(Generic[AnyWorkspace]):
     """What both faces share; ``checkpoint`` is the one that was made or equalled, None if none was wanted."""
 
-    def __init__(self, workspace: AnyWorkspace, habit: _Habit) -> None:
+    def __init__(self, workspace: AnyWorkspace, habit: _When) -> None:
         self.checkpoint: Checkpoint | None = None
         self._workspace: AnyWorkspace = workspace
         self._habit = habit
 
-    def _named(self, function: Callable[..., object]) -> _Habit:
+    def _named(self, function: Callable[..., object]) -> _When:
         habit = self._habit if self._habit.what else self._habit.replace(what=_name_of(function))
         if isgeneratorfunction(function) or isasyncgenfunction(function):
             raise Usage(

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
     from typing import Protocol, TypeVar
 
-    from lastgood.model.exchange import KeptBook
+    from lastgood.model.exchange import ExportedBook
 
     Result = TypeVar("Result")
 else:
@@ -114,13 +114,13 @@ class Ledgers(Protocol):
     def count(self, workspaces: Sequence[str]) -> int:
         """Return how many books some workspaces (their keys) have; nothing is made if there is none."""
 
-    def leaving(self, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+    def leaving(self, workspaces: Sequence[str]) -> tuple[ExportedBook, ...]:
         """Return the books of some workspaces whole; `Damaged` if one is not."""
 
-    def prove(self, books: Sequence[KeptBook]) -> None:
+    def prove(self, books: Sequence[ExportedBook]) -> None:
         """Raise `Damaged` for a book of another store that is not whole, or expands beyond reason."""
 
-    def take_in(self, books: Sequence[KeptBook]) -> int:
+    def take_in(self, books: Sequence[ExportedBook]) -> int:
         """Add proven books of another store that are not here yet, all of them or none; return how many."""
 
     def seen_as(self) -> str | None:

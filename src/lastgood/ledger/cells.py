@@ -260,7 +260,7 @@ def pairs(cell: bytes) -> Iterator[bytes]:
             yield from pairs(payload)
 
 
-def said(cell: bytes, read: Read) -> Iterator[tuple[str, str | bytes]]:
+def cell_texts(cell: bytes, read: Read) -> Iterator[tuple[str, str | bytes]]:
     """Yield the texts and bytes that a cell holds by itself, long ones whole, each with its key if any.
 
     What it refers to is left out, but for the lengths of what is long; such a length by itself may begin
@@ -268,12 +268,12 @@ def said(cell: bytes, read: Read) -> Iterator[tuple[str, str | bytes]]:
     """
     try:
         for one in _cells(cell):
-            yield from _said(*one, read, key="")
+            yield from _texts(*one, read, key="")
     except (ValueError, IndexError, RecursionError, TypeError) as error:
         raise Damaged(f"a stored value cannot be read ({error})", hint="run: lastgood verify") from error
 
 
-def _said(tag: int, payload: bytes, read: Read, *, key: str) -> Iterator[tuple[str, str | bytes]]:
+def _texts(tag: int, payload: bytes, read: Read, *, key: str) -> Iterator[tuple[str, str | bytes]]:
     kind = _WHOLE.get(tag, tag)
     if kind in {_STR, _BYTES}:
         content = payload if kind == tag else b"".join(_Unpacker(read).lengths(kind, payload, 0))
@@ -281,12 +281,12 @@ def _said(tag: int, payload: bytes, read: Read, *, key: str) -> Iterator[tuple[s
     elif tag == _DICT:
         row = list(_cells(payload))
         for name, value in zip(row[::2], row[1::2], strict=True):
-            yield from _said(*name, read, key="")
+            yield from _texts(*name, read, key="")
             text = name[1].decode("utf-8", "replace") if name[0] == _STR else ""
-            yield from _said(*value, read, key=text)
+            yield from _texts(*value, read, key=text)
     elif tag not in _SCALARS and tag != _REF:
         for one in _cells(payload):
-            yield from _said(*one, read, key="")
+            yield from _texts(*one, read, key="")
 
 
 def _cells(content: bytes) -> Iterator[tuple[int, bytes]]:

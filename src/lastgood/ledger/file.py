@@ -38,7 +38,7 @@ from lastgood.catalogue.database import (
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, sqlite3, translate
 from lastgood.errors import Busy, Damaged, LastgoodError, Unsupported
 from lastgood.files import sync_directory, sync_file
-from lastgood.ledger_anchor import Sighting
+from lastgood.ledger_anchor import LedgerState
 from lastgood.locks import FolderTurn
 from lastgood.paths import printable
 
@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Protocol, Self, TypeVar
 
-    from lastgood.ledger_anchor import Witness
+    from lastgood.ledger_anchor import LedgerAnchor
 
     class Tags(Protocol):
         """Makes tags by the key."""
@@ -185,7 +185,7 @@ _STRIDE = 0.002
 _PATIENCE = 0.05
 
 
-class Place:
+class WriterQueue:
     """The first place in the line before a folder, from when a block begins until it is left.
 
     It is a courtesy: who cannot have it within ``wait`` seconds goes on without, and soon where who
@@ -296,9 +296,9 @@ SCHEMA = Schema(version=VERSION, statements=_STATEMENTS)
 class LedgerFile(Database):
     """A ledger that is open; every access proves first that it is the one last seen."""
 
-    def __init__(self, path: str, *, witness: Witness) -> None:
-        self._witness = witness
-        self.sealing = Sealing(witness.key())
+    def __init__(self, path: str, *, anchor: LedgerAnchor) -> None:
+        self._anchor = anchor
+        self.sealing = Sealing(anchor.key())
         self.tag = self.sealing.tag
         self.sound: set[int] = set()
         self._seen: tuple[object, int] | None = None
@@ -306,16 +306,16 @@ class LedgerFile(Database):
         super().__init__(path, schema=SCHEMA, durability="full", wait=DEFAULT_WAIT)
 
     @classmethod
-    def open(cls, path: str, *, witness: Witness, id: str) -> LedgerFile:
+    def open(cls, path: str, *, anchor: LedgerAnchor, id: str) -> LedgerFile:
         """Open the ledger of a store, making it first if there was none; `Damaged` if it is gone."""
-        _ensure(path, witness=witness, id=id)
-        return cls(path, witness=witness)
+        _ensure(path, anchor=anchor, id=id)
+        return cls(path, anchor=anchor)
 
     def look(self, work: Callable[[sqlite3.Connection], Result]) -> Result:
         """Ask something of one moment."""
 
         def asked(connection: sqlite3.Connection) -> Result:
-            known = self._witness.last()  # before the moment is fixed, which must not be older
+            known = self._anchor.last()  # before the moment is fixed, which must not be older
 
             def trusted(connection: sqlite3.Connection) -> Result:
                 self._trust(connection, known)
@@ -326,8 +326,11 @@ class LedgerFile(Database):
         return self.read(asked)
 
     def change(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
-        """Change something; the root that the work leaves is sealed, and the witness told."""
-        with self._witness.watch() as watch, Place(os.path.dirname(self.path), wait=DEFAULT_WAIT) as place:
+        """Change something; the root that the work leaves is sealed, and the anchor told."""
+        with (
+            self._anchor.watch() as watch,
+            WriterQueue(os.path.dirname(self.path), wait=DEFAULT_WAIT) as place,
+        ):
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
                 place.leave()
@@ -344,12 +347,12 @@ class LedgerFile(Database):
             except BaseException:
                 self.forget()
                 raise
-            watch.advance(sighting(root))
+            watch.advance(state_of(root))
             return result
 
     def overwrite(self, work: Callable[[sqlite3.Connection, Root], Result]) -> Result:
         """Change something without asking whether what is there is genuine."""
-        with self._witness.watch() as watch:
+        with self._anchor.watch() as watch:
 
             def worked(connection: sqlite3.Connection) -> tuple[Root, Result]:
                 self._demand_same()
@@ -360,12 +363,12 @@ class LedgerFile(Database):
 
             self.forget()
             root, result = self.write(worked)
-            watch.advance(sighting(root), anew=True)
+            watch.advance(state_of(root), anew=True)
             return result
 
-    def last_seen(self) -> Sighting | None:
+    def last_seen(self) -> LedgerState | None:
         """Return what was last seen of the ledger."""
-        return self._witness.last()
+        return self._anchor.last()
 
     def forget(self) -> None:
         """Prove everything anew from here on."""
@@ -408,7 +411,7 @@ class LedgerFile(Database):
     def _newer(self, found: int) -> Unsupported:
         return _newer(self.path, found)
 
-    def _trust(self, connection: sqlite3.Connection, known: Sighting | None) -> Root:
+    def _trust(self, connection: sqlite3.Connection, known: LedgerState | None) -> Root:
         """Return the root, proven; nothing is proven twice while nobody else changed the file."""
         root = read_root(connection)
         seen = (connection, int(connection.execute("PRAGMA data_version").fetchone()[0]))
@@ -422,7 +425,7 @@ class LedgerFile(Database):
 
 
 def prove_genuine(
-    connection: sqlite3.Connection, sealing: Sealing, known: Sighting | None, *, path: str
+    connection: sqlite3.Connection, sealing: Sealing, known: LedgerState | None, *, path: str
 ) -> Root:
     """Return the root; `Damaged` unless it was sealed by this key, and none that is newer was ever seen."""
     root = sealing.root(connection, path=path)
@@ -462,7 +465,7 @@ def _newer(path: str, found: int) -> Unsupported:
     )
 
 
-def _any_root(connection: sqlite3.Connection, known: Sighting | None) -> Root:
+def _any_root(connection: sqlite3.Connection, known: LedgerState | None) -> Root:
     """Return a root to go on from, whatever became of the recorded one."""
     try:
         root = read_root(connection)
@@ -473,48 +476,48 @@ def _any_root(connection: sqlite3.Connection, known: Sighting | None) -> Root:
     return root
 
 
-def _follows(root: Root, known: Sighting) -> bool:
+def _follows(root: Root, known: LedgerState) -> bool:
     if root.ledger != known.ledger or root.serial < known.serial:
         return False
     return root.serial > known.serial or root.seal == known.seal
 
 
-def sighting(root: Root) -> Sighting:
-    """Return what the witness keeps of a root."""
-    return Sighting(ledger=root.ledger, serial=root.serial, seal=root.seal)
+def state_of(root: Root) -> LedgerState:
+    """Return what the anchor keeps of a root."""
+    return LedgerState(ledger=root.ledger, serial=root.serial, seal=root.seal)
 
 
-def _ensure(path: str, *, witness: Witness, id: str) -> None:
+def _ensure(path: str, *, anchor: LedgerAnchor, id: str) -> None:
     if os.path.exists(path):
         return
     try:
         with FolderTurn(os.path.dirname(path), what=f"the ledger {printable(path)}, which is being made,"):
             if not os.path.exists(path):
-                _create(path, witness=witness, id=id)
+                _create(path, anchor=anchor, id=id)
     except (sqlite3.Error, OSError) as error:
         raise translate(error, path, what="the ledger", hint="check the store") from error
 
 
-def _create(path: str, *, witness: Witness, id: str) -> None:
-    known = witness.last()
+def _create(path: str, *, anchor: LedgerAnchor, id: str) -> None:
+    known = anchor.last()
     if os.path.exists(path + RESCUE):
         raise Damaged(f"a repair of the ledger {printable(path)} was interrupted", hint=REPAIR_HINT)
     if known is not None:
         raise Damaged(
             f"the ledger {printable(path)} is gone; it had been changed {known.serial} times",
-            hint=f"put it back from a backup; or, to begin an empty one, remove {printable(witness.file)}",
+            hint=f"put it back from a backup; or, to begin an empty one, remove {printable(anchor.file)}",
         )
-    seal = tag_of(witness.key(), ("root", id, 0, NOTHING))
+    seal = tag_of(anchor.key(), ("root", id, 0, NOTHING))
     fields = {"changes": 0, "id": id, "serial": 0, "root": NOTHING, "seal": seal}
     temporary = path + ".new"
-    lay_out(
+    write_new(
         temporary, lambda connection: connection.executemany("INSERT INTO meta VALUES (?, ?)", fields.items())
     )
     os.rename(temporary, path)
     sync_directory(os.path.dirname(path))
 
 
-def lay_out(path: str, fill: Callable[[sqlite3.Connection], object]) -> None:
+def write_new(path: str, fill: Callable[[sqlite3.Connection], object]) -> None:
     """Write a ledger into a new file, durably: its tables, and what they are filled with."""
     for leftover in (path, path + "-journal"):
         if os.path.exists(leftover):

@@ -30,11 +30,11 @@ from lastgood.ledger.file import (
     LedgerFile,
     Sealing,
     gate,
-    lay_out,
     plus,
     prove_genuine,
     read_root,
-    sighting,
+    state_of,
+    write_new,
 )
 from lastgood.model.canonical import iso
 from lastgood.paths import printable
@@ -45,7 +45,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
 
     from lastgood.ledger.file import Root, Tags
-    from lastgood.ledger_anchor import Sighting, Witness
+    from lastgood.ledger_anchor import LedgerAnchor, LedgerState
 
     Place = tuple[str, str]
     Row = tuple[object, ...]
@@ -630,7 +630,7 @@ def _prove(connection: sqlite3.Connection, sealing: Sealing, *, path: str) -> Ro
     return root
 
 
-def repair(path: str, *, witness: Witness, at: int) -> tuple[str, ...]:
+def repair(path: str, *, anchor: LedgerAnchor, at: int) -> tuple[str, ...]:
     """Bring back what is damaged, and say what; nothing where nothing genuine can be read.
 
     A file that SQLite can read and write is mended by a sound copy, book by book; any other is replaced by a
@@ -640,24 +640,24 @@ def repair(path: str, *, witness: Witness, at: int) -> tuple[str, ...]:
     """
     if not any(os.path.exists(place) for place in (path, path + RESCUE, backup_of(path))):
         return ()
-    sealing = Sealing(witness.key())
+    sealing = Sealing(anchor.key())
     draft = path + RESCUE + _NEW
     try:
         if _stands(path):
-            return _mended(path, draft, witness=witness, at=at)
-        with witness.watch() as watch, _held(path) as damaged:
+            return _mended(path, draft, anchor=anchor, at=at)
+        with anchor.watch() as watch, _held(path) as damaged:
             done = _replacement(path, sealing, damaged, known=watch.known)
             if done:
                 root = _put(path, sealing, at=at)
-                watch.advance(sighting(root))
+                watch.advance(state_of(root))
             return done
     finally:
         for leftover in ("", *_SIDECARS):
             drop(draft + leftover)
 
 
-def _mended(path: str, draft: str, *, witness: Witness, at: int) -> tuple[str, ...]:
-    file = LedgerFile(path, witness=witness)
+def _mended(path: str, draft: str, *, anchor: LedgerAnchor, at: int) -> tuple[str, ...]:
+    file = LedgerFile(path, anchor=anchor)
     try:
         backup = backup_of(path)
         if not os.path.exists(backup) or faults_of(backup, file.sealing):
@@ -701,7 +701,7 @@ def _held(path: str) -> Iterator[sqlite3.Connection | None]:
 
 
 def _replacement(
-    path: str, sealing: Sealing, damaged: sqlite3.Connection | None, *, known: Sighting | None
+    path: str, sealing: Sealing, damaged: sqlite3.Connection | None, *, known: LedgerState | None
 ) -> tuple[str, ...]:
     """Write what is to lie in the place of a ledger beside it, whole, and say what that is."""
     if damaged is None and _is_finished(path, sealing, known=known):
@@ -731,7 +731,7 @@ def _rebuilt(
     damaged: sqlite3.Connection,
     *,
     backup: str | None,
-    known: Sighting | None,
+    known: LedgerState | None,
 ) -> tuple[str, ...] | None:
     """Write what can be read of a damaged ledger, completed by a copy; None unless that is genuine."""
     done: tuple[str, ...] = ("the ledger was made anew of what can be read of the damaged one",)
@@ -749,7 +749,7 @@ def _rebuilt(
             sealing.seal(connection, root)
 
     try:
-        lay_out(draft, fill)
+        write_new(draft, fill)
     except BROKEN as error:
         if not is_damage(error):
             raise
@@ -759,7 +759,7 @@ def _rebuilt(
     return done
 
 
-def _sealed_anew(draft: str, sealing: Sealing, *, known: Sighting | None) -> tuple[str, ...]:
+def _sealed_anew(draft: str, sealing: Sealing, *, known: LedgerState | None) -> tuple[str, ...]:
     """Make a copy the newest state that is known, before it is put into its place."""
     connection = open_uri(draft, "mode=rw", wait=0)
     try:
@@ -800,7 +800,7 @@ def _asked(path: str, question: Callable[[sqlite3.Connection], bool]) -> bool:
         return False
 
 
-def _is_finished(path: str, sealing: Sealing, *, known: Sighting | None) -> bool:
+def _is_finished(path: str, sealing: Sealing, *, known: LedgerState | None) -> bool:
     """Tell whether an interrupted repair left a replacement that is the newest state known."""
     rescue = path + RESCUE
 

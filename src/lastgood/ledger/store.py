@@ -11,7 +11,7 @@ from lastgood.ledger.books import Book, Reader, Writer, compressed, entry_tag, f
 from lastgood.ledger.cells import piece_id, references
 from lastgood.ledger.file import NOTHING, LedgerFile, Sealing, plus, tampered
 from lastgood.ledger.repair import accept, back_up, backup_of, books_in, check, faults_of, is_whole, repair
-from lastgood.model.exchange import KeptBook
+from lastgood.model.exchange import ExportedBook
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from lastgood.host import Clock
     from lastgood.ledger import LedgerReader, LedgerWriter
     from lastgood.ledger.file import Root
-    from lastgood.ledger_anchor import Witness
+    from lastgood.ledger_anchor import LedgerAnchor
 
     Result = TypeVar("Result")
 
@@ -46,9 +46,9 @@ def count(connection: sqlite3.Connection, workspaces: Sequence[str]) -> int:
     return sum(int(connection.execute(_COUNT, (key,)).fetchone()[0]) for key in workspaces)
 
 
-def leaving(
+def exported_books(
     file: LedgerFile, connection: sqlite3.Connection, workspaces: Sequence[str]
-) -> tuple[KeptBook, ...]:
+) -> tuple[ExportedBook, ...]:
     """Return the books of some workspaces, each proven; `Damaged` if one is not whole."""
     found = []
     for one in books_in(connection):
@@ -62,12 +62,14 @@ def leaving(
         follow(connection, one.book.number, (cell for entry in entries for cell in entry[2:]), needed)
         pieces = tuple(read_piece(connection, one.book.number, id) for id in sorted(needed))
         found.append(
-            KeptBook(workspace_key=workspace, space=space, name=one.book.name, entries=entries, pieces=pieces)
+            ExportedBook(
+                workspace_key=workspace, space=space, name=one.book.name, entries=entries, pieces=pieces
+            )
         )
     return tuple(found)
 
 
-def prove(books: Sequence[KeptBook]) -> None:
+def prove(books: Sequence[ExportedBook]) -> None:
     """Raise `Damaged` for a book that is not whole, or whose values expand beyond reason."""
     for book in books:
         names = [book.name, *(key for key, *_ in book.entries)]
@@ -102,17 +104,19 @@ def _expanded(cell: bytes, pieces: dict[bytes, bytes], sizes: dict[bytes, int]) 
     return size
 
 
-def _refused(book: KeptBook, reason: str) -> Damaged:
+def _refused(book: ExportedBook, reason: str) -> Damaged:
     name = printable(f"{book.space} {book.name.decode('utf-8', 'backslashreplace')}")
     return Damaged(f"the book {name} of the export cannot be taken in: {reason}", hint=_AGAIN)
 
 
-def take_in(file: LedgerFile, connection: sqlite3.Connection, root: Root, books: Sequence[KeptBook]) -> int:
+def take_in(
+    file: LedgerFile, connection: sqlite3.Connection, root: Root, books: Sequence[ExportedBook]
+) -> int:
     """Add the books that are not here yet, sealed by this key; return how many."""
     return sum(_added(file, connection, root, book) for book in books)
 
 
-def _added(file: LedgerFile, connection: sqlite3.Connection, root: Root, kept: KeptBook) -> bool:
+def _added(file: LedgerFile, connection: sqlite3.Connection, root: Root, kept: ExportedBook) -> bool:
     place = (kept.workspace_key, kept.space)
     if connection.execute(_KNOWN, (*place, kept.name)).fetchone():
         return False
@@ -174,9 +178,9 @@ class SqliteLedger:
 class SqliteLedgers:
     """One file for all workspaces of a store."""
 
-    def __init__(self, path: str, *, witness: Witness, clock: Clock) -> None:
+    def __init__(self, path: str, *, anchor: LedgerAnchor, clock: Clock) -> None:
         self._path = path
-        self._witness = witness
+        self._anchor = anchor
         self._clock = clock
         self._lock = allocate_lock()
         self._file: LedgerFile | None = None
@@ -187,7 +191,7 @@ class SqliteLedgers:
 
     def check(self) -> Sequence[str]:
         """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
-        if not os.path.exists(self._path) and self._witness.last() is None:
+        if not os.path.exists(self._path) and self._anchor.last() is None:
             return []
         try:
             faults = check(self._open())
@@ -207,7 +211,7 @@ class SqliteLedgers:
     def repair(self) -> tuple[str, ...]:
         """Bring back what is damaged from the copy, and say what."""
         try:
-            done = repair(self._path, witness=self._witness, at=self._clock.now())
+            done = repair(self._path, anchor=self._anchor, at=self._clock.now())
             return done or self._copied_anew()
         except Unsupported:  # as `check` tells; what else a store holds is repaired all the same
             return ()
@@ -225,12 +229,12 @@ class SqliteLedgers:
         """Return how many books some workspaces have."""
         return self._open().look(lambda connection: count(connection, workspaces))
 
-    def leaving(self, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+    def leaving(self, workspaces: Sequence[str]) -> tuple[ExportedBook, ...]:
         """Return the books of some workspaces whole; `Damaged` if one is not."""
         file = self._open()
-        return file.look(lambda connection: leaving(file, connection, workspaces))
+        return file.look(lambda connection: exported_books(file, connection, workspaces))
 
-    def take_in(self, books: Sequence[KeptBook]) -> int:
+    def take_in(self, books: Sequence[ExportedBook]) -> int:
         """Add proven books of another store that are not here yet, all of them or none; return how many."""
         file = self._open()
         return file.change(lambda connection, root: take_in(file, connection, root, books))
@@ -239,7 +243,7 @@ class SqliteLedgers:
         backup = backup_of(self._path)
         if not os.path.exists(backup):
             return []
-        found = faults_of(backup, Sealing(self._witness.key()))
+        found = faults_of(backup, Sealing(self._anchor.key()))
         return [f"its backup {os.path.basename(backup)}: {fault}" for fault in found]
 
     def close(self) -> None:
@@ -251,5 +255,5 @@ class SqliteLedgers:
     def _open(self) -> LedgerFile:
         with self._lock:
             if self._file is None:
-                self._file = LedgerFile.open(self._path, witness=self._witness, id=self._clock.random().hex())
+                self._file = LedgerFile.open(self._path, anchor=self._anchor, id=self._clock.random().hex())
             return self._file

@@ -354,7 +354,7 @@ class Conversation(Value):
     source: bytes | None = None
 
 
-class Stretch(Value):
+class FileExtent(Value):
     """How a file lies on the disk, ``size`` in bytes: with another device or inode it is another file."""
 
     device: int
@@ -363,7 +363,7 @@ class Stretch(Value):
     modified_ns: int
 
 
-class Evidence(Value):
+class PrefixEvidence(Value):
     """What shows, without reading it all, that a file still begins with what is stored of it.
 
     ``segments`` are the stored blobs (id and size in bytes) in order, ``sums`` their CRC-32, ``folders``
@@ -374,7 +374,7 @@ class Evidence(Value):
     """
 
     generation: str
-    place: Stretch
+    place: FileExtent
     form: ConversationForm
     messages: int
     segments: tuple[tuple[bytes, int], ...]
@@ -643,7 +643,7 @@ def _metrics(fields: Fields) -> Metrics:
 CHECK_TIMEOUT = 600.0
 
 
-class Ran(Value):
+class CommandResult(Value):
     """What came of a command.
 
     ``code`` is its exit code if it ``exited``, the number of the signal if it was ``killed``, or if the

@@ -58,7 +58,7 @@ class Origin(Value):
     created_at: int
 
 
-class Parcelled(Value):
+class ExportedCheckpoint(Value):
     """The mutable facts of one checkpoint; its manifest is in its commit."""
 
     id: str
@@ -70,7 +70,7 @@ class Parcelled(Value):
     check: Check | None = None
 
 
-class KeptProgress(Value):
+class ExportedProgress(Value):
     """The progress of a session, or of a workspace outside any."""
 
     key: str
@@ -78,7 +78,7 @@ class KeptProgress(Value):
     progress: Progress
 
 
-class KeptPlan(Value):
+class ExportedPlan(Value):
     """A plan, and the sessions of a workspace that carry it out."""
 
     sessions: tuple[str, ...]
@@ -86,7 +86,7 @@ class KeptPlan(Value):
     plan: WorkPlan
 
 
-class KeptBook(Value):
+class ExportedBook(Value):
     """A book of the ledger: its entries (key, mark or None, and two cells), and the pieces that these need.
 
     The texts are UTF-8, with surrogates as they are.
@@ -103,12 +103,12 @@ class Facts(Value):
     """Everything that an export says beside the objects."""
 
     workspaces: tuple[Origin, ...] = ()
-    checkpoints: tuple[Parcelled, ...] = ()
+    checkpoints: tuple[ExportedCheckpoint, ...] = ()
     sessions: tuple[Session, ...] = ()
-    progress: tuple[KeptProgress, ...] = ()
+    progress: tuple[ExportedProgress, ...] = ()
     effects: tuple[Effect, ...] = ()
-    plans: tuple[KeptPlan, ...] = ()
-    books: tuple[KeptBook, ...] = ()
+    plans: tuple[ExportedPlan, ...] = ()
+    books: tuple[ExportedBook, ...] = ()
 
 
 class Withheld(Value):

@@ -166,7 +166,7 @@ class SessionReport(Value):
         return self.session.id
 
 
-class Standing(Value):
+class CurrentWork(Value):
     """The session that a verb belongs to (None outside one), and how far its work has come.
 
     ``key`` is where that progress is kept: the session's id, or the workspace's key.

@@ -27,9 +27,9 @@ from lastgood.objects.pack import (
     publish_files,
     vacant,
 )
-from lastgood.objects.repository import TemporaryFile, pieces, suspect, write_all
+from lastgood.objects.repository import TemporaryFile, add_suspect, pieces, write_all
 from lastgood.objects.scan import end_of_entry
-from lastgood.worker import Companion, is_sound
+from lastgood.worker import Worker, is_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -369,7 +369,7 @@ class BlobImport:
         self._layout = layout
         self._lenders = lenders
         self._files = files
-        self._companion: Companion | None = None
+        self._companion: Worker | None = None
         self._name = b""
         self.size = 0
         self.oids = frozenset().union(*[lender.oids for lender in lenders])
@@ -405,7 +405,7 @@ class BlobImport:
         """Make the copies readable, but doubted until proven; OSError, and then nothing is visible."""
         pack, index = self._files
         name = vacant(self._layout, self._name, pack=pack)
-        suspect(self._layout, name, durable=durable)
+        add_suspect(self._layout, name, durable=durable)
         publish_files(pack, index, self._layout, name=name, durable=durable)
 
     def discard(self) -> None:
@@ -422,7 +422,7 @@ class BlobImport:
         theirs = [lender.pack.descriptor for lender in self._lenders]
         if is_sound(len(self.oids) * _RESIDENT_BYTES):
             try:
-                self._companion = Companion(self._work, keep=[*ours, *theirs])
+                self._companion = Worker(self._work, keep=[*ours, *theirs])
             except OSError:
                 self._companion = None
         if self._companion is None:

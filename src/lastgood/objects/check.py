@@ -10,7 +10,7 @@ from lastgood.errors import CROWDED, Damaged
 from lastgood.objects import COMMIT, SUBTREE, commit_id, commit_tree
 from lastgood.objects.consolidate import DERIVED_SUFFIXES, name_below, read_tags
 from lastgood.objects.pack import PackFile
-from lastgood.objects.repository import CONFIG, HEAD, doubt, pieces
+from lastgood.objects.repository import CONFIG, HEAD, pieces, set_suspects
 from lastgood.objects.scan import pack_checksum, prove_object, walk_pack
 from lastgood.value import Value
 
@@ -165,7 +165,7 @@ def check(layout: Layout, *, reader: GitReader, besides: Collection[bytes] = ())
         reason = "it does not belong here"
         yield GitFault(file=_shown(name), oid=None, reason=reason, mendable=True)
     states = [examine(layout, name, reader.hasher) for name in names]
-    doubt(layout, (state.name for state in states if state.pack_fault or state.bad))
+    set_suspects(layout, (state.name for state in states if state.pack_fault or state.bad))
     stored = {oid for state in states for oid, _, _ in state.entries}
     sound = {oid for state in states for oid, _, _ in state.entries if oid not in state.bad}
     for state in states:

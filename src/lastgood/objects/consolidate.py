@@ -18,8 +18,8 @@ from lastgood.objects import COMMIT, TREE, commit_time, commit_tree
 from lastgood.objects.pack import Index, publish_files
 from lastgood.objects.repository import (
     TemporaryFolder,
-    doubted,
     storage,
+    suspect_packs,
     sync_directory,
     unlink_quietly,
     write_whole,
@@ -232,7 +232,7 @@ def consolidate(layout: Layout, *, reader: GitReader, git: Git, extent: Extent =
     False if there is nothing to do or no git; `Damaged`, `Storage`.
     """
     reader.stored.refresh()
-    wrong = doubted(layout)
+    wrong = suspect_packs(layout)
     sizes = {pack: pack_bytes(layout, pack.name) for pack in reader.stored.all() if pack.name not in wrong}
     packs = list(sizes) if extent == "all" else _due(sizes)
     if len(packs) < 2 or not git.found:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from lastgood.objects import Hasher
 from lastgood.objects.pack import Draft
 from lastgood.objects.read import GitReader, Packs
-from lastgood.objects.repository import Layout, create, doubted, storage
+from lastgood.objects.repository import Layout, create, storage, suspect_packs
 from lastgood.objects.write import GitWriter
 
 TYPE_CHECKING = False
@@ -159,7 +159,7 @@ class GitEngine(GitReader):
 
     def doubted(self) -> int:
         """Return how many packs were found damaged, or copied and not proven yet: none relies on them."""
-        return len(doubted(self._layout))
+        return len(suspect_packs(self._layout))
 
     def write_tags(self, tags: Mapping[str, bytes]) -> None:
         """Make the refs exactly these, packed and durable; commits that are not stored get none."""
@@ -183,7 +183,7 @@ class GitEngine(GitReader):
             hasher=self.hasher,
             draft=draft,
         )
-        writer.distrust(doubted(self._layout))
+        writer.distrust(suspect_packs(self._layout))
         return writer
 
     def _git(self) -> Git:

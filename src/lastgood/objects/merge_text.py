@@ -7,7 +7,7 @@ import os
 
 from lastgood.errors import Damaged, LastgoodError, Storage, Unsupported
 from lastgood.git_command import SEALED
-from lastgood.host import MergedText, Texts
+from lastgood.host import MergedText, MergeInput
 from lastgood.objects.repository import Layout, TemporaryFile, TemporaryFolder, storage
 
 TYPE_CHECKING = False
@@ -140,7 +140,7 @@ class GitMerger:
         self._layout = Layout(repository, temporary=temporary)
         self._git = Git(self._layout, search_path=search_path)
 
-    def merge(self, texts: Texts, *, favour: Favour | None, label: str) -> MergedText:
+    def merge(self, texts: MergeInput, *, favour: Favour | None, label: str) -> MergedText:
         """Merge three versions; `Unsupported` without git, `Storage` when the store's disk fails."""
         if not self._git.found:
             raise Unsupported(
@@ -158,7 +158,7 @@ class GitMerger:
         finally:
             folder.discard()
 
-    def _merged(self, folder: bytes, texts: Texts, *, favour: Favour | None, label: str) -> MergedText:
+    def _merged(self, folder: bytes, texts: MergeInput, *, favour: Favour | None, label: str) -> MergedText:
         paths = [
             _written(folder + name, content)
             for name, content in ((b"/ours", texts.ours), (b"/base", texts.base), (b"/theirs", texts.theirs))

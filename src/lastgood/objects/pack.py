@@ -464,7 +464,7 @@ class PackFile:
                 self.close()
         return index.sound and index.pack_checksum == trailer
 
-    def stand_in(self, entries: list[IndexEntry]) -> None:
+    def use_entries(self, entries: list[IndexEntry]) -> None:
         """Use these entries in the place of the index file."""
         self._index = Index(encode_index(entries, pack_checksum=bytes(20)))
 

@@ -385,7 +385,7 @@ class Packs:
             entries, _ = walk_pack(pack, hasher)
             # What lies behind a fault no walk finds; whoever reads proves what he is given.
             found = {oid for oid, _, _ in entries}
-            pack.stand_in(entries + [row for row in _claimed(pack) if row[0] not in found])
+            pack.use_entries(entries + [row for row in _claimed(pack) if row[0] not in found])
             self.unreadable.pop(pack.name, None)
             healed = True
         if healed:

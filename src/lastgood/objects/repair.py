@@ -24,14 +24,14 @@ from lastgood.objects.repository import (
     CONFIG,
     HEAD,
     TemporaryFile,
-    doubt_besides,
-    doubted,
+    add_suspects,
+    clear_suspect,
     ensure_folder,
     pieces,
     storage,
+    suspect_packs,
     sync,
     sync_directory,
-    trust,
     write_all,
     write_whole,
 )
@@ -152,7 +152,7 @@ class _Aside:
         walked = {oid for oid, _, _ in entries}
         # What lies behind a fault no walk finds; whoever asks for it has it proven.
         entries += [row for row in pack.claimed() if row[0] not in walked]
-        pack.stand_in(entries)
+        pack.use_entries(entries)
         for oid, _, offset in entries:
             places.setdefault(oid, []).append((pack, offset))
 
@@ -240,8 +240,8 @@ class _Repair:
                     return False
                 self._changing()
                 _set_aside(self._layout, [file for file in files if file in now])
-                gone = {mark for mark in doubted(self._layout) if not self._is_there(mark)}
-                doubt_besides(self._layout, (), proven=gone)
+                gone = {mark for mark in suspect_packs(self._layout) if not self._is_there(mark)}
+                add_suspects(self._layout, (), proven=gone)
         self.done += [told[name] for name in going]
         alien = [file for file in extra if os.path.splitext(file)[0] not in told]
         self.done += [f"{_shown(file)} set aside: it does not belong there" for file in alien]
@@ -264,7 +264,7 @@ class _Repair:
         self._proven = {one.name for one in states if one.sound or one in whole}
         self._sound = {oid for one in states + strays for oid, _, _ in one.entries if oid not in one.bad}
         # Saves beside this store what they need of these packs anew, and believe no cache from before.
-        doubt_besides(layout, [one.name for one in rest], proven=self._proven)
+        add_suspects(layout, [one.name for one in rest], proven=self._proven)
         if top or extra or broken:
             self._changing()
         self.done += [_write_anew(layout, name) for name, _ in top if name in _TOP_FILES]
@@ -278,7 +278,7 @@ class _Repair:
         writer = self._writer()
         saved, made = save_out(self._layout, state, writer=writer, hasher=self._reader.hasher)
         self._trust(made)
-        return _told(state, saved)
+        return _lost_note(state, saved)
 
     def _retrieve(self) -> None:
         """Take back what checkpoints miss and what was set aside has."""
@@ -368,7 +368,7 @@ def salvage(layout: Layout, state: PackState, *, writer: GitWriter, hasher: Hash
     saved, _ = save_out(layout, state, writer=writer, hasher=hasher)
     aside = [state.name + suffix for suffix in _BOTH if state.name != writer.published]
     _set_aside(layout, [file for file in aside if os.path.lexists(layout.packs + b"/" + file)])
-    return _told(state, saved)
+    return _lost_note(state, saved)
 
 
 def save_out(
@@ -391,7 +391,7 @@ def save_out(
     return saved, _demand_sound(layout, writer.published, hasher) if writer.published else None
 
 
-def _told(state: PackState, saved: int) -> str:
+def _lost_note(state: PackState, saved: int) -> str:
     lost = f", {len(state.bad)} lost" if state.bad else ""
     return f"{_shown(state.name)} set aside: {saved} objects saved{lost}"
 
@@ -455,16 +455,16 @@ def settle(layout: Layout, *, reader: GitReader, new_writer: Callable[[], GitWri
 
     The others stay doubted, until somebody has them repaired who knows of the loss.
     """
-    for name in sorted(doubted(layout)):
+    for name in sorted(suspect_packs(layout)):
         if not os.path.lexists(layout.packs + b"/" + name + b".pack"):
-            trust(layout, name)
+            clear_suspect(layout, name)
             continue
         state = examine(layout, name, reader.hasher)
         if state.sound:
-            trust(layout, name)
+            clear_suspect(layout, name)
         elif _is_dispensable(layout, state, reader):
             _salvage_and_set_aside(layout, state, reader=reader, writer=new_writer())
-            trust(layout, name)
+            clear_suspect(layout, name)
 
 
 def _is_dispensable(layout: Layout, state: PackState, reader: GitReader) -> bool:

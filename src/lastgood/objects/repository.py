@@ -311,7 +311,7 @@ def ensure_folder(path: bytes) -> bool:
 # ---
 
 
-def doubted(layout: Layout) -> frozenset[bytes]:
+def suspect_packs(layout: Layout) -> frozenset[bytes]:
     """Return the names of the packs that are doubted."""
     try:
         return frozenset(os.listdir(layout.doubted))
@@ -319,12 +319,12 @@ def doubted(layout: Layout) -> frozenset[bytes]:
         return frozenset()
 
 
-def doubt(layout: Layout, packs: Iterable[bytes]) -> None:
+def set_suspects(layout: Layout, packs: Iterable[bytes]) -> None:
     """Mark exactly these packs. On a disk that takes no mark the proof itself has still been told."""
     wanted = frozenset(packs)
-    marked = doubted(layout)
+    marked = suspect_packs(layout)
     for name in marked - wanted:
-        trust(layout, name)
+        clear_suspect(layout, name)
     try:
         if wanted and not marked:
             os.makedirs(layout.doubted, DIRECTORY_MODE, exist_ok=True)
@@ -334,18 +334,18 @@ def doubt(layout: Layout, packs: Iterable[bytes]) -> None:
         return
 
 
-def doubt_besides(layout: Layout, packs: Iterable[bytes], *, proven: Collection[bytes]) -> None:
+def add_suspects(layout: Layout, packs: Iterable[bytes], *, proven: Collection[bytes]) -> None:
     """Mark more packs, and trust those proven; as `doubt`, but what was not looked at stays as it is."""
-    for name in doubted(layout).intersection(proven):
-        trust(layout, name)
+    for name in suspect_packs(layout).intersection(proven):
+        clear_suspect(layout, name)
     try:
         for name in packs:
-            suspect(layout, name, durable=False)
+            add_suspect(layout, name, durable=False)
     except OSError:
         return
 
 
-def suspect(layout: Layout, name: bytes, *, durable: bool) -> None:
+def add_suspect(layout: Layout, name: bytes, *, durable: bool) -> None:
     """Mark one more pack, before it is published; OSError, and then it must not be."""
     os.makedirs(layout.doubted, DIRECTORY_MODE, exist_ok=True)
     _mark(layout, name)
@@ -354,7 +354,7 @@ def suspect(layout: Layout, name: bytes, *, durable: bool) -> None:
         sync_directory(layout.root)
 
 
-def trust(layout: Layout, name: bytes) -> None:
+def clear_suspect(layout: Layout, name: bytes) -> None:
     """Take the mark of a pack away."""
     unlink_quietly(layout.doubted + b"/" + name)
 

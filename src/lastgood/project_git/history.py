@@ -11,10 +11,10 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.engine import ObjectWriter
-    from lastgood.host import Posture, Realigned, Scan, Stance
+    from lastgood.host import FoundGitPosition, GitPosition, RealignedGit, Scan
     from lastgood.model.tree import Change
     from lastgood.project_git import Repository
-    from lastgood.project_git.status import Alignment
+    from lastgood.project_git.status import GitSnapshot
 
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _HEX = frozenset("0123456789abcdef")
@@ -82,37 +82,37 @@ class SealedGit:
 
     def alignment(
         self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
-    ) -> Alignment | None:
+    ) -> GitSnapshot | None:
         """Return what a checkpoint keeps of the repository; None if the workspace belongs to none."""
         git = scan.result.git
         if git is None:
             return None
-        from lastgood.project_git.status import Aligner
+        from lastgood.project_git.status import GitSnapshots
 
-        aligner = Aligner(root, scan, folder=self._folder, asker=self._asker, writer=writer)
+        aligner = GitSnapshots(root, scan, folder=self._folder, asker=self._asker, writer=writer)
         return aligner.run(git, since=since, changes=changes)
 
-    def posture(self, root: bytes) -> Posture | None:
+    def found_position(self, root: bytes) -> FoundGitPosition | None:
         """Return how HEAD and index stand; None without a repository."""
         from lastgood.project_git import restore
 
-        return restore.posture(root)
+        return restore.found_position(root)
 
-    def attachable(self, root: bytes, stance: Stance) -> bool:
+    def attachable(self, root: bytes, position: GitPosition) -> bool:
         """Tell whether HEAD could stand on the stance's branch without that being moved."""
         from lastgood.project_git import restore
 
-        return restore.attachable(root, stance)
+        return restore.attachable(root, position)
 
-    def refuse_realigning(self, root: bytes, wanted: Stance, content: bytes) -> None:
+    def refuse_realigning(self, root: bytes, wanted: GitPosition, content: bytes) -> None:
         """Raise what speaks against putting HEAD and index back."""
         from lastgood.project_git import restore
 
         restore.refuse(root, wanted, content, asker=self._asker)
 
     def realign(
-        self, root: bytes, *, known: Stance, wanted: Stance, content: bytes, words: str, at: int
-    ) -> Realigned:
+        self, root: bytes, *, known: GitPosition, wanted: GitPosition, content: bytes, words: str, at: int
+    ) -> RealignedGit:
         """Put HEAD and index back; see `lastgood.project_git.restore`."""
         from lastgood.project_git import restore
 

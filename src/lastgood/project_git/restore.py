@@ -13,7 +13,7 @@ from _sha1 import sha1
 from lastgood import project_git
 from lastgood.errors import Conflict, Damaged, Storage, Unsafe, Unsupported
 from lastgood.files import sync_directory, write_whole
-from lastgood.host import Posture, Realigned, Stance
+from lastgood.host import FoundGitPosition, GitPosition, RealignedGit
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.project_git import IndexDamage, operation, read_known
 from lastgood.project_git.entries import (
@@ -52,7 +52,7 @@ class Held(Exception):
     """Another program holds a lock; never leaves the adapter."""
 
 
-class Realigning:
+class Realignment:
     """Holds the locks of HEAD and index: while entered, no git changes either."""
 
     def __init__(self, found: Repository, *, head: bytes, index: bytes) -> None:
@@ -275,19 +275,19 @@ _SHOWN = 5
 _PATIENCE_SECONDS = 60.0
 
 
-def posture(root: bytes) -> Posture | None:
+def found_position(root: bytes) -> FoundGitPosition | None:
     """Return how the workspace's own repository stands; None if there is none."""
     found = project_git.find(root)
     return None if found is None else _posture(found, root=root)
 
 
-def attachable(root: bytes, stance: Stance) -> bool:
+def attachable(root: bytes, position: GitPosition) -> bool:
     """Tell whether HEAD could stand on the branch: it still points at the commit, or is still unborn."""
     found = project_git.find(root)
-    return found is not None and _attachable(found, stance)
+    return found is not None and _attachable(found, position)
 
 
-def refuse(root: bytes, wanted: Stance, content: bytes, *, asker: Asker) -> None:
+def refuse(root: bytes, wanted: GitPosition, content: bytes, *, asker: Asker) -> None:
     """Raise what speaks against bringing a stance about."""
     found = _own(root)
     begun = operation(found)
@@ -310,7 +310,9 @@ def refuse(root: bytes, wanted: Stance, content: bytes, *, asker: Asker) -> None
     _refuse_missing(found, wanted, content, asker=asker)
 
 
-def realign(root: bytes, *, known: Stance, wanted: Stance, content: bytes, words: str, at: int) -> Realigned:
+def realign(
+    root: bytes, *, known: GitPosition, wanted: GitPosition, content: bytes, words: str, at: int
+) -> RealignedGit:
     """Bring a stance about, from the known one or from half-way between them.
 
     Raises `Conflict` if something else is found, or a lock is held; `Storage` if the disk fails.
@@ -321,8 +323,8 @@ def realign(root: bytes, *, known: Stance, wanted: Stance, content: bytes, words
             clear(found, name)
         if project_git.head(found)[0] == wanted.commit and _stands(found, root, wanted):
             return _realigned(found, content, kept=None)
-        with Realigning(found, head=_text(found, wanted), index=content) as locks:
-            now = _posture(found, root=root).stance
+        with Realignment(found, head=_text(found, wanted), index=content) as locks:
+            now = _posture(found, root=root).position
             if now.commit not in {known.commit, wanted.commit} or now.index not in {
                 known.index,
                 wanted.index,
@@ -357,7 +359,7 @@ def _own(root: bytes) -> Repository:
     return found
 
 
-def _posture(found: Repository, *, root: bytes) -> Posture:
+def _posture(found: Repository, *, root: bytes) -> FoundGitPosition:
     refuse_foreign(found, root=root)
     try:
         entries = read_entries(found)
@@ -368,20 +370,20 @@ def _posture(found: Repository, *, root: bytes) -> Posture:
         ) from damage
     commit, ref = project_git.head(found)
     branch = None if ref is None else to_text(ref)
-    stance = Stance(branch=branch, commit=commit, index=_blob(content))
-    return Posture(stance=stance, conflicts=_conflicts(entries))
+    position = GitPosition(branch=branch, commit=commit, index=_blob(content))
+    return FoundGitPosition(position=position, conflicts=_conflicts(entries))
 
 
-def _stands(found: Repository, root: bytes, wanted: Stance) -> bool:
+def _stands(found: Repository, root: bytes, wanted: GitPosition) -> bool:
     """Tell whether everything is as wanted already."""
-    return _head(found) == _text(found, wanted) and _posture(found, root=root).stance.index == wanted.index
+    return _head(found) == _text(found, wanted) and _posture(found, root=root).position.index == wanted.index
 
 
 def _head(found: Repository) -> bytes:
     return read_known(found.git_dir + b"/HEAD", limit=8192) or b""
 
 
-def _text(found: Repository, wanted: Stance) -> bytes:
+def _text(found: Repository, wanted: GitPosition) -> bytes:
     """Return what HEAD has to say: the branch if it is where it was, else the commit itself."""
     if _attachable(found, wanted):
         assert wanted.branch is not None
@@ -391,15 +393,15 @@ def _text(found: Repository, wanted: Stance) -> bytes:
     return wanted.commit.encode() + b"\n"
 
 
-def _attachable(found: Repository, stance: Stance) -> bool:
-    if stance.branch is None:
+def _attachable(found: Repository, position: GitPosition) -> bool:
+    if position.branch is None:
         return False
-    ref = to_bytes(stance.branch)
+    ref = to_bytes(position.branch)
     if project_git.target_of(b"ref: " + ref) != ref or not _sound(ref) or _is_elsewhere(found, ref):
         return False
-    if stance.commit is None:
+    if position.commit is None:
         return not project_git.exists(found, ref)
-    return project_git.commit_of(found, ref) == stance.commit
+    return project_git.commit_of(found, ref) == position.commit
 
 
 def _sound(ref: bytes) -> bool:
@@ -425,7 +427,7 @@ def _is_elsewhere(found: Repository, ref: bytes) -> bool:
     return False
 
 
-def _refuse_missing(found: Repository, wanted: Stance, content: bytes, *, asker: Asker) -> None:
+def _refuse_missing(found: Repository, wanted: GitPosition, content: bytes, *, asker: Asker) -> None:
     """Refuse if git could not find all that HEAD and index are going to name."""
     names: dict[bytes, bytes] = {}
     for path, place in Entries(content, repository=found).rows:
@@ -458,10 +460,10 @@ def _refuse_missing(found: Repository, wanted: Stance, content: bytes, *, asker:
         )
 
 
-def _realigned(found: Repository, content: bytes, *, kept: str | None) -> Realigned:
+def _realigned(found: Repository, content: bytes, *, kept: str | None) -> RealignedGit:
     text = _head(found).rstrip(b"\n")
     conflicts = _conflicts(Entries(content, repository=found))
-    return Realigned(head=to_text(text), kept=kept, conflicts=conflicts)
+    return RealignedGit(head=to_text(text), kept=kept, conflicts=conflicts)
 
 
 def _conflicts(entries: Entries) -> tuple[bytes, ...]:

@@ -171,7 +171,7 @@ _SECOND = 1_000_000_000
 _EXECUTABLE = 0o100
 
 
-class Scene:
+class ScannedFiles:
     """What was scanned: the files, those that are no part of it, and where repositories are nested."""
 
     def __init__(self, root: bytes, scan: Scan, *, asker: Asker) -> None:
@@ -210,7 +210,9 @@ class Worktree:
     Paths are relative to the workspace throughout.
     """
 
-    def __init__(self, found: Repository, *, scene: Scene, entries: Entries, below: bytes = b"") -> None:
+    def __init__(
+        self, found: Repository, *, scene: ScannedFiles, entries: Entries, below: bytes = b""
+    ) -> None:
         self.settings: GitSettings = read_settings(found)
         elsewhere = self.settings.worktree not in {None, found.top}
         if found.digest_size != 20 or not self.settings.clear or self.settings.bare or elsewhere:
@@ -353,7 +355,7 @@ class Worktree:
 class Walk:
     """Compares a whole worktree, passing over the directories that the index knows to be equal."""
 
-    def __init__(self, worktree: Worktree, scene: Scene) -> None:
+    def __init__(self, worktree: Worktree, scene: ScannedFiles) -> None:
         self._worktree = worktree
         self._scene = scene
         self._sorted = False
@@ -459,7 +461,7 @@ class Walk:
             self._dirty.add(path)
 
 
-def shows(scene: Scene, path: bytes) -> bool:
+def shows(scene: ScannedFiles, path: bytes) -> bool:
     """Tell whether git lists an untracked path that the scan could not read."""
     try:
         mode = os.lstat(join(scene.root, path)).st_mode
@@ -484,7 +486,7 @@ _NAME = b"/git.state"
 _SAYING = frozenset({b".gitignore", b".gitattributes", b".gitmodules"})
 
 
-class Memory(Value):
+class RememberedStatus(Value):
     """What was found for one checkpoint. ``mark`` stands for all that it depends on besides files and index.
 
     ``seen`` stands for what stat said of the index, ``plain`` tells how its entries can be found.
@@ -503,14 +505,19 @@ class Memory(Value):
     plain: bool
 
 
-class Alignment:
+class GitSnapshot:
     """The state of one moment: ``dirty`` is None if unknown, ``index`` the blob of the index, if kept.
 
     ``too_large`` is the size of an index that is over the limit.
     """
 
     def __init__(
-        self, folder: bytes, memory: Memory, *, dirty: tuple[bytes, ...] | None, too_large: int | None
+        self,
+        folder: bytes,
+        memory: RememberedStatus,
+        *,
+        dirty: tuple[bytes, ...] | None,
+        too_large: int | None,
     ) -> None:
         self._folder = folder
         self._memory = memory
@@ -536,7 +543,7 @@ class Alignment:
             return
 
 
-class Aligner:
+class GitSnapshots:
     """Finds out the alignment of one scan."""
 
     def __init__(
@@ -559,7 +566,7 @@ class Aligner:
         self._asker = asker
         self._writer = writer
 
-    def run(self, git: GitState, *, since: str | None, changes: Sequence[Change]) -> Alignment | None:
+    def run(self, git: GitState, *, since: str | None, changes: Sequence[Change]) -> GitSnapshot | None:
         """Return the alignment; None if the workspace belongs to no repository.
 
         ``changes`` are those of the files since the checkpoint named ``since``.
@@ -569,7 +576,7 @@ class Aligner:
             return None
         mark, seen = self._mark(found, git), digest(dumps(_seen(found.git_dir + b"/index"), 2))
         known = _load(self._folder)
-        memory: Memory | None = None
+        memory: RememberedStatus | None = None
         if (
             known is not None
             and (known.mark, known.checkpoint) == (mark, since)
@@ -588,11 +595,11 @@ class Aligner:
         if memory.changed is not None:
             paths = {*memory.changed, *memory.staged}
             dirty = tuple(sorted(paths)) if len(paths) <= DIRTY_LIMIT else None
-        return Alignment(self._folder, memory, dirty=dirty, too_large=self._too_large)
+        return GitSnapshot(self._folder, memory, dirty=dirty, too_large=self._too_large)
 
     def _go_on(
-        self, found: Repository, known: Memory, changes: Sequence[Change], *, seen: bytes
-    ) -> Memory | None:
+        self, found: Repository, known: RememberedStatus, changes: Sequence[Change], *, seen: bytes
+    ) -> RememberedStatus | None:
         """Look only at what changed in the files since; None if the index holds something else by now."""
         entries: Entries | None = None
         if known.seen != seen or not known.index or self._writer.lacks([known.index]):
@@ -613,10 +620,10 @@ class Aligner:
             return known.replace(changed=None)
 
     def _changed_since(
-        self, found: Repository, known: Memory, changes: Sequence[Change], *, entries: Entries
+        self, found: Repository, known: RememberedStatus, changes: Sequence[Change], *, entries: Entries
     ) -> tuple[bytes, ...]:
         gaps = [gap.path for gap in self._scan.result.gaps]
-        scene = Scene(self._root, self._scan, asker=self._asker)
+        scene = ScannedFiles(self._root, self._scan, asker=self._asker)
         worktree = Worktree(found, scene=scene, entries=entries)
         now = {change.path: change.after for change in changes}
         unread = {path for path in (*gaps, *known.gaps) if now.get(path) is None}
@@ -630,7 +637,7 @@ class Aligner:
                 left.add(path)
         return tuple(left)
 
-    def _anew(self, found: Repository, git: GitState) -> Memory:
+    def _anew(self, found: Repository, git: GitState) -> RememberedStatus:
         entries = self._read(found)
         changed = self._changed(found, entries)
         held: set[bytes] = set()
@@ -639,7 +646,7 @@ class Aligner:
                 held = self._staged(found, git, entries)
             except (Unknown, IndexDamage):
                 changed = None
-        return Memory(
+        return RememberedStatus(
             checkpoint="",
             mark=b"",
             seen=b"",
@@ -662,7 +669,7 @@ class Aligner:
         if entries is None:
             return None
         try:
-            scene = Scene(self._root, self._scan, asker=self._asker)
+            scene = ScannedFiles(self._root, self._scan, asker=self._asker)
             worktree = Worktree(found, scene=scene, entries=entries)
             return tuple(Walk(worktree, scene).run(b""))
         except (Unknown, IndexDamage):
@@ -734,13 +741,13 @@ def _seen(place: bytes) -> tuple[int, ...]:
     return (said.st_mode, said.st_size, said.st_mtime_ns, said.st_ctime_ns, said.st_ino)
 
 
-def _load(folder: bytes) -> Memory | None:
+def _load(folder: bytes) -> RememberedStatus | None:
     body = read_proven(folder + _NAME, form=_FORMAT)
     if body is None:
         return None
     found = loads(body)  # noqa: S302 - our own file, proven by its checksum
     names = ("checkpoint", "mark", "seen", "changed", "staged", "gaps", "nested", "index", "plain")
-    return Memory(**dict(zip(names, found, strict=True))) if len(found) == len(names) else None
+    return RememberedStatus(**dict(zip(names, found, strict=True))) if len(found) == len(names) else None
 
 
 # --- Which files git would convert before it compares them: told from attributes, nothing is converted ---

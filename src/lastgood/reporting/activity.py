@@ -19,8 +19,8 @@ from lastgood.model.activity import (
     WorkedTask,
 )
 from lastgood.model.report import HealthNote
-from lastgood.retention.prune import Wish, plan_prune, waiting
-from lastgood.sessions.session import listed, named
+from lastgood.retention.prune import PruneRequest, plan_prune, waiting
+from lastgood.sessions.session import session_of, session_reports
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -453,11 +453,11 @@ def report(context: Context, *, period: Period, session: str | None, offset: int
 
     Raises `NotFound` or `Ambiguous` for a session that is not there. Nothing is changed.
     """
-    wanted = None if session is None else named(context, session).id
+    wanted = None if session is None else session_of(context, session).id
     outside = context.work.progress(context.key)
     records = Records(
         checkpoints=tuple(context.catalogue.find(Query(workspace_key=context.key, deleted=True))),
-        sessions=listed(context),
+        sessions=session_reports(context),
         outside=outside.tasks,
         outside_features=outside.features.completed,
         operations=tuple(context.catalogue.operations(context.key)),
@@ -482,13 +482,15 @@ def _sizes(context: Context, records: Records) -> Sizes:
         workspace=sum(size for size, _ in stored),
         deleted=sum(size for size, deleted in stored if deleted is not None),
         store=size.total,
-        prunable=_told(lambda: plan_prune(context, Wish(), known=records.checkpoints).freed_bytes),
-        waiting=_told(lambda: waiting(context, records.checkpoints)),
+        prunable=_known_bytes(
+            lambda: plan_prune(context, PruneRequest(), known=records.checkpoints).freed_bytes
+        ),
+        waiting=_known_bytes(lambda: waiting(context, records.checkpoints)),
         store_parts=size,
     )
 
 
-def _told(amount: Callable[[], int]) -> int | None:
+def _known_bytes(amount: Callable[[], int]) -> int | None:
     """Return an amount of bytes, None where that cannot be told (damage)."""
     try:
         return amount()

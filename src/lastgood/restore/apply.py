@@ -158,7 +158,7 @@ _DONE: dict[Action, Result] = {
 }
 
 
-class Run:
+class PlanExecutor:
     """Carries out steps once; what fails for one path leaves the others alone."""
 
     def __init__(
@@ -505,7 +505,7 @@ _RECOVER_HINT = (
 )
 
 
-class Looking:
+class PathReader:
     """Answers what paths hold now; the directories near the last one stay open until it ends."""
 
     def __init__(self, root: bytes) -> None:
@@ -564,16 +564,16 @@ class DescriptorApplier:
 
         ``oid`` is empty for a directory, and for what cannot be read as a whole.
         """
-        with Looking(self._root) as present:
+        with PathReader(self._root) as present:
             return present(path)
 
-    def looking(self) -> Looking:
+    def looking(self) -> PathReader:
         """Look at many paths one after another, in their order, while nothing of ours changes any."""
-        return Looking(self._root)
+        return PathReader(self._root)
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
-        looking = Looking(self._root)
+        looking = PathReader(self._root)
         with looking:
             try:
                 return content_at(path.rpartition(b"/")[2], looking.directory(path), entry)
@@ -669,7 +669,7 @@ class DescriptorApplier:
     ) -> Sequence[Outcome]:
         with Directories(self._root, closed=closed) as directories:
             _refuse_crowd(steps)
-            return Run(
+            return PlanExecutor(
                 steps,
                 directories=directories,
                 token=token,

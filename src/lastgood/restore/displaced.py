@@ -40,7 +40,7 @@ from functools import partial
 from itertools import count
 
 from lastgood import renames
-from lastgood.deletion_policy import alike
+from lastgood.deletion_policy import same_content
 from lastgood.directories import OPEN_DIRECTORY, is_nowhere
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 from lastgood.paths import join, parent, printable, to_text
@@ -334,7 +334,7 @@ class Displaced:
     def _knows(self, path: bytes, entry: Entry) -> bool:
         """Tell whether something is what a step found at a path or brings to it: the store has both."""
         step = self._steps.get(path)
-        if step is not None and (alike(step.have, entry) or alike(step.want, entry)):
+        if step is not None and (same_content(step.have, entry) or same_content(step.want, entry)):
             return True
         return self._stored is not None and self._stored(entry.oid)
 
@@ -544,7 +544,7 @@ class _Copy:
         """
         for path, copy, entry in self._files:
             try:
-                if discard(_last(path), self._above(path), expected=partial(alike, entry)) == "gone":
+                if discard(_last(path), self._above(path), expected=partial(same_content, entry)) == "gone":
                     continue
                 os.unlink(copy, dir_fd=self._target)
             except OSError:  # rather twice than never

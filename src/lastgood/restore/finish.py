@@ -8,9 +8,9 @@ from lastgood.model.path_safety import link_faults
 from lastgood.model.tree import DIRECTORY
 from lastgood.paths import parent
 from lastgood.restore import parts
-from lastgood.restore.plan import foreign, of_directories, rebase, turned
+from lastgood.restore.plan import is_foreign, of_directories, retarget_steps, reversed_step
 from lastgood.restore.transaction import EFFECTIVE, Changed, Recovering
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -49,21 +49,23 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Cha
     steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
     found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
-    with Survey(context, forced=touched) as survey:
-        with survey.looking():
-            changed = {step.path for step in steps if foreign(step, survey.actual(step.path))}
+    with WorkspaceSnapshot(context, forced=touched) as snapshot:
+        with snapshot.looking():
+            changed = {step.path for step in steps if is_foreign(step, snapshot.actual(step.path))}
         ours = tuple(step for step in steps if step.path not in changed)
-        goal = tuple(turned(step) for step in ours) if roll_back else ours
-        survey.guard(recovering, before=f"recovering {journal.operation}")
-        with survey.looking():
-            remaining = rebase(goal, survey.actual)
+        goal = tuple(reversed_step(step) for step in ours) if roll_back else ours
+        snapshot.guard(recovering, before=f"recovering {journal.operation}")
+        with snapshot.looking():
+            remaining = retarget_steps(goal, snapshot.actual)
         # A release that did not look may have begun with what nothing can hold: the rest goes on without it.
         unfit = {fault.path: fault.reason for fault in link_faults(remaining, context.engine)}
         feasible = tuple(step for step in remaining if step.path not in unfit)
         failed = tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit)
-        outcomes = _told((*recovering.carry_on(journal, feasible, scan=survey.scan), *failed), found)
+        outcomes = _with_leftovers(
+            (*recovering.carry_on(journal, feasible, scan=snapshot.scan), *failed), found
+        )
     goals = journal.plan.parts
-    settled = parts.settled(context, parts.turned(goals) if roll_back else goals)
+    settled = parts.settled(context, parts.reversed_parts(goals) if roll_back else goals)
     if roll_back:
         missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
         with context.applier.looking() as present:
@@ -96,7 +98,7 @@ def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, 
     return tuple(outcomes)
 
 
-def _told(outcomes: tuple[Outcome, ...], found: Sequence[Outcome]) -> tuple[Outcome, ...]:
+def _with_leftovers(outcomes: tuple[Outcome, ...], found: Sequence[Outcome]) -> tuple[Outcome, ...]:
     """Add what was found of an interrupted apply to what became of its paths."""
     by_path = {one.path: one for one in found}
     told = [

@@ -6,9 +6,9 @@ is taken from it, and what both changed in different ways is a conflict, unless 
 
 from __future__ import annotations
 
-from lastgood.deletion_policy import PERMISSION_BITS, alike
+from lastgood.deletion_policy import PERMISSION_BITS, same_content
 from lastgood.errors import Conflict
-from lastgood.host import Texts
+from lastgood.host import MergeInput
 from lastgood.ids import short
 from lastgood.model.operation import CONFLICT, Merged, Step
 from lastgood.model.path_safety import LONGEST_NAME, LONGEST_PATH
@@ -25,14 +25,14 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from lastgood.context import Context
-    from lastgood.deletion_policy import Evidence, Present
+    from lastgood.deletion_policy import DeletionEvidence, Present
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.tree import Tree
-    from lastgood.snapshot import Survey
+    from lastgood.snapshot import WorkspaceSnapshot
 
     Fact = TypeVar("Fact", int, bytes)
-    Blend = Callable[["Sides"], "Blended | None"]
+    Blend = Callable[["Sides"], "MergedBlob | None"]
     Look = Callable[[bytes], Entry | None]
 
 
@@ -56,14 +56,14 @@ class Sides(Value):
         return {side.kind for side in (self.base, self.target, self.present) if side is not None}
 
 
-class Blended(Value):
+class MergedBlob(Value):
     """The blob that a merge of texts gives; ``marked`` if conflicts are marked in it."""
 
     oid: bytes
     marked: bool = False
 
 
-class Verdict(Value):
+class MergedPath(Value):
     """What a path is to hold, ``beside`` what is to be put beside it, and the reason of a conflict."""
 
     want: Entry | None
@@ -72,29 +72,29 @@ class Verdict(Value):
     merged: Merged | None = None
 
 
-def decide(sides: Sides, *, blend: Blend, favour: Favour | None) -> Verdict:
+def decide(sides: Sides, *, blend: Blend, favour: Favour | None) -> MergedPath:
     """Decide one path; directories are one if their trees are.
 
     ``blend`` merges the contents of three files, or returns None where they conflict.
     """
     base, target, present = sides.base, sides.target, sides.present
     if same(base, target):
-        return Verdict(want=present)
+        return MergedPath(want=present)
     if same(present, base):
-        return Verdict(want=target)
+        return MergedPath(want=target)
     if same(present, target):
-        return Verdict(want=present)
+        return MergedPath(want=present)
     return _of_files(sides, blend, favour) or _of_conflict(sides, favour)
 
 
 def same(one: Entry | None, other: Entry | None) -> bool:
     """Tell whether two sides are one, contents of directories included."""
-    if not alike(one, other):
+    if not same_content(one, other):
         return False
     return one is None or other is None or one.kind != DIRECTORY or one.tree_id == other.tree_id
 
 
-def _of_files(sides: Sides, blend: Blend, favour: Favour | None) -> Verdict | None:
+def _of_files(sides: Sides, blend: Blend, favour: Favour | None) -> MergedPath | None:
     """Merge permissions and contents of three files; None where that cannot be."""
     base, target, present = sides.base, sides.target, sides.present
     if base is None or target is None or present is None or sides.kinds != {FILE}:
@@ -106,11 +106,11 @@ def _of_files(sides: Sides, blend: Blend, favour: Favour | None) -> Verdict | No
         mode = (target if favour == "theirs" else present).mode & PERMISSION_BITS
     oid = _chosen(base.oid, target.oid, present.oid)
     if oid is not None:
-        return Verdict(want=present.replace(oid=oid, mode=mode))
+        return MergedPath(want=present.replace(oid=oid, mode=mode))
     blended = blend(sides)
     if blended is None:
         return None
-    return Verdict(
+    return MergedPath(
         want=present.replace(oid=blended.oid, mode=mode),
         conflict=MARKED if blended.marked else None,
         merged=Merged(path=sides.path, base=base.oid, target=target.oid),
@@ -124,12 +124,12 @@ def _chosen(base: Fact, target: Fact, present: Fact) -> Fact | None:
     return present if target == base else None
 
 
-def _of_conflict(sides: Sides, favour: Favour | None) -> Verdict:
+def _of_conflict(sides: Sides, favour: Favour | None) -> MergedPath:
     if favour == "theirs":
-        return Verdict(want=sides.target)
+        return MergedPath(want=sides.target)
     if favour == "ours":
-        return Verdict(want=sides.present, conflict=KEPT)
-    return Verdict(want=sides.present, conflict=CONFLICT, beside=sides.target)
+        return MergedPath(want=sides.present, conflict=KEPT)
+    return MergedPath(want=sides.present, conflict=CONFLICT, beside=sides.target)
 
 
 class MergedTree:
@@ -145,7 +145,7 @@ class MergedTree:
         target: Tree,
         *,
         present: Present,
-        evidence: Evidence,
+        evidence: DeletionEvidence,
         blend: Blend,
         favour: Favour | None,
         suffix: bytes,
@@ -260,7 +260,7 @@ class MergedTree:
     ) -> None:
         """Give the target's version a name of its own beside a conflict; never one that is taken."""
         for number in range(1, len(taken) + 1000):
-            place = beside(path, self._suffix, number=number)
+            place = name_beside(path, self._suffix, number=number)
             if place is None:
                 return
             name = place.rpartition(b"/")[2]
@@ -282,7 +282,7 @@ class MergedTree:
 
 
 def plan_merge(
-    tree: MergedTree, present: Present, *, evidence: Evidence, paths: Sequence[bytes], discard: bool
+    tree: MergedTree, present: Present, *, evidence: DeletionEvidence, paths: Sequence[bytes], discard: bool
 ) -> tuple[Step, ...]:
     """Return the steps that turn what is present into a merged tree, with a step for each conflict."""
     steps = {step.path: step for step in plan(tree, present, evidence=evidence, paths=paths, discard=discard)}
@@ -310,7 +310,7 @@ def _by_name(entries: Iterable[Entry]) -> dict[bytes, Entry]:
     return {entry.name: entry for entry in entries}
 
 
-def beside(path: bytes, suffix: bytes, *, number: int) -> bytes | None:
+def name_beside(path: bytes, suffix: bytes, *, number: int) -> bytes | None:
     """Return the nth path to put another version of a file at, None where no name would be short enough.
 
     The name is cut at a character's edge where it would be too long.
@@ -331,7 +331,7 @@ def beside(path: bytes, suffix: bytes, *, number: int) -> bytes | None:
 _TRIES = 1000
 
 
-def take_back(
+def revert_merge(
     steps: Iterable[Step], actual: Look, *, source: Look, present: Present, blend: Blend, suffix: bytes
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that lead to what some steps want, changes since what they have being kept.
@@ -395,9 +395,9 @@ def _housed(steps: Sequence[Step], actual: Look, source: Look) -> Iterator[Step]
     yield from (home for path, home in homes.items() if path in used)
 
 
-def _steps(sides: Sides, verdict: Verdict, actual: Look, *, suffix: bytes) -> Iterator[Step]:
+def _steps(sides: Sides, verdict: MergedPath, actual: Look, *, suffix: bytes) -> Iterator[Step]:
     path, present, want = sides.path, sides.present, verdict.want
-    if not alike(want, present):
+    if not same_content(want, present):
         forced = present is not None and present.kind != DIRECTORY
         action = action_between(want, present)
         yield Step(path=path, action=action, want=want, have=present, reason=verdict.conflict, forced=forced)
@@ -414,13 +414,13 @@ def _beside(path: bytes, entry: Entry, actual: Look, *, suffix: bytes) -> Iterat
     if above and (there is None or there.kind != DIRECTORY):
         return  # its folder is gone: the guard that is being taken back to has it
     for number in range(1, _TRIES):
-        place = beside(path, suffix, number=number)
+        place = name_beside(path, suffix, number=number)
         if place is None:
             return  # no name is short enough: the guard has it
         found = actual(place)
         if found is None:
             yield Step(path=place, action="write", want=entry.replace(name=place.rpartition(b"/")[2]))
-        if found is None or alike(found, entry):
+        if found is None or same_content(found, entry):
             return
 
 
@@ -454,7 +454,7 @@ class Contents:
         self._favour = favour
         self._label = label
 
-    def blend(self, sides: Sides) -> Blended | None:
+    def blend(self, sides: Sides) -> MergedBlob | None:
         """Return the blob of three files merged; None where they conflict or are no texts."""
         if sides.base is None or sides.target is None or sides.present is None or not sides.present.oid:
             return None
@@ -462,7 +462,7 @@ class Contents:
         found = self.merge(parts, present=sides.present)
         if found is None or (not found[1] and self._favour is None):
             return None
-        return Blended(oid=_blob_id(found[0]), marked=not found[1] and self._favour == "markers")
+        return MergedBlob(oid=_blob_id(found[0]), marked=not found[1] and self._favour == "markers")
 
     def merge(self, parts: Merged, *, present: Entry) -> tuple[bytes, bool] | None:
         """Return the merged content and whether it is without conflicts; None for what is no text."""
@@ -478,7 +478,9 @@ class Contents:
                 hint="try again",
                 details={"paths": [to_text(parts.path)]},
             )
-        texts = Texts(base=engine.read_blob(parts.base), ours=ours, theirs=engine.read_blob(parts.target))
+        texts = MergeInput(
+            base=engine.read_blob(parts.base), ours=ours, theirs=engine.read_blob(parts.target)
+        )
         if len(ours) > _LARGEST or any(_is_binary(text) for text in (texts.base, ours, texts.theirs)):
             return None
         made = self._context.merger().merge(texts, favour=self._favour, label=self._label)
@@ -486,43 +488,43 @@ class Contents:
 
 
 def merged_steps(
-    survey: Survey,
+    snapshot: WorkspaceSnapshot,
     merge: Merge,
     *,
     files: tuple[Files, Files],
     target: Checkpoint,
-    evidence: Evidence,
+    evidence: DeletionEvidence,
     paths: tuple[bytes, ...],
     discard: bool,
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps of a merge and what of them has to be stored; ``files`` are base's and target's."""
     base, then = files
-    contents = Contents(survey.context, favour=merge.favour, label=target.short_id)
+    contents = Contents(snapshot.context, favour=merge.favour, label=target.short_id)
     tree = MergedTree(
         base,
         then,
-        present=survey.scan,
+        present=snapshot.scan,
         evidence=evidence,
         blend=contents.blend,
         favour=merge.favour,
         suffix=b".lastgood-" + target.short_id.encode(),
         limits=paths,
     )
-    steps = plan_merge(tree, survey.scan, evidence=evidence, paths=paths, discard=discard)
+    steps = plan_merge(tree, snapshot.scan, evidence=evidence, paths=paths, discard=discard)
     return steps, needed(steps, tree.merged)
 
 
 def taken_back(
-    survey: Survey, steps: tuple[Step, ...], *, source: str | None
+    snapshot: WorkspaceSnapshot, steps: tuple[Step, ...], *, source: str | None
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return steps that keep what changed since, and what of them has to be stored."""
     label = short(source or "then")
-    contents = Contents(survey.context, favour=None, label=label)
-    made, merged = take_back(
+    contents = Contents(snapshot.context, favour=None, label=label)
+    made, merged = revert_merge(
         steps,
-        survey.actual,
-        source=_entries_of(survey.context, source),
-        present=survey.scan,
+        snapshot.actual,
+        source=_entries_of(snapshot.context, source),
+        present=snapshot.scan,
         blend=contents.blend,
         suffix=b".lastgood-" + label.encode(),
     )
@@ -540,19 +542,19 @@ def needed(steps: Iterable[Step], merged: Iterable[Merged]) -> tuple[Merged, ...
     return tuple(one for one in merged if one.path in written)
 
 
-def hold(survey: Survey, plan: RestorePlan) -> None:
+def hold_merged(snapshot: WorkspaceSnapshot, plan: RestorePlan) -> None:
     """Have the guard's pack take in the merged contents of a plan: they are written like any other.
 
     Raises `Conflict` if a file is not what the plan merged.
     """
-    contents = Contents(survey.context, favour=plan.favour, label=short(plan.target))
+    contents = Contents(snapshot.context, favour=plan.favour, label=short(plan.target))
     steps = {step.path: step for step in plan.steps}
     for parts in plan.merged:
         step = steps[parts.path]
         assert step.have is not None
         assert step.want is not None
         found = contents.merge(parts, present=step.have)
-        if found is None or survey.hold(found[0]) != step.want.oid:
+        if found is None or snapshot.hold(found[0]) != step.want.oid:
             raise Conflict(
                 f"{printable(to_text(parts.path))} is not what the plan merged",
                 hint="make the plan anew",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from _sha1 import sha1
 
 from lastgood import ids
-from lastgood.deletion_policy import PERMISSION_BITS, Evidence, Judge, Present, alike
+from lastgood.deletion_policy import PERMISSION_BITS, DeletionEvidence, DeletionPolicy, Present, same_content
 from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import DISCARDED, NOT_BACK, Step
 from lastgood.model.path_safety import Inspection, refuse
@@ -28,14 +28,14 @@ if TYPE_CHECKING:
     Found = tuple[Entry | None, bool]
 
 __all__ = [
-    "Evidence",
+    "DeletionEvidence",
     "Present",
-    "alike",
     "conflicts",
     "identify",
     "in_order",
     "inverse",
     "plan",
+    "same_content",
     "too_many_deletions",
 ]
 
@@ -46,7 +46,9 @@ __all__ = [
 class Planner:
     """Collects the steps of one plan, in no order."""
 
-    def __init__(self, target: Tree, present: Present, *, evidence: Evidence, discard: bool = False) -> None:
+    def __init__(
+        self, target: Tree, present: Present, *, evidence: DeletionEvidence, discard: bool = False
+    ) -> None:
         self.steps: list[Step] = []
         self.unheld: list[bytes] = []
         self.inspection = Inspection(target.directory)
@@ -54,7 +56,7 @@ class Planner:
         self._discard = discard
         self._present = present
         self._look = evidence.look
-        self._judge = Judge(present, evidence)
+        self._judge = DeletionPolicy(present, evidence)
         # A stack of our own: trees may be deeper than Python's recursion limit.
         self._waiting: list[tuple[bytes, TreeId, Sight]] = []
         self._made: set[bytes] = set()
@@ -96,7 +98,7 @@ class Planner:
             self._wanted(path, want, found[-1])
         elif not _is_directory(found[-1][0]):
             self._make(path, want, found[-1])
-        elif not alike(want, found[-1][0]):
+        elif not same_content(want, found[-1][0]):
             self._add(path, "chmod", want=want, have=found[-1][0])
 
     def _lead_to(self, path: bytes, wants: Sequence[Entry | None], found: Sequence[Found]) -> None:
@@ -198,7 +200,7 @@ class Planner:
             self._wanted_directory(path, want, found)
         elif _is_directory(have):
             self._replace_directory(path, want, found)
-        elif not alike(want, have):
+        elif not same_content(want, have):
             self._add(path, action_between(want, have), want=want, have=have, forced=left_out)
 
     def _wanted_directory(self, path: bytes, want: Entry, found: Found) -> None:
@@ -210,7 +212,7 @@ class Planner:
                 self._make(path, want, found)
                 self._waiting.append((path, want.tree_id, "absent"))
             return
-        if not alike(want, have):
+        if not same_content(want, have):
             # Permissions alone: nothing of an uncaptured directory has to be held for that.
             self._add(path, "chmod", want=want, have=have)
         if left_out or have.oid != want.oid or have.modes != want.modes:
@@ -378,7 +380,7 @@ def plan(
     target: Tree,
     present: Present,
     *,
-    evidence: Evidence,
+    evidence: DeletionEvidence,
     paths: Iterable[bytes] = (),
     discard: bool = False,
 ) -> tuple[Step, ...]:
@@ -437,7 +439,7 @@ def conflicts(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) ->
     not count.
     """
     touching = (step for step in steps if step.action in _TOUCHING)
-    return tuple(step.path for step in touching if not alike(step.have, actual(step.path)))
+    return tuple(step.path for step in touching if not same_content(step.have, actual(step.path)))
 
 
 def too_many_deletions(steps: Iterable[Step], files_total: int) -> bool:
@@ -505,7 +507,7 @@ def _refuse_unheld(paths: Sequence[bytes]) -> None:
 UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 
 
-def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
+def retarget_steps(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
     """Return the steps that lead from what paths hold now to what some steps want.
 
     Paths that are right already are left out; every present file is forced, so that the guard holds
@@ -516,7 +518,7 @@ def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tu
         if step.action in UNTOUCHED:
             continue
         have = actual(step.path)
-        if not alike(have, step.want):
+        if not same_content(have, step.want):
             action = action_between(step.want, have)
             forced = have is not None and have.kind != DIRECTORY
             anew.append(step.replace(action=action, have=have, reason=None, forced=forced))
@@ -594,7 +596,7 @@ def is_barred(steps: Iterable[Step]) -> bool:
 def unsettled(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
     """Leave out the steps whose paths hold already what they want."""
     return tuple(
-        step for step in steps if step.action in UNTOUCHED or not alike(actual(step.path), step.want)
+        step for step in steps if step.action in UNTOUCHED or not same_content(actual(step.path), step.want)
     )
 
 
@@ -603,14 +605,14 @@ def of_directories(step: Step) -> bool:
     return all(entry is None or entry.kind == DIRECTORY for entry in (step.have, step.want))
 
 
-def turned(step: Step) -> Step:
+def reversed_step(step: Step) -> Step:
     """Return the step that takes one step back."""
     return step.replace(action=action_between(step.have, step.want), want=step.have, have=step.want)
 
 
-def foreign(step: Step, present: Entry | None) -> bool:
+def is_foreign(step: Step, present: Entry | None) -> bool:
     """Tell whether a path holds neither what a step found nor what it wanted: somebody was there."""
-    if present is None or alike(present, step.want) or alike(present, step.have):
+    if present is None or same_content(present, step.want) or same_content(present, step.have):
         # A path in the way of another kind is set aside first: nothing there is a state of our own.
         return False
     # A directory is made closed, and gets its permissions last: nothing but those can differ.

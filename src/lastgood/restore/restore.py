@@ -6,10 +6,10 @@ import os
 from contextlib import contextmanager
 
 from lastgood.catalogue import Query
-from lastgood.deletion_policy import Evidence, alike
+from lastgood.deletion_policy import DeletionEvidence, same_content
 from lastgood.errors import Conflict, Damaged, Invalid, Unsafe
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
-from lastgood.lease import current_session, standing, state_of
+from lastgood.lease import current_session, current_work, state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.operation import DEFAULT_SCOPES, Journal, PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
@@ -21,7 +21,7 @@ from lastgood.restore import parts
 from lastgood.restore.plan import UNTOUCHED, barred, conflicts, identify, occupied, plan
 from lastgood.restore.transaction import Restoring
 from lastgood.sessions.session import holder
-from lastgood.snapshot import Survey
+from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Saving
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
@@ -47,7 +47,7 @@ _OWNER = 0o700
 _GOING = frozenset({"write", "delete", "mkdir"})
 
 
-def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
+def refuse_changed(steps: Sequence[Step], snapshot: WorkspaceSnapshot, *, hint: str) -> None:
     """Refuse if a path is no longer as the steps found it (rules T1, T8).
 
     A file that the scan held then and leaves out by now, because the ignore rules changed, counts as
@@ -57,10 +57,10 @@ def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
     held = {step.path for step in steps if not step.forced and _is_content(step.have)}
 
     def actual(path: bytes) -> Entry | None:
-        return survey.files.entry(path) if path in held else survey.actual(path)
+        return snapshot.files.entry(path) if path in held else snapshot.actual(path)
 
-    with survey.looking():
-        ways, inside = barred(steps, survey.actual), occupied(steps, survey.scan)
+    with snapshot.looking():
+        ways, inside = barred(steps, snapshot.actual), occupied(steps, snapshot.scan)
         changed = sorted({*conflicts(steps, actual), *ways, *inside.values()})
     if changed:
         raise Conflict(
@@ -70,12 +70,12 @@ def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
         )
 
 
-def refuse_unheld(steps: Sequence[Step], survey: Survey) -> None:
+def refuse_unheld(steps: Sequence[Step], snapshot: WorkspaceSnapshot) -> None:
     """Refuse if the guard could not take in what is going to be overwritten (rule T2)."""
     unheld = [
         step.path
         for step in steps
-        if step.forced and step.have is not None and survey.files.entry(step.path) is None
+        if step.forced and step.have is not None and snapshot.files.entry(step.path) is None
     ]
     if unheld:
         raise Unsafe(
@@ -85,7 +85,7 @@ def refuse_unheld(steps: Sequence[Step], survey: Survey) -> None:
         )
 
 
-def goes(step: Step) -> bool:
+def loses_content(step: Step) -> bool:
     """Tell whether a step takes a content away, or overwrites it."""
     return step.action in _GOING and _is_content(step.have)
 
@@ -93,14 +93,14 @@ def goes(step: Step) -> bool:
 def carry_out(
     restoring: Restoring,
     plan: RestorePlan,
-    survey: Survey,
+    snapshot: WorkspaceSnapshot,
     *,
     guard: str,
     type: OperationType,
     of: str | None = None,
 ) -> tuple[Operation, Changed]:
     """Journal, apply and record a plan; return the operation and what became of paths and parts."""
-    context, session = restoring.context, survey.standing.session
+    context, session = restoring.context, snapshot.standing.session
     _available(context, plan)
     _held(context, plan)
     journal = Journal(
@@ -115,7 +115,7 @@ def carry_out(
         closed=_closed(context, plan.steps),
     )
     return restoring.change(
-        journal, scan=survey.scan, settle_parts=lambda: parts.settled(context, plan.parts)
+        journal, scan=snapshot.scan, settle_parts=lambda: parts.settled(context, plan.parts)
     )
 
 
@@ -155,7 +155,11 @@ def _held(context: Context, plan: RestorePlan) -> None:
 
     What the guard found stored already may have rotted since: only reading it tells.
     """
-    going = {step.have.oid for step in plan.steps if goes(step) and step.have is not None and step.have.oid}
+    going = {
+        step.have.oid
+        for step in plan.steps
+        if loses_content(step) and step.have is not None and step.have.oid
+    }
     if plan.discard:
         going -= context.engine.missing(going)
     rotten = _rotten(context, sorted(going))
@@ -247,7 +251,7 @@ def changed_by_others(context: Context, operation: Operation, paths: Iterable[by
         other = checkpoint.session
         for path in left:
             entry = files.entry(path)
-            if alike(entry, known.get(path)):
+            if same_content(entry, known.get(path)):
                 continue
             known[path] = entry
             if other not in {None, operation.session}:
@@ -279,9 +283,9 @@ def _is_own(context: Context, session: Session) -> bool:
 _SHOWN_FIELDS = ("messages", "transcript", "resume_command", "note", "commit", "branch")
 
 
-def told(context: Context, report: RestoreReport, target: Checkpoint) -> RestoreReport:
+def with_details(context: Context, report: RestoreReport, target: Checkpoint) -> RestoreReport:
     """Return a report with what is known beside the files."""
-    progress = standing(context).progress
+    progress = current_work(context).progress
     return report.replace(
         head_moved=head_moved(context, target),
         irreversible=irreversible(context, target),
@@ -313,7 +317,7 @@ def irreversible(context: Context, target: Checkpoint) -> tuple[Effect, ...]:
     )
 
 
-def shown(side: Mapping[str, object]) -> dict[str, object]:
+def part_details(side: Mapping[str, object]) -> dict[str, object]:
     """Return what of a part is for reports."""
     return {key: side[key] for key in _SHOWN_FIELDS if key in side}
 
@@ -325,7 +329,7 @@ def _conversation(context: Context, report: RestoreReport, target: Checkpoint) -
         return None
     part = next((one for one in report.parts if one.scope == "conversation"), None)
     if part is not None:
-        return {"messages": held.messages} | shown(part.details)
+        return {"messages": held.messages} | part_details(part.details)
     from lastgood.restore.parts.conversation import remark
 
     note = remark(context, target)
@@ -335,7 +339,7 @@ def _conversation(context: Context, report: RestoreReport, target: Checkpoint) -
 # --- restore: plan, guard, journal, apply, record (rules T1 to T15) ---
 
 
-class Wish(Value):
+class RestoreRequest(Value):
     """What a restore is to bring back: a checkpoint, all of it, some paths, or some parts beside files.
 
     ``merge`` keeps what changed since its base (rule T17).
@@ -349,10 +353,10 @@ class Wish(Value):
     force: bool = False
 
 
-def plan_restore(context: Context, view: View, wish: Wish) -> RestorePlan:
+def plan_restore(context: Context, view: View, request: RestoreRequest) -> RestorePlan:
     """Return what a restore would do; nothing is touched or stored."""
-    _admit(context, wish)
-    with Saving(context), _planned(context, view, wish, looks=True) as (made, _survey):
+    _admit(context, request)
+    with Saving(context), _planned(context, view, request, looks=True) as (made, _snapshot):
         return made
 
 
@@ -365,26 +369,27 @@ def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
         return _surveyed(restoring, plan, target)
 
 
-def restore(context: Context, view: View, wish: Wish) -> RestoreReport:
+def restore(context: Context, view: View, request: RestoreRequest) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
     with Restoring(context) as restoring:
-        _admit(context, wish)
-        with _planned(context, view, wish) as (made, survey):
+        _admit(context, request)
+        with _planned(context, view, request) as (made, snapshot):
             if not any(step.forced for step in made.steps):
-                return _guarded(restoring, made, survey, target=wish.target)
-        return _surveyed(restoring, made, wish.target)
+                return _guarded(restoring, made, snapshot, target=request.target)
+        return _surveyed(restoring, made, request.target)
 
 
 def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
     """Return the report of a plan that is not carried out."""
     target = _target_of(context, view, plan)
     awaited = tuple(
-        PartOutcome(scope=part.scope, result="planned", details=shown(part.after)) for part in plan.parts
+        PartOutcome(scope=part.scope, result="planned", details=part_details(part.after))
+        for part in plan.parts
     )
     report = RestoreReport(
         planned=plan, target=target.id, outcomes=planned_outcomes(plan), parts=awaited, dry_run=True
     )
-    return told(context, report, target)
+    return with_details(context, report, target)
 
 
 def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tree: Files) -> RestoreReport:
@@ -397,66 +402,68 @@ def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tre
     )
 
 
-def evidence_of(target: Checkpoint, files: Files, survey: Survey) -> Evidence:
+def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -> DeletionEvidence:
     """Return what decides between a checkpoint, whose files are given, and the workspace now."""
-    return Evidence(
+    return DeletionEvidence(
         ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
-        look=survey.present,
+        look=snapshot.present,
         gaps_then=target.manifest.gaps,
-        gaps_now=survey.scan.result.gaps,
+        gaps_now=snapshot.scan.result.gaps,
     )
 
 
 @contextmanager
 def _planned(
-    context: Context, view: View, wish: Wish, *, looks: bool = False
-) -> Iterator[tuple[RestorePlan, Survey]]:
+    context: Context, view: View, request: RestoreRequest, *, looks: bool = False
+) -> Iterator[tuple[RestorePlan, WorkspaceSnapshot]]:
     """Plan from a scan, in which everything that is going to go was read (rule T2).
 
     What the scan cache says of a file can be outdated: stores through a mapping need not change its
     times. Where it is, the plan is made anew from a scan that read those paths.
     """
-    with Survey(context, looks=looks) as survey:
-        made = _plan(view, wish, survey)
-        going = {step.path: step.have for step in made.steps if goes(step)}
+    with WorkspaceSnapshot(context, looks=looks) as snapshot:
+        made = _plan(view, request, snapshot)
+        going = {step.path: step.have for step in made.steps if loses_content(step)}
         with context.applier.looking() as present:
-            outdated = tuple(path for path, have in going.items() if not alike(present(path), have))
+            outdated = tuple(path for path, have in going.items() if not same_content(present(path), have))
         if not outdated:
-            yield made, survey
+            yield made, snapshot
             return
-    with Survey(context, fresh=outdated, looks=looks) as survey:
-        yield _plan(view, wish, survey), survey
+    with WorkspaceSnapshot(context, fresh=outdated, looks=looks) as snapshot:
+        yield _plan(view, request, snapshot), snapshot
 
 
-def _plan(view: View, wish: Wish, survey: Survey) -> RestorePlan:
-    context, merge = survey.context, wish.merge
-    files = view.tree(wish.target)
-    paths = _limits(wish, files, survey)
-    with survey.looking():
-        steps, merged = ((), ()) if paths is None else _steps(view, wish, survey, files=files, paths=paths)
+def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> RestorePlan:
+    context, merge = snapshot.context, request.merge
+    files = view.tree(request.target)
+    paths = _limits(request, files, snapshot)
+    with snapshot.looking():
+        steps, merged = (
+            ((), ()) if paths is None else _steps(view, request, snapshot, files=files, paths=paths)
+        )
     refuse(tuple(link_faults(steps, context.engine)))
-    made = parts.planned(context, wish.target, scopes=wish.scopes)
+    made = parts.planned(context, request.target, scopes=request.scopes)
     favour = "" if merge is None else f"{merge.base.id} {merge.favour}"
     return RestorePlan(
         id=identify(
             steps,
-            target=wish.target.id,
+            target=request.target.id,
             workspace_key=context.key,
-            paths=wish.paths,
-            discard=wish.discard,
+            paths=request.paths,
+            discard=request.discard,
             beside=(
-                " ".join(wish.scopes).encode(),
+                " ".join(request.scopes).encode(),
                 favour.encode(),
                 *(dumps(part_record(one)) for one in made),
             ),
         ),
-        target=wish.target.id,
+        target=request.target.id,
         workspace_key=context.key,
-        paths=wish.paths,
+        paths=request.paths,
         steps=steps,
-        discard=wish.discard,
-        force=wish.force,
-        scopes=wish.scopes,
+        discard=request.discard,
+        force=request.force,
+        scopes=request.scopes,
         parts=made,
         base=None if merge is None else merge.base.id,
         favour=None if merge is None else merge.favour,
@@ -465,47 +472,52 @@ def _plan(view: View, wish: Wish, survey: Survey) -> RestorePlan:
 
 
 def _steps(
-    view: View, wish: Wish, survey: Survey, *, files: Files, paths: tuple[bytes, ...]
+    view: View,
+    request: RestoreRequest,
+    snapshot: WorkspaceSnapshot,
+    *,
+    files: Files,
+    paths: tuple[bytes, ...],
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
-    evidence = evidence_of(wish.target, files, survey)
-    if wish.merge is None:
-        return plan(files, survey.scan, evidence=evidence, paths=paths, discard=wish.discard), ()
+    evidence = evidence_of(request.target, files, snapshot)
+    if request.merge is None:
+        return plan(files, snapshot.scan, evidence=evidence, paths=paths, discard=request.discard), ()
     from lastgood.restore.merge import merged_steps
 
     return merged_steps(
-        survey,
-        wish.merge,
-        files=(view.tree(wish.merge.base), files),
-        target=wish.target,
+        snapshot,
+        request.merge,
+        files=(view.tree(request.merge.base), files),
+        target=request.target,
         evidence=evidence,
         paths=paths,
-        discard=wish.discard,
+        discard=request.discard,
     )
 
 
-def _limits(wish: Wish, files: Files, survey: Survey) -> tuple[bytes, ...] | None:
+def _limits(request: RestoreRequest, files: Files, snapshot: WorkspaceSnapshot) -> tuple[bytes, ...] | None:
     """Return the paths that the files are limited to, none for all of them; None where no file is meant.
 
     State files come back with the progress although no other file does (rule P2).
     """
-    if "files" in wish.scopes:
-        return wish.paths
-    patterns = survey.context.settings.capture.state_files
-    if "progress" not in wish.scopes or not patterns:
+    if "files" in request.scopes:
+        return request.paths
+    patterns = snapshot.context.settings.capture.state_files
+    if "progress" not in request.scopes or not patterns:
         return None
     includes = Includes(patterns)
-    both = (*files.walk(), *_scanned(survey))
+    both = (*files.walk(), *_scanned(snapshot))
     found = {
         path for path, entry in both if entry.kind != DIRECTORY and includes.matches(path, directory=False)
     }
     return tuple(sorted(found)) or None
 
 
-def _scanned(survey: Survey) -> Iterator[tuple[bytes, Entry]]:
+def _scanned(snapshot: WorkspaceSnapshot) -> Iterator[tuple[bytes, Entry]]:
     waiting = [b""]
     while waiting:
         place = waiting.pop()
-        for entry in survey.scan.directory(place) or ():
+        for entry in snapshot.scan.directory(place) or ():
             path = join(place, entry.name)
             yield path, entry
             if entry.kind == DIRECTORY:
@@ -515,36 +527,38 @@ def _scanned(survey: Survey) -> Iterator[tuple[bytes, Entry]]:
 def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
     """Look again, every path included that the plan is going to touch (rule T2), then go on."""
     forced = tuple(step.path for step in plan.steps if step.forced)
-    fresh = tuple(step.path for step in plan.steps if goes(step))
-    with Survey(restoring.context, forced=forced, fresh=fresh) as survey:
-        refuse_changed(plan.steps, survey, hint="look again: lastgood restore REF --dry-run")
+    fresh = tuple(step.path for step in plan.steps if loses_content(step))
+    with WorkspaceSnapshot(restoring.context, forced=forced, fresh=fresh) as snapshot:
+        refuse_changed(plan.steps, snapshot, hint="look again: lastgood restore REF --dry-run")
         if not plan.discard:
-            refuse_unheld(plan.steps, survey)
-        return _guarded(restoring, plan, survey, target=target)
+            refuse_unheld(plan.steps, snapshot)
+        return _guarded(restoring, plan, snapshot, target=target)
 
 
-def _guarded(restoring: Restoring, plan: RestorePlan, survey: Survey, *, target: Checkpoint) -> RestoreReport:
+def _guarded(
+    restoring: Restoring, plan: RestorePlan, snapshot: WorkspaceSnapshot, *, target: Checkpoint
+) -> RestoreReport:
     context = restoring.context
     report = RestoreReport(planned=plan, target=target.id, outcomes=planned_outcomes(plan))
     if not plan.empty:
         parts.refuse(context, plan.parts)
         if plan.merged:
-            from lastgood.restore.merge import hold
+            from lastgood.restore.merge import hold_merged
 
-            hold(survey, plan)
-        guard = survey.guard(restoring, before=f"restoring {target.short_id}")
-        operation, changed = carry_out(restoring, plan, survey, guard=guard, type="restore")
+            hold_merged(snapshot, plan)
+        guard = snapshot.guard(restoring, before=f"restoring {target.short_id}")
+        operation, changed = carry_out(restoring, plan, snapshot, guard=guard, type="restore")
         report = report.replace(
             guard=guard, operation=operation.id, outcomes=changed.outcomes, parts=changed.parts
         )
-    return told(context, report, target)
+    return with_details(context, report, target)
 
 
-def _admit(context: Context, wish: Wish) -> None:
-    _own(context, wish.target)
-    if wish.merge is not None:
-        _own(context, wish.merge.base)
-    if not wish.force:
+def _admit(context: Context, request: RestoreRequest) -> None:
+    _own(context, request.target)
+    if request.merge is not None:
+        _own(context, request.merge.base)
+    if not request.force:
         refuse_rivals(context)
 
 

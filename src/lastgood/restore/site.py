@@ -13,7 +13,7 @@ from _sha1 import sha1
 from _thread import allocate_lock, start_new_thread
 
 from lastgood import renames
-from lastgood.deletion_policy import alike
+from lastgood.deletion_policy import same_content
 from lastgood.directories import is_nowhere
 from lastgood.errors import CROWDED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
@@ -284,7 +284,7 @@ class Site:
 
 def _is_alike(have: Entry, directory: int, name: bytes) -> bool:
     # Without a stamp, or with one that another of the file's hard links made stale, contents decide.
-    return alike(have, entry_at(name, directory))
+    return same_content(have, entry_at(name, directory))
 
 
 def _kind(mode: int) -> EntryKind:

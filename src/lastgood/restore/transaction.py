@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.deletion_policy import alike
+from lastgood.deletion_policy import same_content
 from lastgood.errors import Busy, Unsafe
 from lastgood.model.tree import DIRECTORY
 from lastgood.restore.plan import is_barred
@@ -158,7 +158,7 @@ class Restoring(Saving):
         """Tell whether a path holds what a step wants, whatever its outcome: then `undo` takes it back."""
         if step.action in {"keep", "skip"}:
             return False
-        return alike(present(step.path), step.want)
+        return same_content(present(step.path), step.want)
 
     def effect(self, step: Step, present: Look) -> Step | None:
         """Return what became true of a step, None if nothing did."""
@@ -176,7 +176,7 @@ class Restoring(Saving):
 def _proven(outcome: Outcome, step: Step, present: Look) -> Outcome:
     if outcome.result not in EFFECTIVE:
         return outcome
-    if alike(present(step.path), step.want):
+    if same_content(present(step.path), step.want):
         return outcome
     return outcome.replace(result="failed", reason="changed while it was being restored")
 

@@ -168,7 +168,7 @@ def decide(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> tuple[D
     return _limited(checkpoints, decisions, limit=conditions.limit)
 
 
-def asked(
+def explicit_decisions(
     checkpoints: Sequence[Checkpoint],
     *,
     keep: int | None,

@@ -16,9 +16,9 @@ from lastgood.retention.policy import (
     PrunePlan,
     PruneReport,
     Sizes,
-    asked,
     decide,
     eviction,
+    explicit_decisions,
     permanent,
     without,
 )
@@ -43,7 +43,7 @@ _SHARE = 10
 _PORTION = 200
 
 
-class Wish(Value):
+class PruneRequest(Value):
     """What a prune is asked for. Without ``keep`` and ``older_than`` (nanoseconds) the policy decides.
 
     ``now`` frees the bytes at once: then there is no undo.
@@ -54,15 +54,17 @@ class Wish(Value):
     now: bool = False
 
 
-def plan_prune(context: Context, wish: Wish, *, known: Sequence[Checkpoint] | None = None) -> PrunePlan:
+def plan_prune(
+    context: Context, request: PruneRequest, *, known: Sequence[Checkpoint] | None = None
+) -> PrunePlan:
     """Return what a prune would do; nothing is touched.
 
     ``known`` are the workspace's checkpoints, deleted ones too, where the caller has them already.
     """
     if known is None:
-        return _plan(context, wish, _listed(context, context.key))
+        return _plan(context, request, _listed(context, context.key))
     standing = [one for one in known if one.deleted_at is None]
-    return _plan(context, wish, standing, every=_every(context, known))
+    return _plan(context, request, standing, every=_every(context, known))
 
 
 def waiting(context: Context, known: Sequence[Checkpoint]) -> int:
@@ -79,11 +81,11 @@ def _every(context: Context, known: Sequence[Checkpoint]) -> Sequence[Checkpoint
     return known if len(context.catalogue.workspaces()) == 1 else None
 
 
-def prune(context: Context, wish: Wish, *, interrupted: Callable[[], bool]) -> PruneReport:
+def prune(context: Context, request: PruneRequest, *, interrupted: Callable[[], bool]) -> PruneReport:
     """Carry out what `plan_prune` shows; undoable until the bytes are freed, which may be at once."""
-    if not wish.now:
+    if not request.now:
         with Saving(context) as saving:
-            report, removed = _let_go(saving, wish)
+            report, removed = _record_prune(saving, request)
         if removed:
             _tidy(context, shrink=False)
         return report
@@ -96,7 +98,7 @@ def prune(context: Context, wish: Wish, *, interrupted: Callable[[], bool]) -> P
             if interrupted():
                 raise _interrupted()
             refuse_older(context)
-            report, removed = _let_go(saving, wish)
+            report, removed = _record_prune(saving, request)
         waiting = _free_at_once(context, {*removed, *report.lost}, interrupted=interrupted)
         freed = _given_back(before, context.measure())
         return report.replace(freed_bytes=freed, operation=None, waiting_bytes=waiting)
@@ -104,15 +106,15 @@ def prune(context: Context, wish: Wish, *, interrupted: Callable[[], bool]) -> P
         context.reserve.lay_in(again=given)
 
 
-def _let_go(saving: Saving, wish: Wish) -> tuple[PruneReport, frozenset[str]]:
+def _record_prune(saving: Saving, request: PruneRequest) -> tuple[PruneReport, frozenset[str]]:
     """Record a prune and mark what goes; return the report, and what went."""
     context = saving.context
     checkpoints = _listed(context, context.key)
-    plan = _plan(context, wish, checkpoints)
+    plan = _plan(context, request, checkpoints)
     operation = None
     if plan.removed:
         operation = saving.record("prune", checkpoints=plan.removed)
-    removed = _mark(context, checkpoints, plan.decisions, portions=wish.now)
+    removed = _mark(context, checkpoints, plan.decisions, portions=request.now)
     report = PruneReport(
         keep=plan.keep,
         remove=tuple(one for one in plan.remove if one.id in removed),
@@ -167,7 +169,7 @@ def prune_quietly(context: Context, *, busy: Collection[str]) -> int:
     )
 
 
-def let_go(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[str, ...]:
+def delete_unkept(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[str, ...]:
     """Mark checkpoints as deleted that a policy of the caller's own does not keep; return those that went.
 
     What is permanent or needed stays, and so does what somebody named or pinned meanwhile. Like other
@@ -217,7 +219,7 @@ def needed(context: Context, key: str) -> dict[str, str]:
 
 def _plan(
     context: Context,
-    wish: Wish,
+    request: PruneRequest,
     checkpoints: Sequence[Checkpoint],
     *,
     every: Sequence[Checkpoint] | None = None,
@@ -225,19 +227,21 @@ def _plan(
     now = context.clock.now()
     spared = needed(context, context.key)
     conditions = _conditions(context, needed=spared)
-    if wish.keep is None and wish.older_than is None:
+    if request.keep is None and request.older_than is None:
         decisions = decide(checkpoints, conditions)
         decisions = _within_size(context, {context.key: (checkpoints, decisions)})[context.key]
     else:
-        decisions = asked(checkpoints, keep=wish.keep, older_than=wish.older_than, conditions=conditions)
+        decisions = explicit_decisions(
+            checkpoints, keep=request.keep, older_than=request.older_than, conditions=conditions
+        )
     removed = tuple(one.id for one in decisions if not one.keep)
-    lost = _deleted(context) if wish.now else ()
+    lost = _deleted(context) if request.now else ()
     return PrunePlan(
         workspace_key=context.key,
         decisions=decisions,
         freed_bytes=_freed_by(context, {*removed, *lost}, every=every) if removed or lost else 0,
-        free_after=None if wish.now or not removed else now + GRACE,
-        now=wish.now,
+        free_after=None if request.now or not removed else now + GRACE,
+        now=request.now,
         lost=lost,
     )
 

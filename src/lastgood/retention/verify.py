@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.catalogue import WorkspaceRow
 from lastgood.conversation.reader import blobs
-from lastgood.deletion_policy import alike
+from lastgood.deletion_policy import same_content
 from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
 from lastgood.model.checkpoint import decode
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
@@ -377,7 +377,7 @@ def _trial(context: Context, tree: TreeId, aside: Aside) -> tuple[tuple[bytes, .
         wrong.extend(outcome.path for outcome in outcomes if outcome.result == "failed")
         with applier.looking() as present:
             held = Files(tree, context.engine).walk()
-            wrong.extend(path for path, entry in held if not alike(present(path), entry))
+            wrong.extend(path for path, entry in held if not same_content(present(path), entry))
 
     try:
         aside(attempt)

@@ -92,7 +92,7 @@ class Details:
         self.close()
 
 
-class Snapshot:
+class CachedTree:
     """All that is known of a workspace: a record for each directory, and the details.
 
     ``source`` stands for the file of records as it was when they were read, or those before them.
@@ -129,18 +129,18 @@ def unpack(packed: bytes) -> list[Row] | None:
     return rows
 
 
-def load(folder: bytes, root: bytes) -> Snapshot:
+def load(folder: bytes, root: bytes) -> CachedTree:
     """Return what the last scan of a workspace left, or an empty snapshot if there is any doubt."""
     source = _source(folder)
     found = _read(folder + _RECORDS)
     if found is None or found[0][0] != root:
-        return Snapshot(None, records={}, details=Details(folder, b""))
+        return CachedTree(None, records={}, details=Details(folder, b""))
     (known_root, generation, policy, index, tree), name, records = found
     conditions = Conditions(root=known_root, generation=generation, policy=policy, index=index, tree=tree)
-    return Snapshot(conditions, records=records, details=Details(folder, name), source=source)
+    return CachedTree(conditions, records=records, details=Details(folder, name), source=source)
 
 
-def keep(folder: bytes, snapshot: Snapshot) -> bool:
+def keep(folder: bytes, snapshot: CachedTree) -> bool:
     """Write a snapshot; False if somebody else is writing, or the disk will not take it."""
     assert snapshot.conditions is not None
     try:
@@ -167,7 +167,7 @@ def _read(
     return found
 
 
-def _write(folder: bytes, snapshot: Snapshot) -> bool:
+def _write(folder: bytes, snapshot: CachedTree) -> bool:
     details = snapshot.details
     if details.name and (snapshot.source is None or snapshot.source != _source(folder)):
         current = _read(folder + _RECORDS)
@@ -205,7 +205,7 @@ def _source(folder: bytes) -> Source | None:
 
 
 def _moved(
-    records: dict[bytes, Record], snapshot: Snapshot, *, start: int = 0, everything: bool = False
+    records: dict[bytes, Record], snapshot: CachedTree, *, start: int = 0, everything: bool = False
 ) -> bytes:
     """Give records the place where their details are going to lie, and return those details."""
     pieces = []

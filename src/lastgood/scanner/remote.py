@@ -18,14 +18,14 @@ from _thread import RLock, _count
 from marshal import dumps, loads
 
 from lastgood import errors
-from lastgood.cancellation import SHORT_TURNS, STRIDE, asker, heed, pause
+from lastgood.cancellation import SHORT_SWITCH_INTERVAL, STRIDE, cancel_check, check_cancelled, pause
 from lastgood.disk import FULL, free, no_room, shortage
 from lastgood.errors import Busy, Internal, LastgoodError, Storage
 from lastgood.host import ScanRequest, ScanResult, SystemClock
 from lastgood.ignore import UNREADABLE
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
 from lastgood.model.tree import Gap, TreeId
-from lastgood.scanner.cache import Conditions, Details, Snapshot
+from lastgood.scanner.cache import CachedTree, Conditions, Details
 from lastgood.scanner.scan import WorkspaceScan, WorkspaceScanner
 from lastgood.settings import CaptureSettings
 
@@ -159,13 +159,13 @@ class Resident:
 
     def _wait(self) -> bytes:
         """Wait for an announcement, unless this thread is asked to give up."""
-        if asker() is not None:
+        if cancel_check() is not None:
             from select import POLLIN, poll
 
             waiting = poll()
             waiting.register(self._announcements, POLLIN)
             while not waiting.poll(STRIDE * 1000):
-                heed()
+                check_cancelled()
         return os.read(self._announcements, ANNOUNCEMENT_BYTES)
 
     def _reap(self, how: int = 0) -> None:
@@ -300,7 +300,7 @@ def scan_of(plain: Plain, *, folder: bytes, objects: ObjectReader) -> WorkspaceS
     """Return the scan that `plain_scan` described; ``folder`` is that of the cache."""
     details = Details(folder, plain["name"])
     details.pending = plain["pending"]
-    snapshot = Snapshot(Conditions(**plain["conditions"]), records=plain["records"], details=details)
+    snapshot = CachedTree(Conditions(**plain["conditions"]), records=plain["records"], details=details)
     return WorkspaceScan(
         _result_of(plain["result"]),
         folder=folder,
@@ -421,7 +421,7 @@ class RemoteScanner:
                     "detached": dict(detached),
                 }
             )
-            with SHORT_TURNS:
+            with SHORT_SWITCH_INTERVAL:
                 answer = self._ask_the_ready(question) or self._ask_a_new_one(question)
         finally:
             if answer is None:

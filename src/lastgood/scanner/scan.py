@@ -50,16 +50,16 @@ from lastgood.scanner import (
     VANISHED,
     cache,
 )
-from lastgood.scanner.cache import Conditions, Details, DetailsLost, Snapshot
+from lastgood.scanner.cache import CachedTree, Conditions, Details, DetailsLost
 from lastgood.scanner.read import TRIES, FileReader, Lister, descend, mark_of, names_in, open_root, state_of
 from lastgood.scanner.select import (
     IGNORE_FILES,
     Examiner,
     Forced,
-    Judge,
     Previous,
     Project,
     RuleBook,
+    Selector,
     relative,
 )
 from lastgood.scanner.walk import Builder, Trust, Walk, entry_of
@@ -83,7 +83,7 @@ if TYPE_CHECKING:
 _LISTINGS = 64
 
 
-class Texts:
+class IgnoreFiles:
     """The ignore files as they were captured, by directory.
 
     ``fresh`` are those read by this scan, which the engine may not have published yet.
@@ -140,7 +140,7 @@ class WorkspaceScan:
         result: ScanResult,
         *,
         folder: bytes,
-        snapshot: Snapshot,
+        snapshot: CachedTree,
         known: Mapping[bytes, Record],
         listings: dict[bytes, Sequence[Entry]],
         objects: ObjectReader,
@@ -260,7 +260,7 @@ class WorkspaceScan:
         return self._rows[path]
 
     def _texts(self, path: bytes) -> tuple[Text, Text]:
-        texts = Texts(
+        texts = IgnoreFiles(
             self.snapshot.records,
             details=self.snapshot.details,
             objects=self._objects,
@@ -390,7 +390,7 @@ class Starved(Exception):
     """The scan is not to go on here."""
 
 
-class Patience:
+class ThreadBudget:
     """Bounds the time that a scan beside other threads may take (decision 022).
 
     ``worn`` tells that it took longer. ``factor`` makes it longer than it has to be.
@@ -416,24 +416,24 @@ class Patience:
             raise Starved
 
 
-class Bounds:
+class ScanLimits:
     """What bounds one scan; ``budget`` is in seconds from now."""
 
-    def __init__(self, clock: Clock, *, budget: float | None, patience: Patience | None) -> None:
+    def __init__(self, clock: Clock, *, budget: float | None, thread_budget: ThreadBudget | None) -> None:
         self.clock = clock
         self._deadline = None if budget is None else clock.monotonic() + budget
-        self._patience = patience
+        self._thread_budget = thread_budget
         self.is_over = _never if budget is None else self._is_over
         # Not asked where a scan waits: that is no sign of other threads.
-        self.is_late = self.is_over if patience is None else self._is_late
+        self.is_late = self.is_over if thread_budget is None else self._is_late
 
     def _is_over(self) -> bool:
         assert self._deadline is not None
         return self.clock.monotonic() > self._deadline
 
     def _is_late(self) -> bool:
-        assert self._patience is not None
-        self._patience.heed()
+        assert self._thread_budget is not None
+        self._thread_budget.heed()
         return self.is_over()
 
 
@@ -500,11 +500,11 @@ class WorkspaceScanner:
         self._sleep = sleep
 
     def scan(
-        self, request: ScanRequest, *, writer: ObjectWriter, patience: Patience | None = None
+        self, request: ScanRequest, *, writer: ObjectWriter, thread_budget: ThreadBudget | None = None
     ) -> WorkspaceScan:
         """Read the workspace; `NotFound` or `Unsafe` for the root, `Storage` for the store's disk.
 
-        With ``patience`` it may raise `Starved`; what was added to the writer until then is whole.
+        With ``thread_budget`` it may raise `Starved`; what was added to the writer until then is whole.
         """
         pausing = gc.isenabled()
         gc.disable()  # nothing here is cyclic, and looking for cycles takes a third of a first scan
@@ -512,13 +512,15 @@ class WorkspaceScanner:
             root = open_root(request.root)
             try:
                 known = cache.load(self._folder, request.root)
-                if patience is not None:
-                    patience.begin(known.records)
+                if thread_budget is not None:
+                    thread_budget.begin(known.records)
                 while True:
                     try:
-                        return self._scan(request, root=root, known=known, writer=writer, patience=patience)
+                        return self._scan(
+                            request, root=root, known=known, writer=writer, thread_budget=thread_budget
+                        )
                     except (DetailsLost, ImportLost):  # each of them once at most
-                        known = Snapshot(None, records={}, details=Details(self._folder, b""))
+                        known = CachedTree(None, records={}, details=Details(self._folder, b""))
             finally:
                 os.close(root)
         finally:
@@ -530,16 +532,16 @@ class WorkspaceScanner:
         request: ScanRequest,
         *,
         root: int,
-        known: Snapshot,
+        known: CachedTree,
         writer: ObjectWriter,
-        patience: Patience | None,
+        thread_budget: ThreadBudget | None,
     ) -> WorkspaceScan:
         project = Project(request.root, settings=request.settings)
         rules = project.ignore_state(request.settings)
         conditions = _conditions(request, rules, index=project.signature)
         if not known.records and project.objects:
             writer.import_blobs(project.objects, project.named_objects())
-        survey = Survey(
+        scan_pass = ScanPass(
             request,
             conditions=conditions,
             known=known,
@@ -548,29 +550,29 @@ class WorkspaceScanner:
             objects=self._objects,
             writer=writer,
             lister=Lister(device=_proving(root, known), clock=self._clock),
-            bounds=Bounds(self._clock, budget=request.budget, patience=patience),
+            bounds=ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget),
         )
-        survey.run(root, sleep=self._sleep)
+        scan_pass.run(root, sleep=self._sleep)
         if not writer.settle_imports():
             raise ImportLost
-        records = survey.records
+        records = scan_pass.records
         top = records[b""]
         conditions = conditions.replace(tree=(top[TREE], top[MODES]))
-        examiner = survey.examiner
+        examiner = scan_pass.examiner
         return WorkspaceScan(
             _result(records, project=project, rules=rules, readable=not examiner.unreadable_rules),
             folder=self._folder,
-            snapshot=Snapshot(conditions, records=records, details=known.details, source=known.source),
+            snapshot=CachedTree(conditions, records=records, details=known.details, source=known.source),
             known=known.records,
-            listings=survey.listings,
+            listings=scan_pass.listings,
             objects=self._objects,
             rules=rules,
             texts=examiner.texts,
-            worth_keeping=survey.changed or conditions != known.conditions,
+            worth_keeping=scan_pass.changed or conditions != known.conditions,
         )
 
 
-class Survey:
+class ScanPass:
     """Walk, settle and build once; ``records`` are what came of it."""
 
     def __init__(
@@ -578,13 +580,13 @@ class Survey:
         request: ScanRequest,
         *,
         conditions: Conditions,
-        known: Snapshot,
+        known: CachedTree,
         rules: IgnoreState,
         project: Project,
         objects: ObjectReader,
         writer: ObjectWriter,
         lister: Lister,
-        bounds: Bounds,
+        bounds: ScanLimits,
     ) -> None:
         self._known = known
         self._writer = writer
@@ -593,8 +595,8 @@ class Survey:
         forced = Forced(request.forced, fresh=request.fresh)
         previous = Previous(request.previous, objects=objects)
         trust = _trust(known.conditions, conditions, previous=request.previous)
-        texts = Texts(known.records, details=known.details, objects=objects, fresh={})
-        judge = Judge(
+        texts = IgnoreFiles(known.records, details=known.details, objects=objects, fresh={})
+        judge = Selector(
             rules=RuleBook(rules, texts=texts.of),
             includes=Includes(request.settings.include),
             forced=forced,
@@ -640,7 +642,7 @@ class Survey:
         self.changed = builder.changed or self._walk.renewed * _A_PART > len(self.records)
 
 
-def _proving(root: int, known: Snapshot) -> int | None:
+def _proving(root: int, known: CachedTree) -> int | None:
     """Return the device on which times prove names, None also where asking for it would cost more."""
     return None if 0 < len(known.records) < _SEVERAL_DIRECTORIES else proving_device(root)
 
@@ -679,7 +681,7 @@ def _trust(known: Conditions | None, now: Conditions, *, previous: TreeId | None
     )
 
 
-def _gone(known: Snapshot, writer: ObjectWriter) -> set[bytes]:
+def _gone(known: CachedTree, writer: ObjectWriter) -> set[bytes]:
     """Return the objects that the cache names and the engine cannot be trusted to have (invariant 4)."""
     named: set[bytes] = set()
     for record in known.records.values():

@@ -67,7 +67,7 @@ IGNORE_FILES = frozenset({GITIGNORE, LASTGOODIGNORE})
 _CAPTURABLE = frozenset({FORMAT_DIRECTORY, FORMAT_FILE, FORMAT_LINK})
 
 
-class Verdict:
+class Selection:
     """What is to become of one entry.
 
     ``ignored`` tells that rules ignore it. ``buried`` says of a directory that only some of what is
@@ -87,13 +87,13 @@ class Verdict:
         self.private = False
 
 
-_PLAIN = Verdict(CAPTURED)
-_HIDDEN = Verdict(HIDDEN)
-_UNSUPPORTED = Verdict(UNSUPPORTED)
-_IGNORED = Verdict(IGNORED, ignored=True)
+_PLAIN = Selection(CAPTURED)
+_HIDDEN = Selection(HIDDEN)
+_UNSUPPORTED = Selection(UNSUPPORTED)
+_IGNORED = Selection(IGNORED, ignored=True)
 
 
-class Judge:
+class Selector:
     """Knows everything that has a say in what is captured.
 
     ``is_ours`` tells of a name whether a restore left it; None where none did.
@@ -126,16 +126,16 @@ class Judge:
         old: Mapping[bytes, Row],
         same: bool,
         held: Collection[bytes] | None,
-    ) -> DirectoryJudge:
+    ) -> DirectorySelector:
         """Return the judge of one directory's entries.
 
         ``same`` says that nothing which decides has changed since the ``old`` rows; ``held`` are the
         names that the previous tree captured here, None to look them up.
         """
-        return DirectoryJudge(self, path, token=token, old=old if same else {}, held=held)
+        return DirectorySelector(self, path, token=token, old=old if same else {}, held=held)
 
-    def spare(self, path: bytes, *, directory: bool, held: bool) -> Verdict:
-        """Judge an ignored entry by the reasons to capture it all the same."""
+    def spare(self, path: bytes, *, directory: bool, held: bool) -> Selection:
+        """Selector an ignored entry by the reasons to capture it all the same."""
         forced = self.forced.covers(path)
         indexed = self._index.holds_below(path) if directory else self._index.holds(path)
         kept = forced or held or self._includes.matches(path, directory=directory)
@@ -145,10 +145,10 @@ class Judge:
             opened = kept or indexed or unsure or leads
             if not opened:
                 return _IGNORED
-            return Verdict(CAPTURED, ignored=True, buried=True, bare=not kept)
+            return Selection(CAPTURED, ignored=True, buried=True, bare=not kept)
         if not kept and not indexed and not unsure:
             return _IGNORED
-        verdict = Verdict(CAPTURED, ignored=True)
+        verdict = Selection(CAPTURED, ignored=True)
         verdict.forced = forced
         verdict.private = not indexed
         return verdict
@@ -158,12 +158,12 @@ class Judge:
         return path == self._store
 
 
-class DirectoryJudge:
+class DirectorySelector:
     """Judges the entries of one directory."""
 
     def __init__(
         self,
-        judge: Judge,
+        judge: Selector,
         path: bytes,
         *,
         token: bytes,
@@ -178,8 +178,8 @@ class DirectoryJudge:
         self._old = old
         self._held = held
 
-    def verdict(self, name: bytes, mode: int) -> Verdict:
-        """Judge one entry."""
+    def verdict(self, name: bytes, mode: int) -> Selection:
+        """Selector one entry."""
         form = mode & FORMAT_MASK
         path = join(self._path, name)
         if name == DOT_GIT or self._judge.is_store(path):
@@ -195,11 +195,11 @@ class DirectoryJudge:
         if len(path) > LONGEST_PATH or (directory and self._deepest):
             return _UNSUPPORTED  # nothing could write it out again as a whole
         if not verdict.ignored and self._judge.forced.covers(path):
-            verdict = Verdict(CAPTURED)
+            verdict = Selection(CAPTURED)
             verdict.forced = True
         return verdict
 
-    def _ignoring(self, name: bytes, path: bytes, *, directory: bool) -> Verdict:
+    def _ignoring(self, name: bytes, path: bytes, *, directory: bool) -> Selection:
         old = self._old.get(name)
         if (
             old is not None
@@ -507,7 +507,7 @@ class Examiner:
 
     def __init__(
         self,
-        judge: Judge,
+        judge: Selector,
         *,
         reader: FileReader,
         cap: int,
@@ -575,7 +575,7 @@ class Examiner:
         name: bytes,
         stat: Evidence | int,
         *,
-        judge: DirectoryJudge,
+        judge: DirectorySelector,
         old: Row | None,
         descriptor: int,
     ) -> Row | None:
@@ -610,7 +610,7 @@ class Examiner:
         name: bytes,
         stat: Evidence,
         *,
-        verdict: Verdict,
+        verdict: Selection,
         old: Row | None,
         descriptor: int,
     ) -> Row | None:

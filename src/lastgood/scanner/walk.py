@@ -57,7 +57,7 @@ from lastgood.scanner import (
 )
 from lastgood.scanner.cache import DetailsLost, pack
 from lastgood.scanner.read import DIRECTORY_FLAGS, descend, state_of
-from lastgood.worker import Companion, is_sound
+from lastgood.worker import Worker, is_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -66,7 +66,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.model.tree import TreeId
     from lastgood.scanner import Record, Row
-    from lastgood.scanner.cache import Details, Snapshot
+    from lastgood.scanner.cache import CachedTree, Details
     from lastgood.scanner.read import Lister, Listing
     from lastgood.scanner.select import Examiner, Forced, Node, Previous
     from lastgood.worker import Tell
@@ -113,7 +113,7 @@ def share(records: Mapping[bytes, Record]) -> list[bytes]:
     return chosen
 
 
-class Twin:
+class ParallelWalk:
     """The forked process and what it has to say."""
 
     def __init__(
@@ -128,7 +128,7 @@ class Twin:
             tell(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
 
         try:
-            self._companion: Companion | None = Companion(work, keep=[root])
+            self._companion: Worker | None = Worker(work, keep=[root])
         except OSError:
             self._companion = None
 
@@ -241,7 +241,7 @@ class Walk:
 
     def __init__(
         self,
-        snapshot: Snapshot,
+        snapshot: CachedTree,
         *,
         trust: Trust,
         lister: Lister,
@@ -274,13 +274,13 @@ class Walk:
             self._run(root, self._visit(os.dup(root), b"", token))
             return
         self._parts = frozenset(share(self._records))
-        twin = Twin(root, parts=sorted(self._parts), records=self._records, lister=self._lister)
+        parallel = ParallelWalk(root, parts=sorted(self._parts), records=self._records, lister=self._lister)
         try:
             began = time.monotonic()
             left_for_twin = self._run(root, self._visit(os.dup(root), b"", token))
-            self._differing = twin.differing(after=time.monotonic() - began)
+            self._differing = parallel.differing(after=time.monotonic() - began)
         finally:
-            twin.end()
+            parallel.end()
         self._parts = frozenset()
         for frame in left_for_twin:
             self._run(root, frame)
@@ -494,17 +494,17 @@ class Builder:
         *,
         node: Node | None = None,
     ) -> Record:
-        tally = Tally()
+        counts = DirectoryCounts()
         settled = [
-            tally.take(self._settled(path, row), self.records.get(join(path, row[NAME]))) for row in rows
+            counts.take(self._settled(path, row), self.records.get(join(path, row[NAME]))) for row in rows
         ]
         kept = [row for row in settled if row[STATE] != VANISHED]
-        flags = head[3] | (DOUBTFUL if tally.passing else 0)
-        if head[1] == BURIED and not tally.entries and not tally.gaps:
+        flags = head[3] | (DOUBTFUL if counts.passing else 0)
+        if head[1] == BURIED and not counts.entries and not counts.gaps:
             flags |= BARE
         elif len(self.listings) < _LISTINGS:
-            self.listings[path] = tally.entries
-        identity = self._writer.directory(tally.entries)
+            self.listings[path] = counts.entries
+        identity = self._writer.directory(counts.entries)
         start, length = self._details.add(pack(kept))
         if node is not None:
             private, below = tuple(node.private), tuple(sorted(node.below))
@@ -519,10 +519,10 @@ class Builder:
             flags,
             identity.tree,
             identity.modes,
-            tally.files,
-            tally.bytes,
-            tally.ignored,
-            tuple(tally.gaps),
+            counts.files,
+            counts.bytes,
+            counts.ignored,
+            tuple(counts.gaps),
             tuple(name for name in private if name in captured),
             below,
             names,
@@ -548,7 +548,7 @@ class Builder:
         return _with_state(row, barred)
 
 
-class Tally:
+class DirectoryCounts:
     """Adds up the rows of one directory."""
 
     __slots__ = ("bytes", "entries", "files", "gaps", "ignored", "passing")

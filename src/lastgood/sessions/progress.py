@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 _OUTCOMES: dict[TaskState, EffectState] = {"done": "done", "failed": "failed", "skipped": "unknown"}
 
 
-class Place:
+class ProgressOwner:
     """Where a change of progress belongs: the caller's session, or the workspace outside any."""
 
     def __init__(self, context: Context) -> None:
@@ -95,7 +95,7 @@ def start_task(
 ) -> ProgressReport:
     """Start a task: count the attempt and record the step; before a risky one make a checkpoint."""
     tasks.check_id(id, what="a task")
-    place = Place(context)
+    place = ProgressOwner(context)
     saved = None
     if risky or irreversible:
         saved = mark(place.context, "risky", message=f"before task {id}", task=id, moment="before")
@@ -118,7 +118,7 @@ def start_task(
 def end_task(context: Context, id: str, *, state: TaskState, reason: str = "") -> ProgressReport:
     """End a task that runs, and make its checkpoint; said again, it is made if it was not."""
     reason = tasks.check_text(reason, what="the reason")
-    place = Place(context)
+    place = ProgressOwner(context)
     now = context.clock.now()
 
     def change(found: Progress) -> Progress:
@@ -130,14 +130,16 @@ def end_task(context: Context, id: str, *, state: TaskState, reason: str = "") -
     return place.report(after, task=id, saved=_kept(place, after, id, state=state, reason=reason))
 
 
-def _ended(place: Place, id: str, *, state: EffectState) -> list[Effect]:
+def _ended(place: ProgressOwner, id: str, *, state: EffectState) -> list[Effect]:
     """Return the records of a task's steps under way as ended."""
     context = place.context
     found = effects.running(context, session=place.id, task=id)
     return [effects.ended(context, one, state=state) for one in found]
 
 
-def _kept(place: Place, progress: Progress, id: str, *, state: TaskState, reason: str) -> SaveReport | None:
+def _kept(
+    place: ProgressOwner, progress: Progress, id: str, *, state: TaskState, reason: str
+) -> SaveReport | None:
     """Make the checkpoint of a task's end, unless it was made when this was said before."""
     if state == "skipped":
         return None
@@ -157,7 +159,7 @@ def start_step(context: Context, name: str, *, task: str | None, irreversible: b
     name = tasks.check_text(name, what="the step")
     if task is not None:
         tasks.check_id(task, what="a task")
-    place = Place(context)
+    place = ProgressOwner(context)
     if irreversible:
         mark(place.context, "risky", message=f"before {name}", task=task, moment="before")
     context.catalogue.add_workspace(context.row)
@@ -166,14 +168,14 @@ def start_step(context: Context, name: str, *, task: str | None, irreversible: b
 
 def start_feature(context: Context, id: str) -> ProgressReport:
     """Make a feature the one being built."""
-    place = Place(context)
+    place = ProgressOwner(context)
     _, after = place.change(lambda found: tasks.start_feature(found, id))
     return place.report(after)
 
 
 def finish_feature(context: Context, id: str) -> ProgressReport:
     """Complete the feature being built, and make its checkpoint, which is kept for ever."""
-    place = Place(context)
+    place = ProgressOwner(context)
     before, after = place.change(lambda found: tasks.finish_feature(found, id))
     if before == after and _is_marked(place, "feature", id):
         return place.report(after)
@@ -185,14 +187,14 @@ def finish_feature(context: Context, id: str) -> ProgressReport:
 
 def start_sprint(context: Context, id: str) -> ProgressReport:
     """Enter a sprint."""
-    place = Place(context)
+    place = ProgressOwner(context)
     _, after = place.change(lambda found: tasks.start_sprint(found, id))
     return place.report(after)
 
 
 def finish_sprint(context: Context, id: str) -> ProgressReport:
     """Make the checkpoint of a sprint's end."""
-    place = Place(context)
+    place = ProgressOwner(context)
     _, after = place.change(lambda found: tasks.finish_sprint(found, id))
     saved = mark(
         place.context, "sprint", message=f"Completed sprint {id}", moment="after", metadata={"sprint": id}
@@ -213,7 +215,7 @@ def move(
 ) -> ProgressReport:
     """Say where the work stands; another iteration makes a checkpoint."""
     laid = None if state is None else _plain(state)
-    place = Place(context)
+    place = ProgressOwner(context)
 
     def moved(found: Progress) -> Progress:
         made = tasks.move(
@@ -237,13 +239,13 @@ def move(
     return place.report(after, saved=saved)
 
 
-def shown(context: Context) -> ProgressReport:
+def progress_report(context: Context) -> ProgressReport:
     """Return how far the work has come: of the session at hand, else of the workspace."""
-    place = Place(context)
+    place = ProgressOwner(context)
     return place.report(place.progress())
 
 
-def _is_marked(place: Place, kind: str, id: str) -> bool:
+def _is_marked(place: ProgressOwner, kind: str, id: str) -> bool:
     query = Query(workspace_key=place.context.key, session=place.id, kind=kind)
     return any(one.metadata.get(kind) == id for one in place.context.catalogue.find(query))
 
@@ -274,13 +276,13 @@ def _check_size(state: Mapping[str, object]) -> None:
 # --- Steps of a program that are done once in a session (rule P6) ---
 
 
-def found(context: Context, name: str, *, task: str | None) -> Effect | None:
+def last_step(context: Context, name: str, *, task: str | None) -> Effect | None:
     """Return the last step of a name, within a task or outside any; None if it has to be done (again).
 
     One that ended well does not count where files were taken back to before it since, unless it is
     irreversible: that no restore takes back.
     """
-    place = Place(context)
+    place = ProgressOwner(context)
     steps = context.work.effects(context.key, session=place.id, name=name)
     mine = [one for one in steps if one.session == place.id and one.task == task]
     if not mine:
@@ -325,7 +327,7 @@ class Begun(Value):
 
 def begin(context: Context, id: str, *, irreversible: bool, start: str | None) -> Begun:
     """Record that an attempt of a task starts; ``start`` is the checkpoint of what is there before it."""
-    place = Place(context)
+    place = ProgressOwner(context)
     now = context.clock.now()
     known = attempts(context, id)
     begun: list[Effect] = []
@@ -351,7 +353,7 @@ def command_ended(context: Context, effect: Effect) -> Effect:
 
 def done(context: Context, id: str) -> ProgressReport:
     """Record that a task is done, with the step of its attempt, and make its checkpoint."""
-    place = Place(context)
+    place = ProgressOwner(context)
     now = context.clock.now()
     task = task_of(place.progress(), id)
     if task is None or task.state != "running":  # its check was made again, or something else said of it
@@ -364,7 +366,7 @@ def done(context: Context, id: str) -> ProgressReport:
 
 def failed(context: Context, id: str, *, state: EffectState) -> ProgressReport:
     """Record that an attempt failed; ``state`` is what is known of its step, if that has not ended."""
-    place = Place(context)
+    place = ProgressOwner(context)
     now = context.clock.now()
     _, after = place.change(
         lambda found: tasks.end(found, id, state="failed", at=now),
@@ -375,7 +377,7 @@ def failed(context: Context, id: str, *, state: EffectState) -> ProgressReport:
 
 def happened(context: Context, id: str) -> ProgressReport:
     """Record a person's word: a task has been done, though nobody saw its end."""
-    place = Place(context)
+    place = ProgressOwner(context)
     now = context.clock.now()
 
     def steps(_: Progress) -> list[Effect]:

@@ -42,7 +42,7 @@ def way_to_end(context: Context, session: Session) -> str:
     return f"end it: lastgood session end {session.id}"
 
 
-def held(context: Context, session: Session, *, by: Owner) -> Conflict:
+def exclusive_conflict(context: Context, session: Session, *, by: Owner) -> Conflict:
     """Return the refusal of a second exclusive session."""
     if by.pid is not None and session.owner == by:
         return _conflict(
@@ -60,7 +60,7 @@ def held(context: Context, session: Session, *, by: Owner) -> Conflict:
     )
 
 
-def living(context: Context, session: Session, *, doing: str) -> Conflict:
+def living_conflict(context: Context, session: Session, *, doing: str) -> Conflict:
     """Return the refusal of what cannot be done beside a session that lives; ``doing`` says what it does."""
     return _conflict(
         session,
@@ -165,7 +165,7 @@ def running(context: Context, *, session: str | None, task: str | None = None) -
     return tuple(one for one in found if one.session == session and (task is None or _is_of(one, task)))
 
 
-def forsake(context: Context, session: str) -> tuple[Effect, ...]:
+def abandon_steps(context: Context, session: str) -> tuple[Effect, ...]:
     """Record that nobody will see the end of a session's running steps, and return them."""
     return tuple(finish(context, one, state="unknown") for one in running(context, session=session))
 
@@ -202,7 +202,7 @@ def start(
     if sprint is not None:
         tasks.check_id(sprint, what="a sprint")
     _refuse_interrupted(context)
-    replacing, robbed = _rivals(context, owner, force=force) if exclusive else ((), None)
+    replacing, evicted = _exclusive_rivals(context, owner, force=force) if exclusive else ((), None)
     now = context.clock.now()
     session = Session(
         id=session_id(context.clock.random()),
@@ -214,17 +214,17 @@ def start(
         sprint=sprint,
         exclusive=exclusive,
         transcript=transcript,
-        took_over=None if robbed is None else robbed.id,
+        took_over=None if evicted is None else evicted.id,
         heartbeat_uptime=uptime(context),
         heartbeat_boot=context.processes.boot(),
     )
     context.catalogue.add_workspace(context.row)
     inside = context.replace(session=session.id)
-    saved = _opened(context, session, replacing=replacing, robbed=robbed, plan=plan)
+    saved = _opened(context, session, replacing=replacing, evicted=evicted, plan=plan)
     return SessionStarted(
         session=report_on(inside, context.work.session(session.id) or session),
         saved=saved,
-        took_over=robbed,
+        took_over=evicted,
         unfinished=tuple(one.id for one in unfinished(context)),
     )
 
@@ -234,7 +234,7 @@ def _opened(
     session: Session,
     *,
     replacing: Sequence[Session],
-    robbed: Session | None,
+    evicted: Session | None,
     plan: WorkPlan | None,
 ) -> SaveReport | None:
     """Record a session and make its first checkpoint; without that it has not begun."""
@@ -242,8 +242,8 @@ def _opened(
     try:
         run = None if plan is None else planned_run(session, plan)
         context.work.open_session(session, replacing=replacing, run=run)
-        if robbed is not None:
-            forsake(context, robbed.id)
+        if evicted is not None:
+            abandon_steps(context, evicted.id)
         return _first(inside, session, plan=plan)
     except BaseException:  # also if the caller is interrupted: nobody will end what never began
         if inside.work.session(session.id) is not None:
@@ -290,7 +290,7 @@ def end(
     One that died is ended only by its name, and without a checkpoint: it is given up. Raises
     `Conflict` if it has ended already, `NotFound` if there is none.
     """
-    session = named(context, name) if name is not None else _at_hand(context)
+    session = session_of(context, name) if name is not None else _at_hand(context)
     state = state_of(context, session)
     if session.state == "ended" or (state == "incomplete" and name is None):
         raise _lost(session, state=state)
@@ -304,12 +304,14 @@ def end(
         finished=finished,
         by=by or ("fresh" if state == "incomplete" else "finished" if finished else "interrupted"),
     )
-    return SessionEnded(session=report_on(context, ended), saved=saved, unknown=forsake(context, session.id))
+    return SessionEnded(
+        session=report_on(context, ended), saved=saved, unknown=abandon_steps(context, session.id)
+    )
 
 
 def end_asked(context: Context, name: str | None = None, *, finished: bool = True) -> SessionEnded:
     """End a session as anybody may ask for it; `Conflict` for that of a run under way."""
-    session = named(context, name) if name is not None else _at_hand(context)
+    session = session_of(context, name) if name is not None else _at_hand(context)
     refuse_run(context, session)
     return (
         end(context, session.id, finished=finished) if name is not None else end(context, finished=finished)
@@ -321,7 +323,7 @@ def break_off(context: Context, name: str, *, reason: str, interrupted: bool, sa
 
     `Conflict` if it has ended: another session took over, or somebody ended it.
     """
-    session = named(context, name)
+    session = session_of(context, name)
     inside = context.replace(session=session.id)
     saved = None
     try:
@@ -329,7 +331,7 @@ def break_off(context: Context, name: str, *, reason: str, interrupted: bool, sa
             saved = mark(inside, "interrupt" if interrupted else "error", message=reason)
     finally:
         ended = close(inside, session, finished=False, by="interrupted" if interrupted else "error")
-        unknown = forsake(inside, session.id)
+        unknown = abandon_steps(inside, session.id)
     return SessionEnded(session=report_on(context, ended), saved=saved, unknown=unknown)
 
 
@@ -345,17 +347,17 @@ def close(context: Context, session: Session, *, finished: bool, by: str) -> Ses
     return context.work.change_session(session.id, ended)
 
 
-def listed(context: Context) -> tuple[SessionReport, ...]:
+def session_reports(context: Context) -> tuple[SessionReport, ...]:
     """Return every session of the workspace, newest first."""
     return tuple(report_on(context, one) for one in context.work.sessions(context.key))
 
 
-def shown(context: Context, name: str | None = None) -> SessionReport:
+def session_report(context: Context, name: str | None = None) -> SessionReport:
     """Return one session: that of a name, else the caller's, else the newest."""
     if name is not None:
-        return report_on(context, named(context, name))
+        return report_on(context, session_of(context, name))
     if context.session is not None:
-        return report_on(context, named(context, context.session))
+        return report_on(context, session_of(context, context.session))
     session = current_session(context) or next(iter(context.work.sessions(context.key)), None)
     if session is None:
         raise _none()
@@ -364,7 +366,7 @@ def shown(context: Context, name: str | None = None) -> SessionReport:
 
 def heartbeat(context: Context, name: str | None = None) -> SessionReport:
     """Record that a session lives; `Conflict` if it does not hold its lease any more."""
-    session = named(context, name) if name is not None else _at_hand(context)
+    session = session_of(context, name) if name is not None else _at_hand(context)
     now, up, boot = context.clock.now(), uptime(context), context.processes.boot()
 
     def beaten(found: Session) -> Session:
@@ -375,7 +377,7 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
     return report_on(context, context.work.change_session(session.id, beaten))
 
 
-def named(context: Context, name: str) -> Session:
+def session_of(context: Context, name: str) -> Session:
     """Return the session of an id, or of at least 4 of its hex digits; `NotFound`, `Ambiguous`."""
     if not isinstance(name, str):
         raise Usage(f"a session is named by a text, not by {type(name).__name__}", hint="give its id")
@@ -419,7 +421,7 @@ def working_session(context: Context) -> Session | None:
     return session
 
 
-def alive(context: Context) -> tuple[SessionReport, ...]:
+def living_sessions(context: Context) -> tuple[SessionReport, ...]:
     """Return the sessions under way, newest first."""
     found = (report_on(context, one) for one in context.work.sessions(context.key, state="active"))
     return tuple(one for one in found if one.state == "active")
@@ -436,7 +438,7 @@ def unfinished(context: Context) -> tuple[SessionReport, ...]:
 def _at_hand(context: Context) -> Session:
     """Return the session that the caller means without naming it."""
     if context.session is not None:
-        return named(context, context.session)
+        return session_of(context, context.session)
     known = context.work.sessions(context.key, state="active")
     found = next((one for one in known if one.exclusive), None)
     if found is not None:
@@ -449,9 +451,11 @@ def _none() -> NotFound:
     return NotFound("no session is under way", hint="start one: lastgood session start")
 
 
-def _rivals(context: Context, owner: Owner, *, force: bool) -> tuple[Sequence[Session], Session | None]:
+def _exclusive_rivals(
+    context: Context, owner: Owner, *, force: bool
+) -> tuple[Sequence[Session], Session | None]:
     """Return what has to be recorded of the earlier exclusive sessions, and the living one among them."""
-    changed, robbed = [], None
+    changed, evicted = [], None
     for session in context.work.sessions(context.key, state="active"):
         if not session.exclusive:
             continue
@@ -459,10 +463,10 @@ def _rivals(context: Context, owner: Owner, *, force: bool) -> tuple[Sequence[Se
             changed.append(session.replace(state="incomplete"))
             continue
         if not force:
-            raise held(context, session, by=owner)
-        robbed = session.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
-        changed.append(robbed)
-    return changed, robbed
+            raise exclusive_conflict(context, session, by=owner)
+        evicted = session.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
+        changed.append(evicted)
+    return changed, evicted
 
 
 def _lost(session: Session, *, state: str) -> Conflict:

@@ -15,7 +15,7 @@ from json.decoder import JSONDecodeError, scanstring  # type: ignore[attr-define
 
 from lastgood.errors import Invalid, NotFound, Unsupported
 from lastgood.paths import printable
-from lastgood.workplan.form import broken_plan, plan_of, shown
+from lastgood.workplan.form import broken_plan, plan_of, shortened
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -154,7 +154,7 @@ class _Reader:
             if key in found:
                 line = self.places[within][0]
                 raise self.fault(
-                    place, f"the key {shown(key)} is here twice", hint=f"it stands in line {line} too"
+                    place, f"the key {shortened(key)} is here twice", hint=f"it stands in line {line} too"
                 )
             self.places[within] = self._place(place)
             found[key] = self.value(within, self._past(":", self.at), depth + 1)
@@ -342,13 +342,13 @@ class _Builder:
         if key in within.value:
             line = self.places[path][0]
             hint = f"it stands in line {line} too"
-            raise self._fault(event, f"the key {shown(key)} is here twice", hint=hint)
+            raise self._fault(event, f"the key {shortened(key)} is here twice", hint=hint)
         self.places[path] = _at(event)
         within.key = key
 
     def _alias(self, event: Any) -> None:  # noqa: ANN401 - the same
         if event.anchor not in self._anchors:
-            raise self._fault(event, f"there is no {shown('&' + str(event.anchor))} before this")
+            raise self._fault(event, f"there is no {shortened('&' + str(event.anchor))} before this")
         self._place(event)
         value, count = self._anchors[event.anchor]
         self._count += count - 1
@@ -388,7 +388,9 @@ class _Builder:
 
     def _check_tag(self, event: Any) -> None:  # noqa: ANN401 - the same
         if event.tag is not None and event.tag not in _PLAIN_TAGS:
-            raise self._fault(event, f"has the tag {shown(str(event.tag))}", hint="write it without a tag")
+            raise self._fault(
+                event, f"has the tag {shortened(str(event.tag))}", hint="write it without a tag"
+            )
 
     def _fault(self, event: Any, says: str, *, hint: str = "mend the line it names") -> Invalid:  # noqa: ANN401 - the same
         return broken_plan(says, hint=hint, where=self._where, place=_at(event))

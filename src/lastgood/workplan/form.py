@@ -158,7 +158,7 @@ def did_you_mean(word: object, known: tuple[str, ...]) -> str:
     return f"did you mean {close[0]}?" if close else ""
 
 
-def shown(value: object) -> str:
+def shortened(value: object) -> str:
     """Return a value as it may be shown, cut where it is long."""
     if isinstance(value, int) and value.bit_length() > _BITS_WRITTEN:
         return "of too many digits"
@@ -177,8 +177,8 @@ def _kind(value: object) -> str:
     if isinstance(value, list | tuple):
         return "a list"
     if isinstance(value, str):
-        return f"the text {shown(value)}"
-    return f"the number {shown(value)}" if isinstance(value, int | float) else f"a {type(value).__name__}"
+        return f"the text {shortened(value)}"
+    return f"the number {shortened(value)}" if isinstance(value, int | float) else f"a {type(value).__name__}"
 
 
 def _id(value: object, _key: Key) -> str:
@@ -186,7 +186,7 @@ def _id(value: object, _key: Key) -> str:
         raise wrong(value, "a text")
     if not re.search(ID_PATTERN, value):
         hint = f"an id has 1 to {ID_LIMIT} letters, digits, '.', '_' and '-', the first a letter or digit"
-        raise Wrong(f"{shown(value)} cannot be an id", hint=hint)
+        raise Wrong(f"{shortened(value)} cannot be an id", hint=hint)
     return value
 
 
@@ -308,7 +308,7 @@ def _cwd(value: object, _key: Key) -> str:
         raise wrong(value, "a text")
     if not re.search(CWD_PATTERN, value):
         hint = "write it relative to the workspace, without a leading '/' and without '..'"
-        raise Wrong(f"{shown(value)} is no folder of the workspace", hint=hint)
+        raise Wrong(f"{shortened(value)} is no folder of the workspace", hint=hint)
     _bounded(value, TEXT_LIMIT)
     return "/".join(part for part in value.split("/") if part not in {"", "."}) or "."
 
@@ -398,7 +398,9 @@ class PlanReader:
         for index, task in enumerate(plan.tasks):
             if task.sprint is not None and task.sprint not in plan.sprints:
                 hint = did_you_mean(task.sprint, plan.sprints) or "name it among the plan's sprints"
-                self._add(("tasks", index, "sprint"), f"there is no sprint {shown(task.sprint)}", hint=hint)
+                self._add(
+                    ("tasks", index, "sprint"), f"there is no sprint {shortened(task.sprint)}", hint=hint
+                )
 
     def whole(
         self,
@@ -486,7 +488,7 @@ class PlanReader:
         first: dict[str, Path] = {}
         for path, id in ids:
             if id is not None and first.setdefault(id, path) != path:
-                self._add(path, f"another {what} is called {id}", hint=f"see {spelled(first[id])}")
+                self._add(path, f"another {what} is called {id}", hint=f"see {path_text(first[id])}")
 
     def _check_needs(self, tasks: Sequence[ReadTask]) -> None:
         present = {task.id for task in tasks if task.id is not None}
@@ -505,7 +507,7 @@ class PlanReader:
             self.faults.append(Fault(path=path, says=says, hint=hint))
 
 
-def spelled(path: Path) -> str:
+def path_text(path: Path) -> str:
     """Return a place in a plan as people write it: ``sprints[0].tasks[1].run``."""
     text = ""
     for part in path:
@@ -586,7 +588,7 @@ def checked_plan(plan: WorkPlan) -> WorkPlan:
 def invalid_plan(faults: Sequence[Fault], *, where: str, places: Places) -> Invalid:
     """Return the error that tells what is wrong with a plan, each fault with its place."""
     faults = sorted(faults, key=lambda fault: _place(fault.path, places) or (0, 0))
-    told = [_told(fault, where=where, places=places) for fault in faults]
+    told = [_fault_line(fault, where=where, places=places) for fault in faults]
     records = [_fault_record(fault, places) for fault in faults]
     details: dict[str, object] = {"source": where, **records[0], "faults": records}
     if len(told) == 1:
@@ -607,10 +609,10 @@ def broken_plan(says: str, *, hint: str, where: str, place: tuple[int, int] | No
     return invalid_plan(faults, where=where, places={} if place is None else {(): place})
 
 
-def _told(fault: Fault, *, where: str, places: Places) -> str:
+def _fault_line(fault: Fault, *, where: str, places: Places) -> str:
     place = _place(fault.path, places)
     at = printable(where) if place is None else f"{printable(where)}:{place[0]}:{place[1]}"
-    key = spelled(fault.path)
+    key = path_text(fault.path)
     return f"{at}: {key}: {fault.says}" if key else f"{at}: {fault.says}"
 
 
@@ -619,7 +621,7 @@ def _fault_record(fault: Fault, places: Places) -> dict[str, object]:
     return {
         "line": line,
         "column": column,
-        "key": spelled(fault.path),
+        "key": path_text(fault.path),
         "message": fault.says,
         "hint": fault.hint,
     }

@@ -19,15 +19,15 @@ from lastgood.workspace.arguments import (
     JOURNAL,
     KEPT,
     admit,
+    anchor_path,
     find_root,
     no_store,
     plain,
     programs,
     store_path,
-    witness_path,
 )
-from lastgood.workspace.door import Commons
-from lastgood.workspace.store import LedgersOfStore, Shelf
+from lastgood.workspace.opened import WorkspaceState
+from lastgood.workspace.store import LedgersOfStore, Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -54,10 +54,10 @@ if TYPE_CHECKING:
     from lastgood.settings import Durability, Settings
     from lastgood.workspace.api import Workspace
     from lastgood.workspace.arguments import PathLike
-    from lastgood.workspace.door import Door
+    from lastgood.workspace.opened import OpenWorkspace
 
     Maintenance = Literal["background", "off"]
-    Opened = TypeVar("Opened", bound=Door)
+    Opened = TypeVar("Opened", bound=OpenWorkspace)
     # The settings that count, and what is wrong with files of them.
     Configured = tuple[Settings, tuple[Invalid, ...]]
     Purpose = Literal["make", "find", "need", "repair"]
@@ -104,13 +104,13 @@ class ScannerOfChoice:
         if self._shunning > 0:  # threads that count down together pass it by
             self._shunning -= 1
             return None
-        from lastgood.scanner.scan import Patience, Starved
+        from lastgood.scanner.scan import Starved, ThreadBudget
 
-        patience = Patience()
+        thread_budget = ThreadBudget()
         try:
-            return self._here().scan(request, writer=writer, patience=patience)
+            return self._here().scan(request, writer=writer, thread_budget=thread_budget)
         except Starved:
-            self._shunning = _SHUNNED if patience.worn else 0
+            self._shunning = _SHUNNED if thread_budget.worn else 0
             return None
 
 
@@ -204,7 +204,7 @@ def open_workspace(
         from lastgood.workspace.arguments import check_settings
 
         check_settings(settings)
-    return open_door(
+    return open_as(
         Workspace,
         path,
         store=store,
@@ -217,7 +217,7 @@ def open_workspace(
     )
 
 
-def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a command line says beside
+def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command line says beside
     door: type[Opened],
     path: PathLike | None = None,
     *,
@@ -246,20 +246,20 @@ def open_door(  # noqa: PLR0913 - what `open_workspace` takes, and what a comman
         first = find_root(wanted, given, known=_nothing)
         admit(first, given, allow_root=allow_root)
         chosen.of(first)
-    shelf = _shelf(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
-    catalogue = shelf.catalogue(durability=chosen.durability)
+    opened = _opened(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
+    catalogue = opened.catalogue(durability=chosen.durability)
     try:
         paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
         root = find_root(wanted, given, known=paths.__contains__)
         admit(root, given, allow_root=allow_root)
-        _apart(root, shelf)
+        _apart(root, opened)
         composer = Composer(
-            shelf, catalogue, configured=chosen.of(root), root=to_bytes(root), environment=given
+            opened, catalogue, configured=chosen.of(root), root=to_bytes(root), environment=given
         )
-        return door(composer.commons(_mode(maintenance, given)))
+        return door(composer.state(_mode(maintenance, given)))
     except BaseException:
         catalogue.close()
-        shelf.close()
+        opened.close()
         raise
 
 
@@ -293,14 +293,14 @@ class _Chosen:
         return "full" if self._known is None else self._known[0].durability
 
 
-def _shelf(directory: bytes, *, clock: Clock, purpose: Purpose) -> Shelf:
+def _opened(directory: bytes, *, clock: Clock, purpose: Purpose) -> Store:
     if purpose in {"find", "need"} and is_absent(directory):
         if purpose == "need":
             raise no_store(directory)
-        from lastgood.workspace.absent import AbsentShelf
+        from lastgood.workspace.absent import AbsentStore
 
-        return AbsentShelf(directory, clock=clock)
-    return Shelf(directory, clock=clock, repair=purpose == "repair")
+        return AbsentStore(directory, clock=clock)
+    return Store(directory, clock=clock, repair=purpose == "repair")
 
 
 class Composer:
@@ -308,7 +308,7 @@ class Composer:
 
     def __init__(
         self,
-        shelf: Shelf,
+        opened: Store,
         catalogue: SqliteCatalogue,
         *,
         configured: Configured,
@@ -317,11 +317,11 @@ class Composer:
     ) -> None:
         self._session = environment.get(SESSION_VARIABLE) or None
         self._search_path = programs(environment, to_text(root))
-        self._shelf = shelf
+        self._opened = opened
         self._catalogue = catalogue
         self._settings, self._faults = configured
         self._root = root
-        self._ledgers = LedgersOfStore(shelf, witness=witness_path(environment))
+        self._ledgers = LedgersOfStore(opened, anchor=anchor_path(environment))
         self._scanner: ScannerOfChoice | None = None
 
     def release(self) -> None:
@@ -330,76 +330,76 @@ class Composer:
             self._scanner.close()
         self._ledgers.close()
         self._catalogue.close()
-        self._shelf.close()
+        self._opened.close()
 
-    def commons(self, maintenance: Maintenance) -> Commons:
+    def state(self, maintenance: Maintenance) -> WorkspaceState:
         """Return what all doors to the workspace share."""
-        return Commons(
+        return WorkspaceState(
             self.context(),
             upkeep=Upkeep(maintenance),
             recompose=self.context,
             release=self.release,
-            rescued=self._shelf.rescued,
+            rescued=self._opened.rescued,
         )
 
     def context(self) -> Context:
         """Return the ports of the folder's workspace, under the key that the catalogue knows it by."""
-        shelf = self._shelf
-        row = shelf.place(self._catalogue, self._root)
+        opened = self._opened
+        row = opened.place(self._catalogue, self._root)
         settings, told = self._carried_on(row.key)
-        cache = shelf.directory + b"/workspaces/" + row.key.encode()
+        cache = opened.directory + b"/workspaces/" + row.key.encode()
         self._scanner = scanner = ScannerOfChoice(
-            lambda: _here(shelf, cache), lambda: _elsewhere(shelf, cache)
+            lambda: _here(opened, cache), lambda: _elsewhere(opened, cache)
         )
         return Context(
             key=row.key,
             row=row,
             root=self._root,
-            store=shelf.directory,
+            store=opened.directory,
             settings=settings,
-            engine_of=shelf.engine,
+            engine_of=opened.engine,
             catalogue=self._catalogue,
-            locks=shelf.locks(),
-            clock=shelf.clock,
+            locks=opened.locks(),
+            clock=opened.clock,
             journal=FileJournal(cache + b"/" + JOURNAL),
             scanner=scanner,
             applier_of=lambda root: _applier(root, kept=cache + KEPT),
-            merger=lambda: _merger(shelf, self._search_path),
-            project_of=lambda: _project(shelf, self._search_path, cache=cache),
+            merger=lambda: _merger(opened, self._search_path),
+            project_of=lambda: _project(opened, self._search_path, cache=cache),
             work_of=lambda: self._catalogue.work,
             processes_of=_processes,
             transcripts_of=lambda: _transcripts(cache),
-            reserve_of=lambda: _reserve(shelf),
+            reserve_of=lambda: _reserve(opened),
             ledgers=self._ledgers,
-            measure=lambda: _measured(shelf.directory),
+            measure=lambda: _measured(opened.directory),
             session=self._session,
-            remarks=(*shelf.remarks, *told),
+            remarks=(*opened.remarks, *told),
         )
 
     def _carried_on(self, key: str) -> tuple[Settings, tuple[HealthNote, ...]]:
         """Return the settings that count, whatever is wrong with configuration files, and what that is."""
         if not self._faults:
             return self._settings, ()
-        from lastgood.workspace.configuration import carried_on, remarks
+        from lastgood.workspace.configuration import remarks, sound_settings
 
-        settings = carried_on(self._settings, self._faults, self._catalogue, key=key)
+        settings = sound_settings(self._settings, self._faults, self._catalogue, key=key)
         return settings, remarks(self._faults, self._catalogue, key=key)
 
 
 # What only some verbs need is loaded when they do: it is a third of the start-up of `list`.
-def _here(shelf: Shelf, cache: bytes) -> WorkspaceScanner:
+def _here(opened: Store, cache: bytes) -> WorkspaceScanner:
     from lastgood.scanner.scan import WorkspaceScanner
 
     make_private(cache)
     # How young a file is can only be told by the clock that its times come from, whatever a caller's says.
-    return WorkspaceScanner(cache=cache, clock=SystemClock(), objects=shelf.engine())
+    return WorkspaceScanner(cache=cache, clock=SystemClock(), objects=opened.engine())
 
 
-def _project(shelf: Shelf, search_path: bytes, *, cache: bytes) -> ProjectGit:
+def _project(opened: Store, search_path: bytes, *, cache: bytes) -> ProjectGit:
     from lastgood.project_git.history import SealedGit
 
     make_private(cache)
-    return SealedGit(shelf.repository, search_path=search_path, folder=cache)
+    return SealedGit(opened.repository, search_path=search_path, folder=cache)
 
 
 def _measured(store: bytes) -> StoreSize:
@@ -421,11 +421,11 @@ def _transcripts(cache: bytes) -> Transcripts:
     return TranscriptFiles(cache)
 
 
-def _reserve(shelf: Shelf) -> Reserve:
+def _reserve(opened: Store) -> Reserve:
     from lastgood.objects.repository import collect
     from lastgood.reserve import StoreReserve
 
-    return StoreReserve(shelf.directory, collect=lambda: collect(shelf.temporary))
+    return StoreReserve(opened.directory, collect=lambda: collect(opened.temporary))
 
 
 def _applier(root: bytes, *, kept: bytes) -> Applier:
@@ -434,26 +434,26 @@ def _applier(root: bytes, *, kept: bytes) -> Applier:
     return DescriptorApplier(root, kept=kept)
 
 
-def _merger(shelf: Shelf, search_path: bytes) -> TextMerger:
+def _merger(opened: Store, search_path: bytes) -> TextMerger:
     from lastgood.objects.merge_text import GitMerger
 
-    return GitMerger(shelf.repository, temporary=shelf.temporary, search_path=search_path)
+    return GitMerger(opened.repository, temporary=opened.temporary, search_path=search_path)
 
 
-def _elsewhere(shelf: Shelf, cache: bytes) -> RemoteScanner:
+def _elsewhere(opened: Store, cache: bytes) -> RemoteScanner:
     from lastgood.scanner.remote import RemoteScanner
 
     make_private(cache)
-    return RemoteScanner(cache=cache, store=shelf.directory, engine=shelf.engine())
+    return RemoteScanner(cache=cache, store=opened.directory, engine=opened.engine())
 
 
 def _nothing(_folder: str) -> bool:
     return False
 
 
-def _apart(root: str, shelf: Shelf) -> None:
+def _apart(root: str, opened: Store) -> None:
     """Refuse a workspace inside the store."""
-    store = to_text(shelf.directory)
+    store = to_text(opened.directory)
     if root == store or root.startswith(store + "/"):
         raise Unsafe(f"{printable(root)} is inside the store", hint="name a project folder: -C DIR")
 

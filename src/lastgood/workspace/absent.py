@@ -9,7 +9,7 @@ from lastgood.host import ExclusiveHold
 from lastgood.objects.memory import MemoryEngine
 from lastgood.paths import to_text
 from lastgood.store import system_machine
-from lastgood.workspace.store import Shelf
+from lastgood.workspace.store import Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.settings import Durability
 
 
-class AbsentShelf(Shelf):
+class AbsentStore(Store):
     """What a store would be; whatever is asked of it is answered as by one without checkpoints."""
 
     def __init__(self, directory: bytes, *, clock: Clock) -> None:
@@ -50,7 +50,7 @@ class AbsentShelf(Shelf):
         return found or self.clock.random().hex()
 
 
-class _Freedom:
+class _NoHold:
     """Entered in the place of a lock."""
 
     def __enter__(self) -> ExclusiveHold:
@@ -65,14 +65,14 @@ class _Freedom:
 class _NoLocks:
     """The locks of a store that nobody else can have open."""
 
-    def share_workspace(self, key: str, *, wait: float) -> _Freedom:  # noqa: ARG002 - as in all of these, the port's words
+    def share_workspace(self, key: str, *, wait: float) -> _NoHold:  # noqa: ARG002 - as in all of these, the port's words
         """Keep nobody out."""
-        return _Freedom()
+        return _NoHold()
 
     hold_workspace = recovery = running = share_workspace
 
-    def share_store(self, *, wait: float) -> _Freedom:  # noqa: ARG002 - as above
+    def share_store(self, *, wait: float) -> _NoHold:  # noqa: ARG002 - as above
         """Keep nobody out."""
-        return _Freedom()
+        return _NoHold()
 
     hold_store = maintenance = share_store

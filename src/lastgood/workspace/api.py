@@ -6,8 +6,8 @@ from lastgood.catalogue import Query
 from lastgood.errors import Invalid, Usage
 from lastgood.model.activity import PERIODS
 from lastgood.workspace.arguments import expect
-from lastgood.workspace.door import Door
-from lastgood.workspace.look import Looks
+from lastgood.workspace.opened import OpenWorkspace
+from lastgood.workspace.reading import Looks
 from lastgood.workspace.restore import Recovers, Restores
 from lastgood.workspace.work import Works
 
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 # --- What is kept, for how long, and whether it is sound ---
 
 
-class Keeps(Door):
+class Keeps(OpenWorkspace):
     """Verbs about what exists."""
 
     def delete(self, *refs: str) -> DeleteReport:
@@ -62,12 +62,12 @@ class Keeps(Door):
 
         ``repair`` mends what can be mended and sets damage aside; nothing good is removed.
         """
-        from lastgood.workspace import proof
+        from lastgood.workspace import verify as proof
 
         mended: tuple[str, ...] = ()
         if repair:
-            mended = (*self._commons.rescued, *proof.repair(self._context))
-            self._commons.rescued = ()  # told
+            mended = (*self._state.rescued, *proof.repair(self._context))
+            self._state.rescued = ()  # told
         chosen = self._view.find(Query()) if ref is None else [self._view.resolve(ref)]
         return proof.verify(self._context, chosen, deep=deep).replace(repaired=mended)
 
@@ -76,9 +76,9 @@ class Keeps(Door):
     ) -> PrunePlan:
         """Return what `prune` would do, each decision with its reason."""
         from lastgood.retention.prune import plan_prune
-        from lastgood.workspace.keeping import wish
+        from lastgood.workspace.prune_request import prune_request
 
-        return plan_prune(self._context, wish(keep=keep, older_than=older_than, now=now))
+        return plan_prune(self._context, prune_request(keep=keep, older_than=older_than, now=now))
 
     def prune(
         self,
@@ -96,12 +96,12 @@ class Keeps(Door):
         removes nothing: it checks everything, and marks what cannot be restored.
         """
         from lastgood.retention.prune import proven, prune
-        from lastgood.workspace.keeping import refuse_more, wish
+        from lastgood.workspace.prune_request import prune_request, refuse_more
 
         if verify:
             refuse_more(keep=keep, older_than=older_than, now=now)
             return self._told("pruned", lambda: proven(self._context, self.verify()))
-        wanted = wish(keep=keep, older_than=older_than, now=now)
+        wanted = prune_request(keep=keep, older_than=older_than, now=now)
         return self._told(
             "pruned", lambda: prune(self._context, wanted, interrupted=lambda: bool(self._interrupted()))
         )
@@ -111,9 +111,9 @@ class Keeps(Door):
 
         What is named, pinned, a feature or needed by an operation stays. `undo` does not take it back.
         """
-        from lastgood.retention.prune import let_go
+        from lastgood.retention.prune import delete_unkept
 
-        return let_go(self._context, [self._view.resolve(ref) for ref in refs])
+        return delete_unkept(self._context, [self._view.resolve(ref) for ref in refs])
 
     def sizes(self) -> Sizes:
         """Return how many bytes each workspace and session added to the store."""
@@ -142,32 +142,32 @@ class Keeps(Door):
 # --- The other workspaces of the store ---
 
 
-class Neighbours(Door):
+class Neighbours(OpenWorkspace):
     """Verbs that reach beyond this workspace."""
 
     def workspaces(self) -> tuple[WorkspaceSummary, ...]:
         """Return every workspace that the store knows."""
-        from lastgood.workspace.keeping import workspaces
+        from lastgood.workspace.prune_request import workspaces
 
         return workspaces(self._context)
 
     def attach(self, old: str) -> WorkspaceSummary:
         """Give this folder the checkpoints of a workspace that was moved here (its path or key)."""
-        from lastgood.workspace.keeping import attach
+        from lastgood.workspace.prune_request import attach
 
         attached = attach(self._context, old)
-        self._use(self._commons.recompose())
+        self._use(self._state.recompose())
         return attached
 
     def plan_forget(self, path: str) -> tuple[Checkpoint, ...]:
         """Return what `forget` would remove."""
-        from lastgood.workspace.keeping import plan_forget
+        from lastgood.workspace.prune_request import plan_forget
 
         return plan_forget(self._context, path)
 
     def forget(self, path: str) -> DeleteReport:
         """Remove all checkpoints of a workspace; undoable like any delete."""
-        from lastgood.workspace.keeping import forget
+        from lastgood.workspace.prune_request import forget
 
         return self._told("deleted", lambda: forget(self._context, path))
 
@@ -210,7 +210,7 @@ class Neighbours(Door):
         """
         from lastgood.workspace.arguments import plain
         from lastgood.workspace.exchange import import_file
-        from lastgood.workspace.keeping import admit_arrival
+        from lastgood.workspace.prune_request import admit_arrival
 
         report = import_file(self._context, plain(file), admit=admit_arrival if attach else None)
         if not attach:
@@ -223,7 +223,7 @@ class Neighbours(Door):
 # --- What programs keep in the store beside checkpoints ---
 
 
-class Records(Door):
+class Records(OpenWorkspace):
     """Verbs about ledgers."""
 
     def ledger(self, space: str) -> Ledger:
@@ -235,14 +235,14 @@ class Records(Door):
         expect(space, str, what="the space")
         if not space or not space.isprintable():
             raise Invalid(f"{space!r} cannot name a space", hint="name it after your program")
-        self._commons.upkeep.before_ledger(self._context)
+        self._state.upkeep.before_ledger(self._context)
         return self._context.ledgers.space(space, workspace=self._context.key)
 
 
 # --- What was done, and what it takes up ---
 
 
-class Reports(Door):
+class Reports(OpenWorkspace):
     """Verbs that add up."""
 
     def report(self, period: Period = "all", *, session: str | None = None) -> Activity:
@@ -269,10 +269,10 @@ class Reports(Door):
 
     def examine(self) -> tuple[Finding, ...]:
         """Look at what everything relies upon: disk, locks, privacy, clocks, leases."""
-        from lastgood.sessions.session import listed
-        from lastgood.workspace.examination import examine_leases, examine_store
+        from lastgood.sessions.session import session_reports
+        from lastgood.workspace.doctor import examine_leases, examine_store
 
-        living = [one for one in listed(self._context) if one.state != "ended"]
+        living = [one for one in session_reports(self._context) if one.state != "ended"]
         return (*examine_store(self._context), *examine_leases(self._context, living))
 
 
@@ -286,7 +286,7 @@ def _offset() -> int:
 # --- Carrying out plans of work ---
 
 
-class Runs(Door):
+class Runs(OpenWorkspace):
     """The verb that has work done by others."""
 
     def run(
@@ -317,10 +317,10 @@ class Runs(Door):
         be reviewed.
         """
         from lastgood.workspace.running.run import run
-        from lastgood.workspace.running.workspace import Hands
+        from lastgood.workspace.running.workspace import RunWorkspace
 
         return run(
-            self._as(Hands),
+            self._as(RunWorkspace),
             plan,
             choice=choice,
             rebase=rebase,

@@ -286,7 +286,7 @@ def no_store(directory: bytes) -> NotFound:
     )
 
 
-def witness_path(environment: Mapping[str, str]) -> str:
+def anchor_path(environment: Mapping[str, str]) -> str:
     """Return the folder of what is known of stores outside them: as the environment says, or its place."""
     chosen = environment.get("LASTGOOD_WITNESS")
     if chosen:

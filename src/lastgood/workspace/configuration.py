@@ -70,7 +70,7 @@ def import_configuration(source: str, *, environment: Mapping[str, str], write: 
 _ALL = 1 << 62
 
 
-def carried_on(
+def sound_settings(
     settings: Settings, faults: Sequence[Invalid], catalogue: CatalogueReader, *, key: str
 ) -> Settings:
     """Return what the sound parts of the files say, with what the newest checkpoint was made by.

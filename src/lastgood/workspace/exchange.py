@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.exchange.export import Read
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.exchange import Choices, Facts, Parcelled
+    from lastgood.model.exchange import Choices, ExportedCheckpoint, Facts
     from lastgood.workspace.arguments import PathLike
 
 _STEP = 1 << 20
@@ -120,7 +120,7 @@ def import_file(
     )
 
 
-def _is_reduced_here(context: Context, one: Parcelled) -> bool:
+def _is_reduced_here(context: Context, one: ExportedCheckpoint) -> bool:
     known = context.catalogue.get(one.id)
     return known is not None and known.manifest.copy_of == one.commit
 

@@ -21,11 +21,11 @@ if TYPE_CHECKING:
 # --- What a process of its own that does maintenance is told of the settings of whoever started it ---
 
 # The variable by which the settings come: who may see a command line may not see them.
-HANDED = "LASTGOOD_UPKEEP_SETTINGS"
+SETTINGS_VARIABLE = "LASTGOOD_UPKEEP_SETTINGS"
 _WHAT = "the settings of maintenance"
 
 
-def handed(settings: Settings) -> str:
+def encode_settings(settings: Settings) -> str:
     """Return what maintenance asks of settings, as JSON: patterns of files are not for it."""
     record = {
         "durability": settings.durability,
@@ -38,7 +38,7 @@ def handed(settings: Settings) -> str:
     return dumps(record).decode("ascii")
 
 
-def taken(text: str) -> Settings:
+def decode_settings(text: str) -> Settings:
     """Return the settings that a text of `handed` holds."""
     fields = Fields(loads(text, what=_WHAT), what=_WHAT)
     kinds = fields.object_or_empty("retention")
@@ -71,7 +71,7 @@ _PLACES = (3, 4)
 _PROGRAM = (
     "import os, sys; os.chdir('/'); "
     "os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
-    "from lastgood.workspace.maintenance import stand_back; stand_back(int(sys.argv.pop(1))); "
+    "from lastgood.workspace.maintenance import lower_priority as stand_back; stand_back(int(sys.argv.pop(1))); "
     "from lastgood.workspace.maintenance_process import maintain; "
     "maintain(*sys.argv[1:])"
 )
@@ -100,7 +100,7 @@ def niceness(packs: int) -> int:
     return _NICENESS if packs < _PRESSING else 0
 
 
-def stand_back(niceness: int) -> None:
+def lower_priority(niceness: int) -> None:
     """Leave the processor to others, also where the kernel shares it out among sessions first."""
     os.nice(niceness)
     for _ in range(_ATTEMPTS):
@@ -148,7 +148,7 @@ def _spawn(root: str, store: str, *, turn: int, niceness: int, settings: Setting
     actions: list[tuple[int, ...] | tuple[int, int, str, int, int]] = [(os.POSIX_SPAWN_DUP2, turn, place)]
     actions += [(os.POSIX_SPAWN_OPEN, number, os.devnull, os.O_RDWR, 0) for number in (0, 1, 2)]
     environment = {key: value for key, value in os.environ.items() if _is_wanted(key)}
-    environment[HANDED] = handed(settings)
+    environment[SETTINGS_VARIABLE] = encode_settings(settings)
     return os.posix_spawn(sys.executable, words, environment, file_actions=actions, setsid=True)
 
 

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import os
 
-from lastgood.workspace import open_door
+from lastgood.workspace import open_as
 from lastgood.workspace.api import Workspace
-from lastgood.workspace.maintenance import HANDED, taken
+from lastgood.workspace.maintenance import SETTINGS_VARIABLE, decode_settings
 
 
 def maintain(root: str, store: str) -> None:
     """Tidy a store that is there, for a workspace; `NotFound` if it has gone meanwhile."""
-    settings = taken(os.environ.pop(HANDED))
-    with open_door(
+    settings = decode_settings(os.environ.pop(SETTINGS_VARIABLE))
+    with open_as(
         Workspace,
         root,
         store=store,

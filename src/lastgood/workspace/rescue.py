@@ -21,7 +21,7 @@ _WAIT = 30.0
 _SIGNS = (b"/format", b"/catalogue.sqlite3", b"/objects.git")
 
 
-def rescue(directory: bytes, *, clock: Clock) -> tuple[str, ...]:
+def repair_opening(directory: bytes, *, clock: Clock) -> tuple[str, ...]:
     """Mend what keeps a store from being opened, and say what was done.
 
     The objects themselves are not looked at: that is `verify`. Raises `NotFound` where no store is.

@@ -8,7 +8,7 @@ from lastgood.model.operation import DEFAULT_SCOPES, SCOPES
 from lastgood.paths import printable
 from lastgood.value import Value
 from lastgood.workspace.arguments import check_count, expect, make_empty
-from lastgood.workspace.door import Door
+from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lastgood.model.run import Choice, RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
-    from lastgood.restore.restore import Wish
+    from lastgood.restore.restore import RestoreRequest
     from lastgood.undo import Way
     from lastgood.view import View
     from lastgood.workspace.arguments import PathLike
@@ -60,14 +60,14 @@ class Extent(Value):
         return self != Extent()
 
 
-def wish_of(
+def request_of(
     view: View, ref: str, *, paths: tuple[bytes, ...], extent: Extent, discard: bool, force: bool
-) -> Wish:
+) -> RestoreRequest:
     """Return what is to be restored; `Usage` for what does not go together."""
-    from lastgood.restore.restore import Wish
+    from lastgood.restore.restore import RestoreRequest
 
     scopes = scopes_of(extent, paths=bool(paths))
-    return Wish(
+    return RestoreRequest(
         target=view.resolve(ref),
         paths=paths,
         scopes=scopes,
@@ -121,7 +121,7 @@ def way_of(*, force: bool, merge: bool) -> Way | None:
 # --- Restoring, and the ways back and forth ---
 
 
-class Restores(Door):
+class Restores(OpenWorkspace):
     """Verbs that bring back."""
 
     def plan_restore(
@@ -141,8 +141,10 @@ class Restores(Door):
         from lastgood.restore.restore import plan_restore
 
         extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
-        wish = wish_of(self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force)
-        return plan_restore(self._context, self._view, wish)
+        request = request_of(
+            self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force
+        )
+        return plan_restore(self._context, self._view, request)
 
     def preview(self, plan: RestorePlan) -> RestoreReport:
         """Return what is to be known of a plan before it is carried out, as a report of a dry run."""
@@ -188,8 +190,10 @@ class Restores(Door):
         extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
         if to is not None:
             return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
-        wish = wish_of(self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force)
-        return self._told("restored", lambda: restore(self._context, self._view, wish))
+        request = request_of(
+            self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force
+        )
+        return self._told("restored", lambda: restore(self._context, self._view, request))
 
     def rewound(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to."""
@@ -253,7 +257,7 @@ class Restores(Door):
 # --- Going on after a crash ---
 
 
-class Recovers(Door):
+class Recovers(OpenWorkspace):
     """Verbs for the day after."""
 
     def recover(

@@ -6,13 +6,13 @@ import os
 
 from lastgood.errors import Usage
 from lastgood.workspace.arguments import check_budget, check_draft, pairs
-from lastgood.workspace.door import Door
+from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence
 
-    from lastgood.conversation.capture import Speech
+    from lastgood.conversation.capture import GivenConversation
     from lastgood.model.checkpoint import Actor, CheckOrder, Checkpoint, CheckReport, Kind, Moment
     from lastgood.model.report import SaveReport
     from lastgood.transaction import Draft
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 # --- Checking: what a command says about a checkpoint ---
 
 
-class Checks(Door):
+class Checks(OpenWorkspace):
     """Verbs that find out what is good."""
 
     def check(self, ref: str, command: str | Sequence[str], *, timeout: float | None = None) -> CheckReport:
@@ -37,7 +37,7 @@ class Checks(Door):
 
     def _judge(self, checkpoint: Checkpoint, order: CheckOrder, *, here: bool = False) -> CheckReport:
         # Lazily: a save without a check has no use for processes.
-        from lastgood.cancellation import heed
+        from lastgood.cancellation import check_cancelled
         from lastgood.check import check
         from lastgood.command import GuardedCommands
         from lastgood.workspace.scratch import in_copy
@@ -47,7 +47,7 @@ class Checks(Door):
             self._view,
             checkpoint,
             order=order,
-            commands=GuardedCommands(os.environ, tick=heed),
+            commands=GuardedCommands(os.environ, tick=check_cancelled),
             aside=in_copy(self._context.store, name=os.path.basename(self._context.root) or b"copy"),
             here=here,
         )
@@ -139,14 +139,14 @@ class Saves(Checks):
         order = None if check is None else order_of(check, timeout=check_timeout)
         # Rule S10: a check says something about a moment, as a name does.
         wanted = allow_empty or (order is not None and kind == "manual")
-        speech = _speech(messages, transcript)
-        report = self._saved(draft, allow_empty=wanted, budget=budget, speech=speech)
+        given = _speech(messages, transcript)
+        report = self._saved(draft, allow_empty=wanted, budget=budget, given=given)
         if order is None:
             return report
         return report.replace(checkpoint=self._judge(report.checkpoint, order, here=True).checkpoint)
 
     def _saved(
-        self, draft: Draft, *, allow_empty: bool, budget: float | None, speech: Speech | None
+        self, draft: Draft, *, allow_empty: bool, budget: float | None, given: GivenConversation | None
     ) -> SaveReport:
         from lastgood.save import save
 
@@ -154,15 +154,17 @@ class Saves(Checks):
         check_budget(budget)
         report = self._told(
             "saved",
-            lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, speech=speech),
+            lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),
         )
-        self._commons.upkeep.after_save(self._context)
+        self._state.upkeep.after_save(self._context)
         return report
 
 
-def _speech(messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None) -> Speech | None:
+def _speech(
+    messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None
+) -> GivenConversation | None:
     if messages is None and transcript is None:
         return None
-    from lastgood.workspace.speech import speech_of  # lazily: a plain save has no use for it
+    from lastgood.workspace.conversation import given_conversation  # lazily: a plain save has no use for it
 
-    return speech_of(messages, transcript)
+    return given_conversation(messages, transcript)

@@ -20,13 +20,13 @@ if TYPE_CHECKING:
     from lastgood.host import Clock, Locks
     from lastgood.ledger import Ledger
     from lastgood.ledger.store import SqliteLedgers
-    from lastgood.model.exchange import KeptBook
+    from lastgood.model.exchange import ExportedBook
     from lastgood.model.report import HealthNote
     from lastgood.objects.engine import GitEngine
     from lastgood.settings import Durability
 
 
-class Shelf:
+class Store:
     """A store that is open: what is kept, whichever workspace it is of."""
 
     rescued: tuple[str, ...] = ()
@@ -34,9 +34,9 @@ class Shelf:
 
     def __init__(self, directory: bytes, *, clock: Clock, repair: bool = False) -> None:
         if repair:
-            from lastgood.workspace.rescue import rescue
+            from lastgood.workspace.rescue import repair_opening
 
-            self.rescued = rescue(directory, clock=clock)
+            self.rescued = repair_opening(directory, clock=clock)
         was_open = ensure_store(directory, random=clock.random())
         self._name(os.path.realpath(directory), clock=clock)
         if was_open:
@@ -83,12 +83,12 @@ class Shelf:
         try:
             found = system_machine()
         except OSError:  # it has one: its workspaces are those that were saved under it
-            from lastgood.workspace.proof import agreed_machine
+            from lastgood.workspace.verify import agreed_machine
 
             found = agreed_machine(catalogue.workspaces())
         if found is not None:
             return found
-        from lastgood.workspace.proof import own_machine
+        from lastgood.workspace.verify import own_machine
 
         return own_machine(self.directory, catalogue.workspaces())
 
@@ -133,9 +133,9 @@ _DAY = 24 * 3600 * 1_000_000_000
 class LedgersOfStore:
     """What programs keep in a store beside checkpoints."""
 
-    def __init__(self, shelf: Shelf, *, witness: str) -> None:
-        self._shelf = shelf
-        self._witness = witness
+    def __init__(self, opened: Store, *, anchor: str) -> None:
+        self._opened = opened
+        self._anchor = anchor
         self._lock = allocate_lock()
         self._ledgers: SqliteLedgers | None = None
 
@@ -145,8 +145,8 @@ class LedgersOfStore:
 
     def check(self) -> Sequence[str]:
         """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
-        store = self._shelf.directory
-        if not os.path.exists(store + _FILE) and not (os.path.isdir(store) and os.path.isdir(self._witness)):
+        store = self._opened.directory
+        if not os.path.exists(store + _FILE) and not (os.path.isdir(store) and os.path.isdir(self._anchor)):
             return []
         return self._composed().check()
 
@@ -156,14 +156,14 @@ class LedgersOfStore:
 
     def is_copy_old(self) -> bool:
         """Tell whether the ledger changed since its copy was made, and that is more than a day ago."""
-        store = self._shelf.directory
+        store = self._opened.directory
         copied = _written(store + _BACKUP)
         written = max(_written(store + _FILE), _written(store + _FILE + b"-wal"))
-        return written > copied and self._shelf.clock.now() - copied > _DAY
+        return written > copied and self._opened.clock.now() - copied > _DAY
 
     def repair(self) -> tuple[str, ...]:
         """Bring back what is not whole, and say what was done; what is whole stays."""
-        store = self._shelf.directory
+        store = self._opened.directory
         present = any(os.path.exists(store + name) for name in (_FILE, _RESCUE, _BACKUP))
         return self._composed().repair() if present else ()
 
@@ -171,34 +171,34 @@ class LedgersOfStore:
         """Return how many books some workspaces have; nothing is made if there is none."""
         return self._composed().count(workspaces) if self._is_there() else 0
 
-    def leaving(self, workspaces: Sequence[str]) -> tuple[KeptBook, ...]:
+    def leaving(self, workspaces: Sequence[str]) -> tuple[ExportedBook, ...]:
         """Return the books of some workspaces whole; `Damaged` if one is not."""
         return self._composed().leaving(workspaces) if self._is_there() else ()
 
-    def prove(self, books: Sequence[KeptBook]) -> None:
+    def prove(self, books: Sequence[ExportedBook]) -> None:
         """Raise `Damaged` for a book of another store that is not whole, or expands beyond reason."""
         if books:
             from lastgood.ledger.store import prove
 
             prove(books)
 
-    def take_in(self, books: Sequence[KeptBook]) -> int:
+    def take_in(self, books: Sequence[ExportedBook]) -> int:
         """Add proven books of another store that are not here yet, all of them or none; return how many."""
         return self._composed().take_in(books) if books else 0
 
     def seen_as(self) -> str | None:
         """Return the id of the store under which its ledger was last seen, None if it never was."""
-        path = to_text(self._shelf.directory + _FILE)
-        if not self._is_there() or not os.path.isdir(self._witness):
+        path = to_text(self._opened.directory + _FILE)
+        if not self._is_there() or not os.path.isdir(self._anchor):
             return None
         from lastgood.ledger.file import ledger_id
         from lastgood.ledger_anchor import find_store
 
         named = ledger_id(path)
-        return None if named is None else find_store(to_bytes(self._witness), ledger=named)
+        return None if named is None else find_store(to_bytes(self._anchor), ledger=named)
 
     def _is_there(self) -> bool:
-        return os.path.exists(self._shelf.directory + _FILE)
+        return os.path.exists(self._opened.directory + _FILE)
 
     def close(self) -> None:
         """Let go of the file; harmless when repeated."""
@@ -207,27 +207,27 @@ class LedgersOfStore:
 
     def _composed(self) -> SqliteLedgers:
         from lastgood.ledger.store import SqliteLedgers
-        from lastgood.ledger_anchor import Witness
+        from lastgood.ledger_anchor import LedgerAnchor
         from lastgood.store import store_machine, stored_machine
 
         with self._lock:
             if self._ledgers is None:
-                shelf = self._shelf
-                self._refuse_inside(to_text(shelf.directory))
-                store = stored_machine(shelf.directory)
-                witness = Witness(to_bytes(self._witness), store=store or store_machine(shelf.directory))
-                if store is None or not os.path.lexists(witness.file):
+                opened = self._opened
+                self._refuse_inside(to_text(opened.directory))
+                store = stored_machine(opened.directory)
+                anchor = LedgerAnchor(to_bytes(self._anchor), store=store or store_machine(opened.directory))
+                if store is None or not os.path.lexists(anchor.file):
                     seen = self.seen_as()
-                    witness = witness if seen is None else Witness(to_bytes(self._witness), store=seen)
-                path = to_text(shelf.directory + _FILE)
-                self._ledgers = SqliteLedgers(path, witness=witness, clock=shelf.clock)
+                    anchor = anchor if seen is None else LedgerAnchor(to_bytes(self._anchor), store=seen)
+                path = to_text(opened.directory + _FILE)
+                self._ledgers = SqliteLedgers(path, anchor=anchor, clock=opened.clock)
             return self._ledgers
 
     def _refuse_inside(self, store: str) -> None:
-        """Refuse a witness that whoever puts an older store back would put back with it."""
-        if f"{os.path.realpath(self._witness)}/".startswith(f"{store}/"):
+        """Refuse a anchor that whoever puts an older store back would put back with it."""
+        if f"{os.path.realpath(self._anchor)}/".startswith(f"{store}/"):
             raise Unsafe(
-                f"{printable(self._witness)} is inside the store that it is to watch",
+                f"{printable(self._anchor)} is inside the store that it is to watch",
                 hint="name another folder: LASTGOOD_WITNESS",
             )
 

@@ -144,17 +144,17 @@ class Works(Saves):
         """Return every session of the workspace, newest first."""
         from lastgood.sessions import session
 
-        return session.listed(self._context)
+        return session.session_reports(self._context)
 
     def get_session(self, id: str | None = None) -> SessionReport:
         """Return a session: the one named, else the caller's, else the newest."""
         from lastgood.sessions import session
 
-        return session.shown(self._context, id)
+        return session.session_report(self._context, id)
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
-        return type(self)(self._commons, session=session)
+        return type(self)(self._state, session=session)
 
     def progress(self) -> Progress:
         """Return how far the work has come: of the session at hand, else of the workspace."""
@@ -164,7 +164,7 @@ class Works(Saves):
         """Return the progress with the session that it belongs to."""
         from lastgood.sessions import progress
 
-        return progress.shown(self._context)
+        return progress.progress_report(self._context)
 
     def tasks(self) -> tuple[Task, ...]:
         """Return the tasks, in the order in which they were first named."""
@@ -284,7 +284,7 @@ class Works(Saves):
 
         expect(name, str, what="the step")
         expect(task, str, type(None), what="the task")
-        return once.found(self._context, name, task=task)
+        return once.last_step(self._context, name, task=task)
 
     def step_end(self, effect: Effect, *, state: EffectState = "done") -> Effect:
         """Record what became of a step: done, failed, or unknown."""
@@ -305,4 +305,4 @@ class Works(Saves):
         """Tell of the checkpoint that came of a verb as of any other."""
         if report.saved is not None:
             self._tell("saved", report.saved)
-            self._commons.upkeep.after_save(self._context)
+            self._state.upkeep.after_save(self._context)

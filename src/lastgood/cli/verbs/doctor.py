@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 
 def doctor_verb(call: Call, console: Console) -> int:
     """Examine; the exit code is that of the first thing that does not work."""
-    from lastgood.workspace.examination import examine_machine
+    from lastgood.workspace.doctor import examine_machine
 
     findings = [_good("lastgood", VERSION), *examine_machine()]
     code = 0
@@ -64,7 +64,7 @@ def _record(finding: Finding) -> dict[str, object]:
 
 
 def _place(workspace: Workspace) -> list[Finding]:
-    from lastgood.workspace.examination import examine_git
+    from lastgood.workspace.doctor import examine_git
 
     report = workspace.status()
     findings = [

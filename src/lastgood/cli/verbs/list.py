@@ -9,7 +9,7 @@ from lastgood.cli.opening import open_anywhere, open_group
 from lastgood.cli.wording import count, moment, place_cell, shortened, table, title
 from lastgood.paths import printable
 from lastgood.value import cast
-from lastgood.workspace.look import Looks
+from lastgood.workspace.reading import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

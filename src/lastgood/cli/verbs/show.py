@@ -9,7 +9,7 @@ from lastgood.cli.opening import ProgressLine, looked_up, open_group, paths_of
 from lastgood.cli.wording import ago, changes, count, moment, pairs, size, table
 from lastgood.errors import NotFound, Usage
 from lastgood.paths import printable, to_text
-from lastgood.workspace.look import Looks
+from lastgood.workspace.reading import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -128,14 +128,14 @@ def show_verb(call: Call, console: Console) -> int:
 
 def _conversation(messages: Sequence[Mapping[str, object]]) -> list[str]:
     """Return the lines of a conversation, every message under the name of who speaks."""
-    from lastgood.conversation.text import speaker, spoken
+    from lastgood.conversation.text import message_text, speaker
     from lastgood.redaction import redact
 
     lines: list[str] = []
     for message in messages:
         lines.append(f"{printable(speaker(message))}:")
         # Once more, as the text that it has become: an escaped quote may have hidden something.
-        lines += ["  " + printable(line) for line in redact(spoken(message)).splitlines()]
+        lines += ["  " + printable(line) for line in redact(message_text(message)).splitlines()]
     return lines
 
 

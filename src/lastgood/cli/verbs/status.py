@@ -11,7 +11,7 @@ from lastgood.cli.verbs.work import owner, standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, place, size
 from lastgood.paths import printable, to_text
 from lastgood.workspace.configuration import added_by_project
-from lastgood.workspace.look import Looks
+from lastgood.workspace.reading import Looks
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -6,8 +6,8 @@ Change ``from scripts.checkpoint_manager import CheckpointManager`` to
 """
 
 from lastgood.integrations.checkpoint_manager.checkpoints import CheckpointManager
-from lastgood.integrations.checkpoint_manager.keeper import Checkpoint, Rollback
-from lastgood.integrations.checkpoint_manager.recovering import (
+from lastgood.integrations.checkpoint_manager.records import Checkpoint, Rollback
+from lastgood.integrations.checkpoint_manager.recovery import (
     Attempt,
     ErrorCategory,
     ErrorRecoverer,

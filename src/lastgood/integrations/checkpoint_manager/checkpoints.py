@@ -8,14 +8,20 @@ from typing import Any
 
 from lastgood.aio.calls import present_bridge
 from lastgood.errors import Usage
-from lastgood.integrations.checkpoint_manager.keeper import NEWEST, Keeper, Records, Rollback, Wish
+from lastgood.integrations.checkpoint_manager.records import (
+    NEWEST,
+    NewCheckpoint,
+    RecordedCheckpoints,
+    Records,
+    Rollback,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
     from typing import TypeVar
 
-    from lastgood.integrations.checkpoint_manager.keeper import Checkpoint
+    from lastgood.integrations.checkpoint_manager.records import Checkpoint
     from lastgood.model.report import UndoReport
     from lastgood.workspace.arguments import PathLike
 
@@ -48,7 +54,9 @@ class CheckpointManager:
         feature_list: str | None = None,
         progress_file: str | None = None,
     ) -> None:
-        self.keeper = Keeper(project_dir, store=store, feature_list=feature_list, progress_file=progress_file)
+        self.keeper = RecordedCheckpoints(
+            project_dir, store=store, feature_list=feature_list, progress_file=progress_file
+        )
 
     @property
     def project_dir(self) -> str:
@@ -70,14 +78,14 @@ class CheckpointManager:
         those of a feature for ever. ``context`` may give ``session_number`` and ``token_usage``,
         ``messages`` the conversation so far.
         """
-        wish = Wish(
+        request = NewCheckpoint(
             name=_text(name, "the name"),
             description=_text(description, "the description"),
             type=type,
             context=_facts(context),
             messages=messages,
         )
-        return await _awaited(partial(self.keeper.create, wish))
+        return await _awaited(partial(self.keeper.create, request))
 
     async def rollback(self, checkpoint_id: str, *, git: bool = False) -> Rollback:
         """Go back to a checkpoint: files, feature list, progress; ``undo`` takes it back.

@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # --- Which files belong to which part of a session ---
 
 
-class Moment(Value):
+class Batch(Value):
     """What was handed over at one time: the lines from one number on, up to the number in the key.
 
     ``files`` is the workspace's checkpoint made right after them, ``prompts`` those made before the
@@ -47,7 +47,7 @@ class Moment(Value):
     prompts: Mapping[str, str]
 
 
-def moment_of(entry: LedgerEntry) -> Moment:
+def moment_of(entry: LedgerEntry) -> Batch:
     """Read a moment's entry."""
     match entry.head:
         case {
@@ -57,7 +57,7 @@ def moment_of(entry: LedgerEntry) -> Moment:
             "batch": bytes() as batch,
             "prompts": dict() as prompts,
         }:
-            return Moment(
+            return Batch(
                 key=entry.key,
                 first=first,
                 end=int(entry.key.rpartition("\0")[2]),
@@ -69,7 +69,7 @@ def moment_of(entry: LedgerEntry) -> Moment:
     raise Damaged("what is kept of a session cannot be read", hint="run: lastgood verify")
 
 
-def files_at(moments: Sequence[Moment], place: int, line: SessionStoreEntry) -> str | None:
+def files_at(moments: Sequence[Batch], place: int, line: SessionStoreEntry) -> str | None:
     """Return the files of a line: those before it for a prompt, else those at the end of its moment."""
     before: str | None = None
     for moment in moments:
@@ -81,7 +81,7 @@ def files_at(moments: Sequence[Moment], place: int, line: SessionStoreEntry) -> 
     return None
 
 
-def newest(moments: Sequence[Moment]) -> str | None:
+def newest(moments: Sequence[Batch]) -> str | None:
     """Return the newest files of a session."""
     return next((one.files for one in reversed(moments) if one.files is not None), None)
 
@@ -232,7 +232,7 @@ def settle(
         book.put(name, moment, head={**head, "files": files, "failure": failure})
 
 
-def moments(book: LedgerReader, key: SessionKey) -> list[Moment]:
+def moments(book: LedgerReader, key: SessionKey) -> list[Batch]:
     """Return the moments of a session, in their order."""
     name = _book(key)
     return [moment_of(one) for one in book.entries(name, prefix=_MOMENT)]
@@ -304,7 +304,7 @@ def _pending(book: LedgerReader, name: str) -> list[Any]:
     return [] if entry is None else cast("list[Any]", entry.head)
 
 
-def _last_moment(book: LedgerReader, name: str) -> Moment | None:
+def _last_moment(book: LedgerReader, name: str) -> Batch | None:
     newest = book.entries(name, prefix=_MOMENT, newest_first=True, limit=1)
     return moment_of(newest[0]) if newest else None
 

@@ -29,7 +29,7 @@ _CHECKPOINT = "c\0"
 _WRITE = "w\0"
 
 
-class Spot(Value):
+class ThreadPosition(Value):
     """A place in a thread; ``id`` is None for the newest checkpoint, ``space`` for every namespace."""
 
     thread: str
@@ -42,7 +42,7 @@ class Spot(Value):
         return self.space or ""
 
 
-def spot_of(config: RunnableConfig) -> Spot:
+def spot_of(config: RunnableConfig) -> ThreadPosition:
     """Return the place that a configuration names; `Usage` for what names none."""
     expect(config, Mapping, what="the configuration")
     named = config.get("configurable") or {}
@@ -54,7 +54,7 @@ def spot_of(config: RunnableConfig) -> Spot:
         )
     id = get_checkpoint_id(config)
     space = named.get("checkpoint_ns")
-    return Spot(
+    return ThreadPosition(
         thread=thread_name(thread),
         space=None if space is None else _named(space, "the namespace"),
         id=None if id is None or id == "" else _named(id, "the id of the checkpoint"),
@@ -73,7 +73,7 @@ def names(given: Iterable[object], what: str) -> list[str]:
     return [_named(one, f"one of {what}") for one in given]
 
 
-def config_of(spot: Spot, id: str) -> RunnableConfig:
+def config_of(spot: ThreadPosition, id: str) -> RunnableConfig:
     """Return the configuration that names one checkpoint."""
     return {"configurable": {"thread_id": spot.thread, "checkpoint_ns": spot.namespace, "checkpoint_id": id}}
 
@@ -153,10 +153,10 @@ def page_of(entry: LedgerEntry) -> Page:
     raise Damaged(f"the checkpoint {id} of a thread cannot be read", hint="run: lastgood verify")
 
 
-class Question(Value):
+class CheckpointQuery(Value):
     """Which checkpoints are looked for; ``filter`` holds metadata that have to be so."""
 
-    asked: Spot | None
+    asked: ThreadPosition | None
     earliest: str | None
     filter: Mapping[str, Any]
     limit: int | None
@@ -173,16 +173,16 @@ class Question(Value):
         return all(metadata.get(name) == wanted for name, wanted in self.filter.items())
 
 
-def answers(book: LedgerReader, question: Question, values: Values) -> list[Spot]:
+def answers(book: LedgerReader, question: CheckpointQuery, values: Values) -> list[ThreadPosition]:
     """Return where the checkpoints are that are looked for; their values are not read."""
     asked = question.asked
-    found: list[Spot] = []
+    found: list[ThreadPosition] = []
     for thread in book.books() if asked is None else [asked.thread]:
         for page in Thread(book, thread, values).pages(None if asked is None else asked.space):
             if question.limit is not None and len(found) >= question.limit:
                 return found
             if question.fits(page, values):
-                found.append(Spot(thread=thread, space=page.space, id=page.id))
+                found.append(ThreadPosition(thread=thread, space=page.space, id=page.id))
     return found
 
 
@@ -207,7 +207,7 @@ class Thread:
         found = [page_of(one) for one in self._book.entries(self._name, prefix=checkpoints(space))]
         return sorted(found, key=lambda page: page.id, reverse=True)
 
-    def tuple_of(self, page: Page, spot: Spot) -> CheckpointTuple:
+    def tuple_of(self, page: Page, spot: ThreadPosition) -> CheckpointTuple:
         """Return a checkpoint with everything that belongs to it."""
         here = spot.replace(space=page.space)
         kept, values = self._body(page)
@@ -227,7 +227,7 @@ class Thread:
             ],
         )
 
-    def history(self, spot: Spot, channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
+    def history(self, spot: ThreadPosition, channels: Sequence[str]) -> Mapping[str, DeltaChannelHistory]:
         """Return what was written to channels since they were last stored, along the line of parents."""
         found: dict[str, DeltaChannelHistory] = {name: {"writes": []} for name in channels}
         missing = set(channels)
@@ -288,7 +288,7 @@ class Thread:
 
 def put_checkpoint(
     book: LedgerWriter,
-    spot: Spot,
+    spot: ThreadPosition,
     *,
     checkpoint: Checkpoint,
     metadata: dict[str, Any],
@@ -321,7 +321,7 @@ def put_checkpoint(
 
 def put_writes(
     book: LedgerWriter,
-    spot: Spot,
+    spot: ThreadPosition,
     *,
     writes: Sequence[tuple[str, Any]],
     task: str,

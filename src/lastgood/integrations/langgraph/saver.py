@@ -13,8 +13,8 @@ from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.integrations.langgraph import pages as keys
 from lastgood.integrations.langgraph.pages import (
     FILES,
+    CheckpointQuery,
     Page,
-    Question,
     Thread,
     answers,
     drop_checkpoints,
@@ -42,7 +42,7 @@ if TYPE_CHECKING:
     from langgraph.checkpoint.serde.base import SerializerProtocol
 
     from lastgood import Workspace
-    from lastgood.integrations.langgraph.pages import Spot
+    from lastgood.integrations.langgraph.pages import ThreadPosition
     from lastgood.ledger import LedgerReader, LedgerWriter
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
@@ -233,7 +233,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             )
         return self._records.restore_files(page.files, options)
 
-    def _page(self, spot: Spot) -> Page:
+    def _page(self, spot: ThreadPosition) -> Page:
         page = self._records.look(
             lambda book: Thread(book, spot.thread, self._values).page(spot.namespace, spot.id)
         )
@@ -244,7 +244,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             )
         return page
 
-    def _tuple(self, spot: Spot) -> CheckpointTuple | None:
+    def _tuple(self, spot: ThreadPosition) -> CheckpointTuple | None:
         def work(book: LedgerReader) -> CheckpointTuple | None:
             thread = Thread(book, spot.thread, self._values)
             page = thread.page(spot.namespace, spot.id)
@@ -259,11 +259,11 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         filter: dict[str, Any] | None,
         before: RunnableConfig | None,
         limit: int | None,
-    ) -> Sequence[Spot]:
+    ) -> Sequence[ThreadPosition]:
         expect(filter, Mapping, type(None), what="the filter")
         if limit is not None:
             check_count(limit, least=0, what="the limit")
-        question = Question(
+        question = CheckpointQuery(
             asked=None if config is None else keys.spot_of(config),
             earliest=None if before is None else keys.spot_of(before).id,
             filter=filter or {},
@@ -271,7 +271,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         )
         return self._records.look(lambda book: answers(book, question, self._values))
 
-    def _kept_files(self, spot: Spot, id: str, step: object) -> str:
+    def _kept_files(self, spot: ThreadPosition, id: str, step: object) -> str:
         """Keep the workspace's files, and return the checkpoint that holds them."""
         where = f", step {step}" if isinstance(step, int) else ""
         said = {"langgraph_thread": spot.thread, "langgraph_checkpoint": id}

@@ -15,10 +15,10 @@ from lastgood.errors import LastgoodError, Usage
 from lastgood.integrations.praisonai.timeline import PROTECTED_PATHS as PROTECTED_PATHS  # noqa: PLC0414 - for its users
 from lastgood.integrations.praisonai.timeline import (
     Conversation,
+    NoSuchStep,
     Restored,
     Saved,
     Timeline,
-    Unmet,
     is_number,
     store_of,
 )
@@ -301,7 +301,7 @@ class CheckpointService:
         rescued: Rescued = []
         try:
             restored = await _awaited(partial(work, rescued))
-        except Unmet as error:
+        except NoSuchStep as error:
             return CheckpointResult.fail(error.message)
         except LastgoodError as error:
             await self._tell(*(told for one in rescued for told in _news(one)))

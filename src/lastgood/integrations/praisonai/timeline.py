@@ -60,7 +60,7 @@ def is_number(given: object) -> TypeGuard[int]:
     return isinstance(given, int) and not isinstance(given, bool)
 
 
-class Unmet(NotFound):
+class NoSuchStep(NotFound):
     """The line has no such step, or is not that long."""
 
 
@@ -72,7 +72,11 @@ class Line:
     """
 
     def __init__(
-        self, every: Sequence[KeptCheckpoint], operations: Sequence[Operation], *, moved: Moved | None = None
+        self,
+        every: Sequence[KeptCheckpoint],
+        operations: Sequence[Operation],
+        *,
+        moved: UnchangedRestore | None = None,
     ) -> None:
         self._every = {one.id: one for one in every}
         self.kept = [one for one in every if one.kind != "guard" or one.metadata.get(ROLE) == RESCUE]
@@ -117,7 +121,9 @@ class Line:
             return None
         return next((one for one in self.kept if one.metadata.get(STEP) == str(step)), None)
 
-    def _stand(self, operations: Sequence[Operation], moved: Moved | None) -> KeptCheckpoint | None:
+    def _stand(
+        self, operations: Sequence[Operation], moved: UnchangedRestore | None
+    ) -> KeptCheckpoint | None:
         newest = self.newest
         if moved is not None and moved.mark == self.mark and moved.target in self._every:
             return self._every[moved.target]
@@ -130,7 +136,7 @@ class Line:
         return target if since else newest
 
 
-class Moved:
+class UnchangedRestore:
     """A restore that had nothing to change: where to, and how the line stood then."""
 
     def __init__(self, target: str, mark: tuple[str | None, str | None]) -> None:
@@ -138,7 +144,7 @@ class Moved:
         self.mark = mark
 
 
-def line_of(workspace: Workspace, moved: Moved | None = None) -> Line:
+def line_of(workspace: Workspace, moved: UnchangedRestore | None = None) -> Line:
     """Return the line of a workspace as it is now."""
     return Line(workspace.list(), workspace.operations(), moved=moved)
 
@@ -331,7 +337,7 @@ class Timeline:
         self._lock = Lock()
         self._settings: Settings | None = None
         self._changes: dict[str, Changes] = {}
-        self._moved: Moved | None = None
+        self._moved: UnchangedRestore | None = None
         self._in_view = 0
 
     def open(self) -> None:
@@ -399,7 +405,7 @@ class Timeline:
             passed = list(islice(back, min(steps, sys.maxsize)))
             target = next(back, None)
             if target is None:
-                raise Unmet(f"Cannot rewind {steps} step(s): only {len(passed)} checkpoint(s) available")
+                raise NoSuchStep(f"Cannot rewind {steps} step(s): only {len(passed)} checkpoint(s) available")
             return self._restore(workspace, line, target, rescued)
 
     @_healing
@@ -491,7 +497,7 @@ class Timeline:
         report = workspace.restore(target.id, only=["files"])
         after = line_of(workspace)
         if report.operation is None:
-            self._moved = Moved(target.id, after.mark)
+            self._moved = UnchangedRestore(target.id, after.mark)
         return Restored(self._shown(workspace, after, target), omitted=_omitted(report))
 
     def _rescue(self, workspace: Workspace, line: Line) -> Saved | None:
@@ -560,7 +566,7 @@ def _target(workspace: Workspace, line: Line, ref: str | None, step: int | None)
         return found(line, workspace, ref or "")
     of_step = line.of_step(step)
     if of_step is None:
-        raise Unmet(f"No checkpoint found for step {step!r}")
+        raise NoSuchStep(f"No checkpoint found for step {step!r}")
     return of_step
 
 

@@ -63,12 +63,12 @@ def settled(context: Context, parts: Iterable[Part]) -> tuple[PartOutcome, ...]:
     return tuple(for_scope(part.scope).settle(context, part) for part in parts)
 
 
-def turned(parts: Sequence[Part]) -> tuple[Part, ...]:
+def reversed_parts(parts: Sequence[Part]) -> tuple[Part, ...]:
     """Return the way back from some parts, in the order of settling."""
     return tuple(part.turned() for part in parts)
 
 
-def able(
+def parts_possible(
     context: Context, parts: Iterable[Part], *, forced: bool
 ) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
     """Return the parts that can be brought about although things changed since, and say what stays.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Conflict, Damaged, LastgoodError, Unsafe
-from lastgood.host import Stance
+from lastgood.host import GitPosition
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.paths import to_text
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lastgood.context import Context
-    from lastgood.host import Posture
+    from lastgood.host import FoundGitPosition
     from lastgood.model.checkpoint import Checkpoint, GitState
 
 _HEADS = "refs/heads/"
@@ -28,23 +28,25 @@ def plan(context: Context, target: Checkpoint) -> Part | None:
 
     Raises `Unsafe` or `Unsupported` where they cannot be put back.
     """
-    posture = context.project.posture(context.root)
-    if posture is None:
+    found_position = context.project.found_position(context.root)
+    if found_position is None:
         raise Unsafe("the workspace has no repository now", hint="restore without --git")
     wanted = _wanted(context, target)
-    now = posture.stance
+    now = found_position.position
     if now == wanted:
         return None
     git = target.manifest.git
-    return Part(scope="git", before=_side(now, posture=posture), after=_side(wanted, git=git))
+    return Part(scope="git", before=_side(now, found_position=found_position), after=_side(wanted, git=git))
 
 
 def refuse(context: Context, part: Part) -> None:
     """Refuse what `plan` refuses, what is under way, objects that are gone, and another stance."""
     known, wanted = _stance(part.before), _stance(part.after)
     context.project.refuse_realigning(context.root, wanted, _content(context, wanted))
-    posture = context.project.posture(context.root)
-    if posture is None or not (_same(posture.stance, known) or _same(posture.stance, wanted)):
+    found_position = context.project.found_position(context.root)
+    if found_position is None or not (
+        _same(found_position.position, known) or _same(found_position.position, wanted)
+    ):
         raise Conflict(
             _CHANGED,
             hint="look at it: git status    then plan anew, or leave out --git",
@@ -83,7 +85,7 @@ def settle(context: Context, part: Part) -> PartOutcome:
     )
 
 
-def _remarks(part: Part, head: str, *, wanted: Stance, conflicts: int) -> list[str]:
+def _remarks(part: Part, head: str, *, wanted: GitPosition, conflicts: int) -> list[str]:
     """Return what a person would want to know of a HEAD and index that are back."""
     remarks = []
     if wanted.commit is not None and head == wanted.commit and _named(part.after) is not None:
@@ -99,7 +101,7 @@ def _remarks(part: Part, head: str, *, wanted: Stance, conflicts: int) -> list[s
     return remarks
 
 
-def _wanted(context: Context, target: Checkpoint) -> Stance:
+def _wanted(context: Context, target: Checkpoint) -> GitPosition:
     git, index = target.manifest.git, target.manifest.state.get(INDEX)
     if git is None or (git.head is None and git.branch is None):
         raise Unsafe(
@@ -113,36 +115,39 @@ def _wanted(context: Context, target: Checkpoint) -> Stance:
             hint="restore without --git",
         )
     named = None if git.branch is None else _HEADS + git.branch
-    stance = Stance(branch=named, commit=git.head, index=index)
-    if context.project.attachable(context.root, stance) or _stands_there(context, stance):
-        return stance
-    return stance.replace(branch=_UNBORN if git.head is None else None)
+    position = GitPosition(branch=named, commit=git.head, index=index)
+    if context.project.attachable(context.root, position) or _stands_there(context, position):
+        return position
+    return position.replace(branch=_UNBORN if git.head is None else None)
 
 
-def _stands_there(context: Context, stance: Stance) -> bool:
+def _stands_there(context: Context, position: GitPosition) -> bool:
     """Tell whether HEAD stands there already, on whatever kind of branch."""
-    posture = context.project.posture(context.root)
-    return posture is not None and (posture.stance.branch, posture.stance.commit) == (
-        stance.branch,
-        stance.commit,
+    found_position = context.project.found_position(context.root)
+    return found_position is not None and (
+        found_position.position.branch,
+        found_position.position.commit,
+    ) == (
+        position.branch,
+        position.commit,
     )
 
 
 def _side(
-    stance: Stance, *, posture: Posture | None = None, git: GitState | None = None
+    position: GitPosition, *, found_position: FoundGitPosition | None = None, git: GitState | None = None
 ) -> dict[str, object]:
-    side: dict[str, object] = {"branch": stance.branch, "commit": stance.commit, "index": stance.index}
-    if posture is not None and posture.conflicts:
-        side["conflicts"] = [to_text(path) for path in posture.conflicts]
+    side: dict[str, object] = {"branch": position.branch, "commit": position.commit, "index": position.index}
+    if found_position is not None and found_position.conflicts:
+        side["conflicts"] = [to_text(path) for path in found_position.conflicts]
     if git is not None:
         side["named"] = git.branch
         side["operation"] = git.operation
     return side
 
 
-def _stance(side: Mapping[str, object]) -> Stance:
+def _stance(side: Mapping[str, object]) -> GitPosition:
     fields = Fields(dict(side), what="a part of a restore")
-    return Stance(
+    return GitPosition(
         branch=fields.text_or_none("branch"),
         commit=fields.text_or_none("commit"),
         index=fields.text("index"),
@@ -155,17 +160,17 @@ def _named(side: Mapping[str, object]) -> str | None:
     return name.removeprefix(_HEADS) if isinstance(name, str) else None
 
 
-def _same(one: Stance, other: Stance) -> bool:
+def _same(one: GitPosition, other: GitPosition) -> bool:
     """Tell whether two stances are one, but for a branch that HEAD may have had to leave."""
     branches = one.branch == other.branch or None in {one.branch, other.branch}
     return branches and (one.commit, one.index) == (other.commit, other.index)
 
 
-def _content(context: Context, stance: Stance) -> bytes:
-    return context.engine.read_blob(bytes.fromhex(stance.index))
+def _content(context: Context, position: GitPosition) -> bytes:
+    return context.engine.read_blob(bytes.fromhex(position.index))
 
 
-def _refuse_unheld(context: Context, known: Stance) -> None:
+def _refuse_unheld(context: Context, known: GitPosition) -> None:
     """Refuse to replace an index that no checkpoint could give back."""
     if context.engine.missing([bytes.fromhex(known.index)]):
         raise Damaged("the store does not hold the index that is there now", hint="save first: lastgood save")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Conflict
-from lastgood.lease import standing, state_of
+from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.model.session import encode_progress, progress_of, progress_record
@@ -21,7 +21,7 @@ _CHANGED = "the progress went on since"
 
 def plan(context: Context, target: Checkpoint) -> Part | None:
     """Return the change from the progress in force to that of a checkpoint; None if they are the same."""
-    present = standing(context)
+    present = current_work(context)
     if present.session is not None:
         return _change(context, present.key, target.manifest.progress)
     made_by = target.manifest.session

@@ -10,18 +10,18 @@ from lastgood.paths import printable, to_bytes, to_text, within
 from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
 from lastgood.value import Value
-from lastgood.workspace.running.context import Interrupted, name_of, said
+from lastgood.workspace.running.context import Interrupted, message_of, name_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from lastgood.host import Commands
-    from lastgood.model.checkpoint import Checkpoint, CheckReport, Ran
+    from lastgood.model.checkpoint import Checkpoint, CheckReport, CommandResult
     from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.run import PlannedTask
     from lastgood.model.session import Effect, EffectState
-    from lastgood.workspace.running.context import Stage
+    from lastgood.workspace.running.context import RunContext
     from lastgood.workspace.running.output import Output
 
 
@@ -33,127 +33,131 @@ _CAUSES_SHOWN = 3
 _INTERRUPTED = "it was interrupted"
 
 
-def keep_start(stage: Stage, task: PlannedTask) -> str | None:
+def keep_start(context: RunContext, task: PlannedTask) -> str | None:
     """Return the checkpoint of what is there before an attempt, made unless an equal one is there.
 
     None where the settings want none and nothing is going to be taken back to it.
     """
     risky = task.risky or task.irreversible
-    if task.on_failure != "rollback" and not stage.hands.wants("risky" if risky else "task"):
+    if task.on_failure != "rollback" and not context.workspace.wants("risky" if risky else "task"):
         return None
-    report = stage.hands.keep(
+    report = context.workspace.keep(
         "risky" if risky else "auto", f"before task {task.id}", task=task.id, moment="before"
     )
-    stage.telling.saved(report, task=task.id)
-    stage.rested()
+    context.events.saved(report, task=task.id)
+    context.rested()
     return report.checkpoint.id
 
 
-def keep_leftover(stage: Stage, task: PlannedTask, attempt: Effect, *, reason: str) -> Checkpoint | None:
+def save_leftover(
+    context: RunContext, task: PlannedTask, attempt: Effect, *, reason: str
+) -> Checkpoint | None:
     """Return a new checkpoint of what an attempt left.
 
     None where the settings want none and nothing is going to be taken back.
     """
-    if task.on_failure != "rollback" and not stage.hands.wants("error"):
+    if task.on_failure != "rollback" and not context.workspace.wants("error"):
         return None
-    report = stage.hands.keep(
+    report = context.workspace.keep(
         "error",
         f"Task {task.id} failed: {reason}",
         task=task.id,
         moment="after",
         metadata={ATTEMPT: str(attempt.attempt)},
     )
-    stage.telling.saved(report, task=task.id)
-    stage.rested()
+    context.events.saved(report, task=task.id)
+    context.rested()
     return report.checkpoint
 
 
-def keep_once(stage: Stage, task: PlannedTask, attempt: Effect) -> Checkpoint:
+def keep_once(context: RunContext, task: PlannedTask, attempt: Effect) -> Checkpoint:
     """Return the checkpoint of what an attempt left of which nobody saw the end, made unless it is there."""
-    left = stage.hands.left_by(attempt) or keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
+    left = context.workspace.left_by(attempt) or save_leftover(context, task, attempt, reason=_INTERRUPTED)
     assert left is not None
     return left
 
 
-def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
+def take_back(context: RunContext, task: PlannedTask, attempt: Effect) -> str | None:
     """Take the files back to where an attempt began; return why that could not be done, None if it was.
 
     What changed since the attempt ended is somebody else's, and stays. What the attempt left is in a
     checkpoint before anything is touched. Safe to be repeated: what was taken back is not again.
     """
-    hands = stage.hands
+    workspace = context.workspace
     try:
-        left = hands.left_by(attempt)
-        before = hands.taken_back(attempt, left)
+        left = workspace.left_by(attempt)
+        before = workspace.taken_back(attempt, left)
         if left is None and before is not None:
             return None  # somebody deleted the checkpoint of what it left since
-        if left is None and not hands.is_newest(attempt):
-            stage.telling.notice(
+        if left is None and not workspace.is_newest(attempt):
+            context.events.notice(
                 "what it left is not taken back: it cannot be told from later work", task=task.id
             )
             return None
         if left is None:
-            left = keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
+            left = save_leftover(context, task, attempt, reason=_INTERRUPTED)
             assert left is not None
-        start = hands.kept_start(attempt)
-        limit = _beside_the_plan(stage, start, left) if attempt.state == "unknown" else ()
+        start = workspace.kept_start(attempt)
+        limit = _beside_the_plan(context, start, left) if attempt.state == "unknown" else ()
         if before is not None:
-            limit = _missed(stage, start, left, before=before, limit=limit)
+            limit = _missed(context, start, left, before=before, limit=limit)
         if limit is None:
             return None
-        report = _merged(stage, start, left, limit)
+        report = _merged(context, start, left, limit)
     except LastgoodError as error:
-        return f"the files of task {task.id} could not be taken back: {said(error)}"
-    _name_gaps(stage, task, start, left)
-    _name_repositories(stage, task, start, left)
-    return _told(stage, task, report, left=left)
+        return f"the files of task {task.id} could not be taken back: {message_of(error)}"
+    _name_gaps(context, task, start, left)
+    _name_repositories(context, task, start, left)
+    return _attempt_report(context, task, report, left=left)
 
 
-def _name_gaps(stage: Stage, task: PlannedTask, start: Checkpoint, left: Checkpoint) -> None:
+def _name_gaps(context: RunContext, task: PlannedTask, start: Checkpoint, left: Checkpoint) -> None:
     """Name what an attempt made or took away that no checkpoint holds: it stays as it is (rule T4)."""
     before, after = ({gap.path: gap.reason for gap in one.gaps} for one in (start, left))
     changed = sorted(before.keys() ^ after.keys())
     if changed:
         reasons = ", ".join(sorted({(before | after)[path] for path in changed}))
-        stage.telling.notice(
+        context.events.notice(
             f"not taken back, as no checkpoint holds it: {reasons}", task=task.id, paths=tuple(changed)
         )
 
 
-def _name_repositories(stage: Stage, task: PlannedTask, start: Checkpoint, left: Checkpoint) -> None:
+def _name_repositories(context: RunContext, task: PlannedTask, start: Checkpoint, left: Checkpoint) -> None:
     """Name the nested repositories that an attempt took away, and those whose HEAD it moved (rule T9)."""
     before, after = ((one.manifest.git and one.manifest.git.nested) or () for one in (start, left))
     heads = {one.path: one.head for one in after}
-    there = {one.path for one in before if os.path.lexists(b"/".join((stage.hands.root, one.path, b".git")))}
+    there = {
+        one.path for one in before if os.path.lexists(b"/".join((context.workspace.root, one.path, b".git")))
+    }
     gone = tuple(sorted(one.path for one in before if one.path not in there))
     if gone:
-        stage.telling.notice(
+        context.events.notice(
             "a nested repository is gone, and no checkpoint holds it", task=task.id, paths=gone
         )
     moved = tuple(one.path for one in before if one.path in there and heads.get(one.path) != one.head)
     if moved:
-        stage.telling.notice(
+        context.events.notice(
             "the HEAD of a nested repository is not taken back", task=task.id, paths=tuple(sorted(moved))
         )
 
 
-def _beside_the_plan(stage: Stage, start: Checkpoint, left: Checkpoint) -> Sequence[bytes] | None:
+def _beside_the_plan(context: RunContext, start: Checkpoint, left: Checkpoint) -> Sequence[bytes] | None:
     """Return what to take back of an attempt that nobody saw the end of: nothing means all, None nothing.
 
     The plan itself may have been edited since the crash, to go on with what it says now.
     """
-    source = None if stage.plan.source is None else to_bytes(stage.plan.source)
-    if source is None or not within(source, stage.hands.root):
+    source = None if context.plan.source is None else to_bytes(context.plan.source)
+    if source is None or not within(source, context.workspace.root):
         return ()
-    plan = source.removeprefix(stage.hands.root + b"/")
-    changed = _changed(stage, start, left)
+    plan = source.removeprefix(context.workspace.root + b"/")
+    changed = _changed(context, start, left)
     if plan not in changed:
         return ()
     return sorted(changed - {plan}) or None
 
 
 def _missed(
-    stage: Stage,
+    context: RunContext,
     start: Checkpoint,
     left: Checkpoint,
     *,
@@ -163,51 +167,55 @@ def _missed(
     """Return what could not be taken back when that was tried: it is still as the attempt left it."""
     if limit is None:
         return None
-    missed = _changed(stage, start, left) - before
+    missed = _changed(context, start, left) - before
     if limit:
         missed &= set(limit)
     if missed:
-        missed -= _changed(stage, left)
+        missed -= _changed(context, left)
     return sorted(missed) or None
 
 
-def _changed(stage: Stage, one: Checkpoint, other: Checkpoint | None = None) -> set[bytes]:
+def _changed(context: RunContext, one: Checkpoint, other: Checkpoint | None = None) -> set[bytes]:
     """Return the paths of files that differ between two checkpoints, or one and the workspace."""
-    files = stage.hands.diff(one.id, None if other is None else other.id, patch=False).files
+    files = context.workspace.diff(one.id, None if other is None else other.id, patch=False).files
     return {path for file in files for path in (file.path, file.old_path) if path is not None}
 
 
-def _merged(stage: Stage, start: Checkpoint, left: Checkpoint, paths: Sequence[bytes]) -> RestoreReport:
+def _merged(
+    context: RunContext, start: Checkpoint, left: Checkpoint, paths: Sequence[bytes]
+) -> RestoreReport:
     for _ in range(_TRIES - 1):
         try:
-            return stage.hands.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
+            return context.workspace.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
         except Conflict as error:
             if not error.details.get("paths"):
                 raise
-    return stage.hands.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
+    return context.workspace.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
 
 
-def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Checkpoint) -> str | None:
+def _attempt_report(
+    context: RunContext, task: PlannedTask, report: RestoreReport, *, left: Checkpoint
+) -> str | None:
     back = tuple(one.path for one in report.outcomes if one.result in {"restored", "removed"})
     # What a person edited while the task ran cannot be told from what the task did.
     yours = f"an edit of yours among them comes back with: lastgood restore {short(left.id)} -- PATH"
-    stage.telling.tell(
+    context.events.tell(
         "rolled-back", task=task.id, checkpoint=left.id, paths=back, reason=yours if back else None
     )
     failed = [one for one in report.outcomes if one.result == "failed"]
     kept = [one for one in report.outcomes if one.result in {"kept", "skipped"}]
     if kept:
         reasons = ", ".join(sorted({one.reason or "?" for one in kept})[:_CAUSES_SHOWN])
-        stage.telling.notice(
+        context.events.notice(
             f"not taken back: {reasons}", task=task.id, paths=tuple(one.path for one in kept)
         )
     for effect in report.irreversible:
-        stage.telling.notice(f"no restore takes back {effect.name}: it is irreversible", task=task.id)
+        context.events.notice(f"no restore takes back {effect.name}: it is irreversible", task=task.id)
     if report.head_moved is not None:
-        stage.telling.notice(_head_words(report.head_moved), task=task.id)
+        context.events.notice(_head_words(report.head_moved), task=task.id)
     if not failed:
         return None
-    stage.telling.notice(
+    context.events.notice(
         f"could not be taken back: {failed[0].reason}", task=task.id, paths=tuple(one.path for one in failed)
     )
     return (
@@ -281,7 +289,7 @@ def _text(line: bytes) -> str:
 LINES_A_SECOND = 1000
 
 
-class Spoken:
+class OutputLines:
     """Takes output in parts and tells lines; ``untold`` counts those that came too fast."""
 
     def __init__(self, tell: Callable[[str], None], *, monotonic: Callable[[], float]) -> None:
@@ -335,12 +343,12 @@ class Ended(Value):
 class Attempt:
     """An attempt of a task under way; ``effect`` is its record."""
 
-    def __init__(self, stage: Stage, task: PlannedTask) -> None:
-        self._stage = stage
+    def __init__(self, context: RunContext, task: PlannedTask) -> None:
+        self._context = context
         self._task = task
         self._log: Output | None = None
-        self._began = stage.hands.monotonic()
-        self._lines = Spoken(self._line, monotonic=stage.hands.monotonic)
+        self._began = context.workspace.monotonic()
+        self._lines = OutputLines(self._line, monotonic=context.workspace.monotonic)
         self._effect: Effect | None = None
 
     @property
@@ -360,7 +368,7 @@ class Attempt:
     def check_again(self, effect: Effect) -> Ended:
         """Make the check alone of an attempt whose command ended well before the run was interrupted."""
         self._effect = effect
-        self._log = self._stage.outputs.open(f"{self._task.id} check", effect.attempt)
+        self._log = self._context.outputs.open(f"{self._task.id} check", effect.attempt)
         try:
             return self._checked()
         finally:
@@ -370,23 +378,23 @@ class Attempt:
         ran = self._run()
         if ran.ending == "interrupted":
             raise Interrupted(ran.code)
-        self._stage.exit_code = _exit_code(ran)
+        self._context.exit_code = _exit_code(ran)
         reason = _fault(ran, timeout=self._task.timeout) or self._own_word()
         if reason is not None:
             unknown = self._task.irreversible and ran.ending in {"killed", "stopped"}
             return self._failed(reason, ran=ran, unknown=unknown)
         if self._task.check is None:
             return self._done(None)
-        self._effect = self._stage.hands.command_ended(self.effect)
+        self._effect = self._context.workspace.command_ended(self.effect)
         return self._checked()
 
     def _begin(self) -> None:
-        stage, task = self._stage, self._task
-        start = keep_start(stage, task)
-        begun = stage.hands.attempt_begins(task.id, irreversible=task.irreversible, start=start)
+        context, task = self._context, self._task
+        start = keep_start(context, task)
+        begun = context.workspace.attempt_begins(task.id, irreversible=task.irreversible, start=start)
         self._effect = begun.effect
-        self._log = stage.outputs.open(task.id, begun.effect.attempt)
-        stage.telling.changed(
+        self._log = context.outputs.open(task.id, begun.effect.attempt)
+        context.events.changed(
             "task-started",
             task=task.id,
             sprint=task.sprint,
@@ -394,102 +402,107 @@ class Attempt:
             checkpoint=start,
         )
 
-    def _run(self) -> Ran:
-        stage, task = self._stage, self._task
+    def _run(self) -> CommandResult:
+        context, task = self._context, self._task
         try:
-            ran = stage.commands.attend(
+            ran = context.commands.attend(
                 task.run,
-                directory=stage.folder(task),
-                variables=stage.variables(task, attempt=self.effect.attempt),
+                directory=context.folder(task),
+                variables=context.variables(task, attempt=self.effect.attempt),
                 timeout=task.timeout,
                 output=self._written,
-                tick=lambda: stage.tick(task),
-                asked=lambda: stage.asked(task),
+                tick=lambda: context.tick(task),
+                asked=lambda: context.asked(task),
             )
         finally:
             self._quiet()
         for one in ran.left[:_LEFT_TOLD]:
             command = printable(one.command) or "?"
-            stage.telling.notice(
+            context.events.notice(
                 f"it left process {one.pid} running ({command}), which was ended", task=task.id
             )
         if len(ran.left) > _LEFT_TOLD:
-            stage.telling.notice(
+            context.events.notice(
                 f"it left {len(ran.left) - _LEFT_TOLD} more processes running, which were ended", task=task.id
             )
         return ran
 
     def _checked(self) -> Ended:
-        stage, task = self._stage, self._task
+        context, task = self._context, self._task
         assert task.check is not None
         number = self.effect.attempt
-        saved = stage.hands.keep(
+        saved = context.workspace.keep(
             "auto", f"task {task.id} before its check", task=task.id, metadata={ATTEMPT: str(number)}
         )
-        stage.telling.saved(saved, task=task.id)
-        stage.telling.tell("check-started", task=task.id, attempt=number, checkpoint=saved.checkpoint.id)
+        context.events.saved(saved, task=task.id)
+        context.events.tell("check-started", task=task.id, attempt=number, checkpoint=saved.checkpoint.id)
         left = _FOREVER
         if task.timeout is not None:
-            left = max(task.timeout - (stage.hands.monotonic() - self._began), 0.001)
-        verdict = stage.hands.judge(
-            saved.checkpoint, task.check, commands=_Checking(self, stage.commands), timeout=left
+            left = max(task.timeout - (context.workspace.monotonic() - self._began), 0.001)
+        verdict = context.workspace.judge(
+            saved.checkpoint, task.check, commands=_Checking(self, context.commands), timeout=left
         )
-        stage.signals.heed()
+        context.signals.heed()
         if verdict.check.exit_code != 0:
             return self._failed(f"its check failed: {_check_fault(verdict)}", ran=None, verdict=verdict)
         if verdict.good is None:
-            stage.telling.notice(
+            context.events.notice(
                 f"its check passed, but says nothing of the checkpoint: {verdict.check.reason}", task=task.id
             )
         return self._done(verdict)
 
     def attend_check(
         self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
-    ) -> Ran:
+    ) -> CommandResult:
         """Run the check's command as the task's own, where that runs."""
-        stage, task = self._stage, self._task
+        context, task = self._context, self._task
         try:
-            return stage.commands.attend(
+            return context.commands.attend(
                 tuple(words),
-                directory=stage.folder(task) if directory == stage.hands.root else directory,
-                variables={**variables, **stage.variables(task, attempt=self.effect.attempt)},
+                directory=context.folder(task) if directory == context.workspace.root else directory,
+                variables={**variables, **context.variables(task, attempt=self.effect.attempt)},
                 timeout=None if timeout == _FOREVER else timeout,
                 output=self._output,
-                tick=lambda: stage.tick(task),
-                asked=lambda: stage.asked(task),
+                tick=lambda: context.tick(task),
+                asked=lambda: context.asked(task),
             )
         finally:
             self._quiet()
 
     def _done(self, verdict: CheckReport | None) -> Ended:
-        stage, task = self._stage, self._task
-        report = stage.hands.attempt_done(task.id)
+        context, task = self._context, self._task
+        report = context.workspace.attempt_done(task.id)
         checkpoint = self._judged(report.saved.checkpoint if report.saved else None, verdict)
         if checkpoint is not None:
-            stage.telling.checkpoint(checkpoint, task=task.id)
-            stage.rested()
-        stage.telling.changed(
+            context.events.checkpoint(checkpoint, task=task.id)
+            context.rested()
+        context.events.changed(
             "task-done",
             task=task.id,
             sprint=task.sprint,
             attempt=self.effect.attempt,
             checkpoint=None if checkpoint is None else checkpoint.id,
             good=None if checkpoint is None else checkpoint.good,
-            exit_code=stage.exit_code,
+            exit_code=context.exit_code,
             seconds=self._seconds(),
         )
         return Ended(effect=self.effect)
 
     def _failed(
-        self, reason: str, *, ran: Ran | None, unknown: bool = False, verdict: CheckReport | None = None
+        self,
+        reason: str,
+        *,
+        ran: CommandResult | None,
+        unknown: bool = False,
+        verdict: CheckReport | None = None,
     ) -> Ended:
         """Record the failure, and keep what the attempt left (before anything of it is taken back)."""
-        stage, task = self._stage, self._task
+        context, task = self._context, self._task
         state: EffectState = "unknown" if unknown else "failed"
-        stage.hands.attempt_failed(task.id, state=state)
-        left = keep_leftover(stage, task, self.effect, reason=reason)
+        context.workspace.attempt_failed(task.id, state=state)
+        left = save_leftover(context, task, self.effect, reason=reason)
         checkpoint = self._judged(left, verdict)
-        stage.telling.changed(
+        context.events.changed(
             "attempt-failed",
             task=task.id,
             attempt=self.effect.attempt,
@@ -503,16 +516,16 @@ class Attempt:
     def _judged(self, checkpoint: Checkpoint | None, verdict: CheckReport | None) -> Checkpoint | None:
         if checkpoint is None or verdict is None:
             return checkpoint
-        return self._stage.hands.pass_on(verdict, checkpoint)
+        return self._context.workspace.pass_on(verdict, checkpoint)
 
     def _own_word(self) -> str | None:
         """Return why the task failed by its own word, though its command ended well."""
-        found = task_of(self._stage.hands.stands(), self._task.id)
+        found = task_of(self._context.workspace.stands(), self._task.id)
         said = found is not None and found.state == "failed"
         return "it said itself that it failed" if said else None
 
     def _written(self, part: bytes) -> None:
-        self._stage.telling.pass_on(part)
+        self._context.events.pass_on(part)
         self._output(part)
 
     def _output(self, part: bytes) -> None:
@@ -521,14 +534,14 @@ class Attempt:
         self._lines.write(part)
 
     def _line(self, line: str) -> None:
-        self._stage.telling.tell("output", task=self._task.id, attempt=self.effect.attempt, line=line)
+        self._context.events.tell("output", task=self._task.id, attempt=self.effect.attempt, line=line)
 
     def _quiet(self) -> None:
         self._lines.end()
-        if self._lines.untold and not self._stage.telling.passes_on:
+        if self._lines.untold and not self._context.events.passes_on:
             assert self._log is not None
             kept = printable(to_text(self._log.path))
-            self._stage.telling.notice(
+            self._context.events.notice(
                 f"{self._lines.untold:,} lines came too fast to be told one by one; they are in {kept}",
                 task=self._task.id,
             )
@@ -538,12 +551,12 @@ class Attempt:
         assert self._log is not None
         self._log.close()
         if self._log.fault is not None:
-            self._stage.telling.notice(
+            self._context.events.notice(
                 f"not all of its output could be kept: {self._log.fault}", task=self._task.id
             )
 
     def _seconds(self) -> float:
-        return round(self._stage.hands.monotonic() - self._began, 3)
+        return round(self._context.workspace.monotonic() - self._began, 3)
 
 
 class _Checking:
@@ -554,13 +567,13 @@ class _Checking:
         self.attend = commands.attend
 
 
-def _exit_code(ran: Ran) -> int | None:
+def _exit_code(ran: CommandResult) -> int | None:
     """Return what a shell would say: 128 and the number of the signal, 127 for what could not start."""
     codes = {"exited": ran.code, "killed": _SIGNALLED + ran.code, "unstarted": _NOT_FOUND}
     return codes.get(ran.ending)
 
 
-def _fault(ran: Ran, *, timeout: float | None) -> str | None:
+def _fault(ran: CommandResult, *, timeout: float | None) -> str | None:
     """Return why a command did not end well, None if it did."""
     if ran.ending == "exited":
         return None if ran.code == 0 else f"it ended with exit code {ran.code}"

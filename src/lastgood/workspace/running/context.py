@@ -6,7 +6,7 @@ import os
 import signal
 import time
 
-from lastgood.cancellation import Listening, asker
+from lastgood.cancellation import CancelWhen, cancel_check
 from lastgood.errors import Busy, LastgoodError, Storage
 from lastgood.model.run import RunEvent
 from lastgood.paths import to_bytes
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
     from lastgood.model.session import Task
     from lastgood.workspace.running.output import OutputFolder
-    from lastgood.workspace.running.workspace import Hands
+    from lastgood.workspace.running.workspace import RunWorkspace
 
 
 # --- Signals that ask this process to end, kept until its work has come to an orderly stop ---
@@ -112,10 +112,10 @@ class Signals:
         self._given_up = False
         self._heard: list[int] = []
         self._counted = 0
-        self._deaf = Listening(_never)
+        self._deaf = CancelWhen(_never)
 
     def __enter__(self) -> Self:
-        self._caller = asker()
+        self._caller = cancel_check()
         self._deaf.__enter__()
         self._caught.__enter__()
         return self
@@ -164,28 +164,28 @@ BEAT = 30.0
 _AT_ONCE = 0.5
 
 
-class Stage:
+class RunContext:
     """One run: its plan, the hands that do it, the voice that tells of it, the ear for its end."""
 
     def __init__(
         self,
-        hands: Hands,
+        workspace: RunWorkspace,
         plan: WorkPlan,
         *,
-        telling: Telling,
+        events: RunEvents,
         signals: Signals,
         commands: Commands,
         outputs: OutputFolder,
     ) -> None:
-        self.hands = hands
+        self.workspace = workspace
         self.plan = plan
-        self.telling = telling
+        self.events = events
         self.signals = signals
         self.commands = commands
         self.outputs = outputs
         self.exit_code: int | None = None
         self._due = self._next()
-        self._beats = hands.monotonic() + BEAT
+        self._beats = workspace.monotonic() + BEAT
         self._heard_at: float | None = None
         self._said = False
 
@@ -193,11 +193,11 @@ class Stage:
         """Return the signals that ask the run to end; that a task takes its time to do so is told."""
         heard = self.signals.asked()
         if heard and not self._said:
-            now = self.hands.monotonic()
+            now = self.workspace.monotonic()
             self._heard_at = now if self._heard_at is None else self._heard_at
             self._said = now - self._heard_at > _AT_ONCE
             if self._said:
-                self.telling.notice(
+                self.events.notice(
                     f"told to end by {name_of(heard[0])}, and not over yet; the same again ends it at once",
                     task=task.id,
                 )
@@ -210,15 +210,17 @@ class Stage:
         """
         return {
             **task.env,
-            "LASTGOOD_STORE": self.hands.store,
-            "LASTGOOD_SESSION": self.hands.own,
+            "LASTGOOD_STORE": self.workspace.store,
+            "LASTGOOD_SESSION": self.workspace.own,
             "LASTGOOD_TASK": task.id,
             "LASTGOOD_ATTEMPT": str(attempt),
         }
 
     def folder(self, task: PlannedTask) -> bytes:
         """Return where a task's commands run."""
-        return self.hands.root if task.cwd is None else os.path.join(self.hands.root, to_bytes(task.cwd))
+        return (
+            self.workspace.root if task.cwd is None else os.path.join(self.workspace.root, to_bytes(task.cwd))
+        )
 
     def rested(self) -> None:
         """Begin the interval to the next checkpoint anew: one was made a moment ago."""
@@ -230,33 +232,33 @@ class Stage:
         A failure of the checkpoint is told, and does the task no harm. Raises `Conflict` if the session
         has lost its lease: whoever took over must not find the task at work.
         """
-        now = self.hands.monotonic()
+        now = self.workspace.monotonic()
         if now >= self._beats:
             self._beats = now + BEAT
             self._beat()
         if now < self._due:
             return
         self.rested()
-        if not self.hands.wants("interval"):
+        if not self.workspace.wants("interval"):
             return
         try:
-            report = self.hands.keep("auto", f"while task {task.id} runs", task=task.id)
+            report = self.workspace.keep("auto", f"while task {task.id} runs", task=task.id)
         except LastgoodError as error:
-            self.telling.notice(f"no checkpoint could be made: {said(error)}", task=task.id)
+            self.events.notice(f"no checkpoint could be made: {message_of(error)}", task=task.id)
             return
-        self.telling.saved(report, task=task.id)
+        self.events.saved(report, task=task.id)
 
     def _beat(self) -> None:
         try:
-            self.hands.session_heartbeat(self.hands.own)
+            self.workspace.session_heartbeat(self.workspace.own)
         except (Busy, Storage) as error:
-            self.telling.notice(f"no sign of life could be given: {said(error)}")
+            self.events.notice(f"no sign of life could be given: {message_of(error)}")
 
     def _next(self) -> float:
-        return self.hands.monotonic() + self.hands.settings.auto.interval
+        return self.workspace.monotonic() + self.workspace.settings.auto.interval
 
 
-def said(error: LastgoodError) -> str:
+def message_of(error: LastgoodError) -> str:
     """Return an error with what to do about it."""
     return f"{error.message} ({error.hint})" if error.hint else error.message
 
@@ -264,18 +266,18 @@ def said(error: LastgoodError) -> str:
 # --- Tells an observer of a run what happens; its faults harm nothing ---
 
 
-class Telling:
+class RunEvents:
     """The voice of one run; ``last`` is the newest checkpoint that it made or found equal."""
 
     def __init__(
         self,
-        hands: Hands,
+        workspace: RunWorkspace,
         plan: WorkPlan,
         *,
         observer: RunObserver | None,
         output: Callable[[bytes], object] | None = None,
     ) -> None:
-        self._hands = hands
+        self._workspace = workspace
         self._plan = plan
         self._observer = observer
         self._output = output
@@ -287,7 +289,7 @@ class Telling:
         """Tell of one thing."""
         if self._observer is None:
             return
-        event = RunEvent(type=type, at=self._hands.now(), session=self._hands.own).replace(**fields)
+        event = RunEvent(type=type, at=self._workspace.now(), session=self._workspace.own).replace(**fields)
         try:  # noqa: SIM105 - contextlib costs start-up time
             self._observer(event)
         except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the run
@@ -335,7 +337,7 @@ class Telling:
         """Return how every task of the plan stands."""
         from lastgood.model.session import Task
 
-        recorded = self._hands.stands().tasks
+        recorded = self._workspace.stands().tasks
         if recorded is not self._recorded:
             known = {task.id: task for task in recorded}
             self._recorded = recorded

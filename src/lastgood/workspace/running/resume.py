@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, Living, Progress, SessionReport, Task
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.running.context import Signals
-    from lastgood.workspace.running.workspace import Hands, TakenBack
+    from lastgood.workspace.running.workspace import RevertedWork, RunWorkspace
 
     Dead = tuple[SessionReport, PlannedRun]
 
@@ -88,99 +88,104 @@ def check_named(plan: WorkPlan, ids: Sequence[str], *, option: str) -> frozenset
 
 # --- How a run begins: anew, or where an earlier one of the same plan stopped (rules P1, P7) ---
 
-# How long the attendant of a runner that was killed may take to end what that left, in seconds.
+# How long the supervisor of a runner that was killed may take to end what that left, in seconds.
 PATIENCE = 30.0
 _STRIDE = 0.02
 _SHOWN = 5
 
 
-class Wish(Value):
+class ResumeRequest(Value):
     """What a run was asked for beside its plan."""
 
     choice: Choice | None = None
     rebase: bool = False
 
 
-class Orders(Value):
+class TaskOverrides(Value):
     """What a person said about tasks: these may be done again, those have been done."""
 
     redo: Collection[str] = ()
     done: Collection[str] = ()
 
 
-class Engaged(Value):
+class StartedRun(Value):
     """A session that is active and this process's own, ready for its plan to be carried out.
 
     ``notes`` are to be told before anything else.
     """
 
-    hands: Hands
+    workspace: RunWorkspace
     continued: bool = False
     unknown: tuple[Effect, ...] = ()
     notes: tuple[str, ...] = ()
     saved: SaveReport | None = None
 
 
-def engage(
-    hands: Hands, plan: WorkPlan, wish: Wish, *, orders: Orders, signals: Signals
-) -> Engaged | RunReport:
+def start_run(
+    workspace: RunWorkspace,
+    plan: WorkPlan,
+    request: ResumeRequest,
+    *,
+    overrides: TaskOverrides,
+    signals: Signals,
+) -> StartedRun | RunReport:
     """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
-    _reclaim(hands, plan)
-    dead = _dead(hands, plan)
-    if wish.choice == "fresh":
-        _refuse_orders(orders)
-        _give_up(hands, dead, signals)
+    _reclaim(workspace, plan)
+    dead = _dead(workspace, plan)
+    if request.choice == "fresh":
+        _refuse_overrides(overrides)
+        _give_up(workspace, dead, signals)
     elif len(dead) > 1:
         raise _several(dead)
     elif dead:
-        return _continued(hands, plan, dead[0], wish, signals=signals)
-    elif wish.choice == "continue":
-        return _finished(hands, plan, orders=orders)
+        return _continued(workspace, plan, dead[0], request, signals=signals)
+    elif request.choice == "continue":
+        return _finished(workspace, plan, overrides=overrides)
     else:
-        _refuse_orders(orders)
-    _refuse_the_living(hands)
+        _refuse_overrides(overrides)
+    _refuse_the_living(workspace)
     try:
-        started = hands.open_run(plan, goal=goal_of(plan))
+        started = workspace.open_run(plan, goal=goal_of(plan))
     except Conflict:
-        _refuse_the_living(hands)  # it began a moment ago: its owner is to be named
+        _refuse_the_living(workspace)  # it began a moment ago: its owner is to be named
         raise
-    return Engaged(hands=hands.within(started.session.id), saved=started.saved)
+    return StartedRun(workspace=workspace.within(started.session.id), saved=started.saved)
 
 
-def _refuse_orders(orders: Orders) -> None:
-    if orders.redo or orders.done:
+def _refuse_overrides(overrides: TaskOverrides) -> None:
+    if overrides.redo or overrides.done:
         raise Usage(
             "a run that begins has nothing that could be done again, or be done already",
             hint="leave out --redo and --done",
         )
 
 
-def _dead(hands: Hands, plan: WorkPlan) -> Sequence[Dead]:
-    return [one for one in hands.unfinished() if _is_same(one[1], plan)]
+def _dead(workspace: RunWorkspace, plan: WorkPlan) -> Sequence[Dead]:
+    return [one for one in workspace.unfinished() if _is_same(one[1], plan)]
 
 
 @contextmanager
-def alone(hands: Hands, signals: Signals) -> Iterator[None]:
+def hold_runner_lock(workspace: RunWorkspace, signals: Signals) -> Iterator[None]:
     """Hold the lock of runners: no other one lives in the workspace, wherever it may be hidden.
 
     Raises `Conflict` with its owner named if one does, `Busy` if one neither begins nor ends.
     """
-    lock = _taken(hands, signals)
+    lock = _runner_lock(workspace, signals)
     try:
         yield
     finally:
         lock.__exit__(None, None, None)
 
 
-def _taken(hands: Hands, signals: Signals) -> AbstractContextManager[ExclusiveHold]:
+def _runner_lock(workspace: RunWorkspace, signals: Signals) -> AbstractContextManager[ExclusiveHold]:
     """Take the lock of runners; who holds it is about to have a session, or has just ended it."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        lock = hands.running(wait=0)
+        lock = workspace.running(wait=0)
         try:
             lock.__enter__()
         except Busy:
-            _refuse_the_living(hands)
+            _refuse_the_living(workspace)
             if time.monotonic() > deadline:
                 raise
             _give_up_if_asked(signals)
@@ -189,18 +194,18 @@ def _taken(hands: Hands, signals: Signals) -> AbstractContextManager[ExclusiveHo
             return lock
 
 
-def _reclaim(hands: Hands, plan: WorkPlan) -> None:
+def _reclaim(workspace: RunWorkspace, plan: WorkPlan) -> None:
     """Record as stopped what no runner carries out any more, though its lease lasts.
 
     What `recover` has begun to continue, of this plan; and runs whose runner was out of sight, in another
     container for example: the lock of runners is ours, so that it is gone (rule S16).
     """
-    for one in hands.living():
-        run, owner = hands.run_of(one.id), one.session.owner
+    for one in workspace.living():
+        run, owner = workspace.run_of(one.id), one.session.owner
         if run is None:
             continue
-        if hands.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
-            hands.session_break_off(one.id, reason="its runner is gone", interrupted=True, save=False)
+        if workspace.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
+            workspace.session_break_off(one.id, reason="its runner is gone", interrupted=True, save=False)
 
 
 def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
@@ -219,15 +224,15 @@ def _several(dead: Sequence[Dead]) -> Usage:
     )
 
 
-def _finished(hands: Hands, plan: WorkPlan, *, orders: Orders) -> RunReport:
+def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrides) -> RunReport:
     """Return the report of the newest run of a plan if that finished: there is nothing left to do.
 
     `Conflict` if a restore took back since what it left: it is done, and what it did is not there.
     """
-    run = next((one for one in hands.runs() if _is_same(one, plan)), None)
+    run = next((one for one in workspace.runs() if _is_same(one, plan)), None)
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
-    report = hands.get_session(run.session)
+    report = workspace.get_session(run.session)
     left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
     if report.session.ended_by != "finished" or left:
         raise NotFound(
@@ -235,18 +240,18 @@ def _finished(hands: Hands, plan: WorkPlan, *, orders: Orders) -> RunReport:
             hint="start anew: leave out --continue, or give --fresh",
         )
     _demand_same(run, plan)
-    back = hands.taken_back_since(report.session)
+    back = workspace.taken_back_since(report.session)
     if back is not None:
-        raise _gone(report, back)
-    if orders.redo or orders.done:
+        raise _work_gone(report, back)
+    if overrides.redo or overrides.done:
         raise Usage(
             f"the last run of this plan, {report.id}, has finished: nothing of it is done again",
             hint="carry the whole plan out anew: --fresh    or leave out --redo and --done",
         )
-    return _told(report.progress, run.plan, report, state="done", reason="it has finished already")
+    return _review(report.progress, run.plan, report, state="done", reason="it has finished already")
 
 
-def _gone(report: SessionReport, back: TakenBack) -> Conflict:
+def _work_gone(report: SessionReport, back: RevertedWork) -> Conflict:
     operation, last = back.operation, short(back.last.id)
     target = "" if operation.target is None else f" of {short(operation.target)}"
     amount = len(back.paths)
@@ -265,33 +270,33 @@ def _gone(report: SessionReport, back: TakenBack) -> Conflict:
     )
 
 
-def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:
+def review_run(workspace: RunWorkspace, plan: WorkPlan) -> RunReport:
     """Return where the run of a plan stood that did not finish; `NotFound` if there is none."""
-    dead = _dead(hands, plan)
+    dead = _dead(workspace, plan)
     if not dead:
-        raise _nothing_waits(hands, plan)
+        raise _nothing_waits(workspace, plan)
     report, run = dead[0]
-    steps = hands.steps(report.id)
+    steps = workspace.steps(report.id)
     more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
-    told = _told(
+    told = _review(
         report.progress, run.plan, report, state="interrupted", reason=f"nothing was carried out{more}"
     )
     return told.replace(
         unknown_effects=unknown_effects(steps),
-        live_processes=tuple(hands.marked(report.id)),
-        checkpoint=hands.newest_of(report.id),
+        live_processes=tuple(workspace.marked(report.id)),
+        checkpoint=workspace.newest_of(report.id),
     )
 
 
-def _nothing_waits(hands: Hands, plan: WorkPlan) -> NotFound:
-    for one in hands.living():
-        run = hands.run_of(one.id)
+def _nothing_waits(workspace: RunWorkspace, plan: WorkPlan) -> NotFound:
+    for one in workspace.living():
+        run = workspace.run_of(one.id)
         if run is not None and _is_same(run, plan):
             return NotFound(f"the run {one.id} of this plan is under way", hint="see it: lastgood status")
     return NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")
 
 
-def _told(
+def _review(
     progress: Progress, plan: WorkPlan, report: SessionReport, *, state: RunState, reason: str
 ) -> RunReport:
     return RunReport(
@@ -310,31 +315,33 @@ def _task(progress: Progress, id: str) -> Task:
     return task_of(progress, id) or Task(id=id)
 
 
-def _give_up(hands: Hands, dead: Sequence[Dead], signals: Signals) -> None:
+def _give_up(workspace: RunWorkspace, dead: Sequence[Dead], signals: Signals) -> None:
     """End the runs that died, so that another may begin from the files as they are."""
     for report, _ in dead:
-        _await_silence(hands, report.id, signals)
+        _await_silence(workspace, report.id, signals)
     for report, _ in dead:
-        hands.recover(report.id, choice="fresh")
+        workspace.recover(report.id, choice="fresh")
 
 
-def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish, *, signals: Signals) -> Engaged:
+def _continued(
+    workspace: RunWorkspace, plan: WorkPlan, dead: Dead, request: ResumeRequest, *, signals: Signals
+) -> StartedRun:
     report, run = dead
-    if not wish.rebase:
+    if not request.rebase:
         _demand_same(run, plan)
-    _await_silence(hands, report.id, signals)
+    _await_silence(workspace, report.id, signals)
     try:
-        recovered = hands.recover(report.id, choice="continue", owner_pid=os.getpid())
+        recovered = workspace.recover(report.id, choice="continue", owner_pid=os.getpid())
     except Conflict:
-        _refuse_the_living(hands)
+        _refuse_the_living(workspace)
         raise
-    inside = hands.within(report.id)
+    inside = workspace.within(report.id)
     try:
-        notes = (*_noticed(recovered), *_replanned(inside, run, plan, recovered))
+        notes = (*_recovery_notes(recovered), *_replanned(inside, run, plan, recovered))
     except BaseException:
         inside.session_break_off(report.id, reason="error", save=False)
         raise
-    return Engaged(hands=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
+    return StartedRun(workspace=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
 
 
 def _demand_same(run: PlannedRun, plan: WorkPlan) -> None:
@@ -350,7 +357,9 @@ def _demand_same(run: PlannedRun, plan: WorkPlan) -> None:
     )
 
 
-def _replanned(inside: Hands, run: PlannedRun, plan: WorkPlan, recovered: RecoverReport) -> Sequence[str]:
+def _replanned(
+    inside: RunWorkspace, run: PlannedRun, plan: WorkPlan, recovered: RecoverReport
+) -> Sequence[str]:
     """Keep the plan as it is now with the session, and say what that means for its tasks."""
     differences = rules.compare(run.plan, plan)
     inside.replan(plan, without=differences.removed)
@@ -366,7 +375,7 @@ def _replanned(inside: Hands, run: PlannedRun, plan: WorkPlan, recovered: Recove
     return notes
 
 
-def _noticed(recovered: RecoverReport) -> Sequence[str]:
+def _recovery_notes(recovered: RecoverReport) -> Sequence[str]:
     notes = []
     if recovered.interrupted_restore is not None:
         notes.append("a restore that was interrupted was finished first")
@@ -382,10 +391,10 @@ def _noticed(recovered: RecoverReport) -> Sequence[str]:
     return notes
 
 
-def _await_silence(hands: Hands, session: str, signals: Signals) -> None:
+def _await_silence(workspace: RunWorkspace, session: str, signals: Signals) -> None:
     """Wait for what a runner that died left running; `Busy`, with the processes, if it stays."""
     deadline = time.monotonic() + PATIENCE
-    while left := hands.marked(session):
+    while left := workspace.marked(session):
         if time.monotonic() > deadline:
             raise _still_living(session, left)
         _give_up_if_asked(signals)
@@ -413,6 +422,6 @@ def _still_living(session: str, left: Sequence[Living]) -> Busy:
     )
 
 
-def _refuse_the_living(hands: Hands) -> None:
-    for one in hands.living():
-        raise hands.refused_beside(one.session)
+def _refuse_the_living(workspace: RunWorkspace) -> None:
+    for one in workspace.living():
+        raise workspace.refused_beside(one.session)

@@ -10,9 +10,24 @@ from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
 from lastgood.tasks import ATTEMPT, doubt_of, outlook
 from lastgood.workspace.running.attempt import Attempt, keep_once, take_back
-from lastgood.workspace.running.context import Interrupted, Signals, Stage, Telling, name_of, said
+from lastgood.workspace.running.context import (
+    Interrupted,
+    RunContext,
+    RunEvents,
+    Signals,
+    message_of,
+    name_of,
+)
 from lastgood.workspace.running.output import OutputFolder, outputs_of
-from lastgood.workspace.running.resume import Orders, Wish, alone, check_named, engage, plan_from, reviewed
+from lastgood.workspace.running.resume import (
+    ResumeRequest,
+    TaskOverrides,
+    check_named,
+    hold_runner_lock,
+    plan_from,
+    review_run,
+    start_run,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,29 +38,29 @@ if TYPE_CHECKING:
     from lastgood.tasks import Outlook
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.running.attempt import Ended
-    from lastgood.workspace.running.resume import Engaged
-    from lastgood.workspace.running.workspace import Hands
+    from lastgood.workspace.running.resume import StartedRun
+    from lastgood.workspace.running.workspace import RunWorkspace
 
 
 # --- Carries out a work plan: task after task, each with what its plan says about failure (P1, P3, P6, P7)
 # ---
 
 
-class Conductor:
+class Runner:
     """Carries out the plan of one session that is active and this process's own."""
 
     def __init__(
         self,
-        stage: Stage,
+        context: RunContext,
         *,
-        orders: Orders,
-        engaged: Engaged,
+        overrides: TaskOverrides,
+        engaged: StartedRun,
     ) -> None:
-        self._stage = stage
-        self._orders = orders
+        self._context = context
+        self._orders = overrides
         self._engaged = engaged
         self._unknown = list(engaged.unknown)
-        self._began = stage.hands.monotonic()
+        self._began = context.workspace.monotonic()
         self._reason: str | None = None
         self._at: PlannedTask | None = None
         self._closed: set[str] = set()
@@ -53,11 +68,11 @@ class Conductor:
 
     def carry_out(self) -> RunReport:
         """Carry out what is left of the plan, and leave the session ended, or to be continued."""
-        telling = self._stage.telling
-        telling.changed("started", continued=self._engaged.continued)
-        telling.saved(self._engaged.saved)
+        events = self._context.events
+        events.changed("started", continued=self._engaged.continued)
+        events.saved(self._engaged.saved)
         for note in self._engaged.notes:
-            telling.notice(note)
+            events.notice(note)
         try:
             self._mend()
             if self._clear():
@@ -76,16 +91,18 @@ class Conductor:
 
     def _mend(self) -> None:
         """Make the checkpoint of a task's end that a kill left out: that came of the last task, if any."""
-        hands = self._stage.hands
+        workspace = self._context.workspace
         if not self._engaged.continued:
             return
-        ended = [task for task in self._stage.telling.tasks() if task.state == "done" and task.ended_at]
+        ended = [task for task in self._context.events.tasks() if task.state == "done" and task.ended_at]
         last = max(ended, key=lambda task: task.ended_at or 0, default=None)
-        if last is not None and not hands.shows_done(last.id):
-            self._stage.telling.saved(hands.attempt_done(last.id).saved, task=last.id)
-        self._closed = {sprint for sprint in self._stage.plan.sprints if hands.is_marked("sprint", sprint)}
+        if last is not None and not workspace.shows_done(last.id):
+            self._context.events.saved(workspace.attempt_done(last.id).saved, task=last.id)
+        self._closed = {
+            sprint for sprint in self._context.plan.sprints if workspace.is_marked("sprint", sprint)
+        }
         states = self._states()
-        for task in {task.sprint: task for task in self._stage.plan.tasks}.values():
+        for task in {task.sprint: task for task in self._context.plan.tasks}.values():
             self._close_sprint(task, states)
 
     def _clear(self) -> bool:
@@ -95,30 +112,30 @@ class Conductor:
         """
         if not self._engaged.continued:
             return True
-        stage, states, steps = self._stage, self._states(), self._stage.hands.all_attempts()
+        context, states, steps = self._context, self._states(), self._context.workspace.all_attempts()
         left: list[tuple[PlannedTask, Outlook, Effect]] = []
-        for task in stage.plan.tasks:
+        for task in context.plan.tasks:
             look = outlook(task, task=states[task.id], steps=steps.get(task.id, ()))
             if look.back is not None and task.id not in self._orders.done:
                 left.append((task, look, look.back))
         for task, look, attempt in sorted(left, key=lambda one: one[2].after, reverse=True):
             if task.id not in self._orders.redo and self._doubt(task, look) is not None:
-                keep_once(stage, task, attempt)
+                keep_once(context, task, attempt)
             elif not self._back(task, attempt):
                 return False
         return True
 
     def _doubt(self, task: PlannedTask, look: Outlook) -> str | None:
-        within = () if look.last is None else self._stage.hands.unknown_within(task.id)
+        within = () if look.last is None else self._context.workspace.unknown_within(task.id)
         return doubt_of(task.id, look, within=within)
 
     def _states(self) -> Mapping[str, Task]:
-        return {task.id: task for task in self._stage.telling.tasks()}
+        return {task.id: task for task in self._context.events.tasks()}
 
     def _walk(self) -> None:
         states = self._states()
-        for task in self._stage.plan.tasks:
-            self._stage.signals.heed()
+        for task in self._context.plan.tasks:
+            self._context.signals.heed()
             if states[task.id].state == "done":
                 self._passed_over(task)
                 continue
@@ -132,19 +149,19 @@ class Conductor:
 
     def _passed_over(self, task: PlannedTask) -> None:
         again = "; it is not done again" if task.id in self._orders.redo else ""
-        self._stage.telling.tell(
+        self._context.events.tell(
             "task-skipped", task=task.id, sprint=task.sprint, reason=f"it is done{again}"
         )
 
     def _turn(self, task: PlannedTask, states: Mapping[str, Task]) -> bool:
         """See to one task that is not done; False if the run ends here."""
-        stage = self._stage
+        context = self._context
         if task.id in self._orders.done:
             return self._taken_as_done(task)
         missing = [states[need] for need in task.needs if need in states and states[need].state != "done"]
         if missing:
             return self._skipped(task, missing[0])
-        look = outlook(task, task=states[task.id], steps=stage.hands.attempts(task.id))
+        look = outlook(task, task=states[task.id], steps=context.workspace.attempts(task.id))
         if task.id not in self._orders.redo:
             doubt = self._doubt(task, look)
             if doubt is not None:
@@ -158,7 +175,7 @@ class Conductor:
         tries = 1 + task.retries
         checks = look.way == "check"
         while True:
-            attempt = Attempt(self._stage, task)
+            attempt = Attempt(self._context, task)
             if checks:
                 assert look.last is not None
                 ended = attempt.check_again(look.last)
@@ -173,7 +190,7 @@ class Conductor:
             if tries <= 0 or not self._may_repeat(task, ended, checks=checks):
                 return self._failed(task, ended)
             checks = False
-            self._stage.signals.heed()
+            self._context.signals.heed()
 
     def _may_repeat(self, task: PlannedTask, ended: Ended, *, checks: bool) -> bool:
         """Tell whether a failed attempt may be followed by another.
@@ -188,7 +205,7 @@ class Conductor:
     def _failed(self, task: PlannedTask, ended: Ended) -> bool:
         if ended.unknown:
             self._unknown.append(ended.effect.replace(state="unknown"))
-        self._stage.telling.changed(
+        self._context.events.changed(
             "task-failed", task=task.id, sprint=task.sprint, attempt=ended.effect.attempt, reason=ended.reason
         )
         self._reason = self._reason or f"task {task.id} failed: {ended.reason}"
@@ -197,21 +214,21 @@ class Conductor:
     def _skipped(self, task: PlannedTask, missing: Task) -> bool:
         how = {"failed": "failed", "skipped": "was skipped"}.get(missing.state, "is not done")
         reason = f"it needs {missing.id}, which {how}"
-        self._stage.hands.task_skip(task.id)
-        self._stage.telling.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
+        self._context.workspace.task_skip(task.id)
+        self._context.events.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
         return True
 
     def _asked(self, task: PlannedTask, doubt: str) -> bool:
         """End the run before a task that may have done already what cannot be taken back."""
         self._reason = f"{doubt}; go on with --done {task.id}, or with --redo {task.id}"
-        self._stage.telling.notice(doubt, task=task.id)
+        self._context.events.notice(doubt, task=task.id)
         return False
 
     def _taken_as_done(self, task: PlannedTask) -> bool:
-        report = self._stage.hands.happened(task.id)
+        report = self._context.workspace.happened(task.id)
         self._settled(task)
-        self._stage.telling.saved(report.saved, task=task.id)
-        self._stage.telling.changed(
+        self._context.events.saved(report.saved, task=task.id)
+        self._context.events.changed(
             "task-done", task=task.id, sprint=task.sprint, reason="somebody said that it is done"
         )
         return True
@@ -223,10 +240,10 @@ class Conductor:
     def _back(self, task: PlannedTask, attempt: Effect) -> bool:
         if attempt.id in self._taken_back:
             return True
-        fault = take_back(self._stage, task, attempt)
+        fault = take_back(self._context, task, attempt)
         if fault is not None:
             self._reason = fault
-            self._stage.telling.notice(fault, task=task.id)
+            self._context.events.notice(fault, task=task.id)
             return False
         self._taken_back.add(attempt.id)
         return True
@@ -234,75 +251,75 @@ class Conductor:
     # Sprints
 
     def _enter_sprint(self, task: PlannedTask) -> None:
-        hands = self._stage.hands
-        if task.sprint is not None and hands.stands().position.sprint != task.sprint:
-            hands.sprint_start(task.sprint)
+        workspace = self._context.workspace
+        if task.sprint is not None and workspace.stands().position.sprint != task.sprint:
+            workspace.sprint_start(task.sprint)
 
     def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
         """Make the checkpoint of a sprint whose tasks are all done."""
-        sprint, stage = task.sprint, self._stage
+        sprint, context = task.sprint, self._context
         if sprint is None or sprint in self._closed:
             return
-        if any(states[one.id].state != "done" for one in stage.plan.tasks if one.sprint == sprint):
+        if any(states[one.id].state != "done" for one in context.plan.tasks if one.sprint == sprint):
             return
         self._enter_sprint(task)
-        report = stage.hands.sprint_done(sprint)
+        report = context.workspace.sprint_done(sprint)
         self._closed.add(sprint)
-        stage.telling.saved(report.saved, sprint=sprint)
-        stage.telling.tell("sprint-done", sprint=sprint, checkpoint=stage.telling.last)
+        context.events.saved(report.saved, sprint=sprint)
+        context.events.tell("sprint-done", sprint=sprint, checkpoint=context.events.last)
 
     # The end
 
     def _over(self) -> RunReport:
         """End the session; one command has ended its run whatever came of it."""
-        stage = self._stage
-        all_done = all(task.state == "done" for task in stage.telling.tasks())
-        finished = all_done or stage.plan.command
-        ended = stage.hands.leave(finished=finished, by="finished" if all_done else "error")
-        stage.telling.saved(ended.saved)
+        context = self._context
+        all_done = all(task.state == "done" for task in context.events.tasks())
+        finished = all_done or context.plan.command
+        ended = context.workspace.leave(finished=finished, by="finished" if all_done else "error")
+        context.events.saved(ended.saved)
         report = self._report("done" if all_done else "failed")
-        stage.telling.changed("finished", reason=report.reason, seconds=report.seconds)
+        context.events.changed("finished", reason=report.reason, seconds=report.seconds)
         return report
 
     def _interrupted(self, stop: Interrupted) -> RunReport:
         """Make the checkpoint of an interruption, and leave the session to be continued."""
-        stage, task = self._stage, self._at
+        context, task = self._context, self._at
         self._reason = f"interrupted by {name_of(stop.signal)}"
         try:
             self._keep_interrupted(self._reason)
         except LastgoodError as error:
-            stage.telling.notice(f"no checkpoint could be made: {said(error)}")
-        ended = stage.hands.session_break_off(
-            stage.hands.own, reason="interrupted", interrupted=True, save=False
+            context.events.notice(f"no checkpoint could be made: {message_of(error)}")
+        ended = context.workspace.session_break_off(
+            context.workspace.own, reason="interrupted", interrupted=True, save=False
         )
         self._unknown += ended.unknown
-        stage.telling.changed(
+        context.events.changed(
             "interrupted",
             task=None if task is None else task.id,
-            checkpoint=stage.telling.last,
+            checkpoint=context.events.last,
             reason=self._reason,
         )
         report = self._report("interrupted").replace(signal=stop.signal)
-        stage.telling.changed("finished", reason=report.reason, seconds=report.seconds)
+        context.events.changed("finished", reason=report.reason, seconds=report.seconds)
         return report
 
     def _keep_interrupted(self, reason: str) -> None:
         """Keep what is there now: what the task under way left, from which it may be taken back."""
-        stage, task = self._stage, self._at
-        if not stage.hands.wants("interrupt") and (task is None or task.on_failure != "rollback"):
+        context, task = self._context, self._at
+        if not context.workspace.wants("interrupt") and (task is None or task.on_failure != "rollback"):
             return
         id = None if task is None else task.id
-        steps = [] if id is None else stage.hands.attempts(id)
+        steps = [] if id is None else context.workspace.attempts(id)
         metadata = {ATTEMPT: str(steps[-1].attempt)} if steps else {}
-        stage.telling.saved(stage.hands.keep("interrupt", reason, task=id, metadata=metadata), task=id)
+        context.events.saved(context.workspace.keep("interrupt", reason, task=id, metadata=metadata), task=id)
 
     def _beside(self, error: BaseException) -> None:
         """Leave the session to be continued while an exception goes on, which is not to be hidden."""
-        hands = self._stage.hands
+        workspace = self._context.workspace
         stopped = isinstance(error, KeyboardInterrupt)
         try:
-            hands.session_break_off(
-                hands.own,
+            workspace.session_break_off(
+                workspace.own,
                 reason="interrupted" if stopped else type(error).__name__,
                 interrupted=stopped,
                 save=stopped,
@@ -312,7 +329,7 @@ class Conductor:
 
     def _dispossessed(self, error: Conflict) -> Conflict:
         """Return the same error in words that fit a run whose session somebody else has ended."""
-        own = self._stage.hands.own
+        own = self._context.workspace.own
         if "ended_by" not in error.details or error.details.get("session") != own:
             return error
         at = "" if self._at is None else f" at task {self._at.id}"
@@ -323,19 +340,19 @@ class Conductor:
         )
 
     def _report(self, state: RunState) -> RunReport:
-        stage = self._stage
+        context = self._context
         return RunReport(
-            session=stage.hands.own,
+            session=context.workspace.own,
             state=state,
-            plan=stage.plan,
-            tasks=stage.telling.tasks(),
-            checkpoint=stage.telling.last,
+            plan=context.plan,
+            tasks=context.events.tasks(),
+            checkpoint=context.events.last,
             continued=self._engaged.continued,
-            seconds=round(stage.hands.monotonic() - self._began, 3),
-            exit_code=stage.exit_code,
+            seconds=round(context.workspace.monotonic() - self._began, 3),
+            exit_code=context.exit_code,
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
-            outputs=to_text(stage.outputs.path),
+            outputs=to_text(context.outputs.path),
         )
 
 
@@ -343,7 +360,7 @@ class Conductor:
 
 
 def run(
-    hands: Hands,
+    workspace: RunWorkspace,
     given: PathLike | Mapping[str, object] | WorkPlan | Sequence[str],
     *,
     choice: Choice | None,
@@ -359,23 +376,27 @@ def run(
     if observer is not None and not callable(observer):
         raise Usage("the observer cannot be called", hint="give a function that takes an event")
     plan = plan_from(given)
-    orders = Orders(redo=check_named(plan, redo, option="redo"), done=check_named(plan, done, option="done"))
-    both = sorted(set(orders.redo) & set(orders.done))
+    overrides = TaskOverrides(
+        redo=check_named(plan, redo, option="redo"), done=check_named(plan, done, option="done")
+    )
+    both = sorted(set(overrides.redo) & set(overrides.done))
     if both:
         raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
     if choice == "review":
-        return reviewed(hands, plan)
-    with Signals() as signals, alone(hands, signals):
-        engaged = engage(hands, plan, Wish(choice=choice, rebase=rebase), orders=orders, signals=signals)
+        return review_run(workspace, plan)
+    with Signals() as signals, hold_runner_lock(workspace, signals):
+        engaged = start_run(
+            workspace, plan, ResumeRequest(choice=choice, rebase=rebase), overrides=overrides, signals=signals
+        )
         if isinstance(engaged, RunReport):
             return engaged
-        inside = engaged.hands
-        stage = Stage(
+        inside = engaged.workspace
+        context = RunContext(
             inside,
             plan,
-            telling=Telling(inside, plan, observer=observer, output=output),
+            events=RunEvents(inside, plan, observer=observer, output=output),
             signals=signals,
             commands=GuardedCommands(os.environ),
             outputs=OutputFolder(outputs_of(os.fsencode(inside.store), inside.key, inside.own)),
         )
-        return Conductor(stage, orders=orders, engaged=engaged).carry_out()
+        return Runner(context, overrides=overrides, engaged=engaged).carry_out()

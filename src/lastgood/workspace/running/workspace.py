@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.catalogue import Query
-from lastgood.deletion_policy import alike
+from lastgood.deletion_policy import same_content
 from lastgood.errors import Damaged, NotFound
 from lastgood.model.checkpoint import Actor, CheckOrder
 from lastgood.model.tree import compare
@@ -13,7 +13,7 @@ from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
-from lastgood.workspace.look import Looks
+from lastgood.workspace.reading import Looks
 from lastgood.workspace.restore import Recovers, Restores
 from lastgood.workspace.work import Works
 
@@ -38,7 +38,7 @@ _RUNS_LOOKED_AT = 200
 _MESSAGE_LIMIT = 2000
 
 
-class Hands(Works, Looks, Restores, Recovers):
+class RunWorkspace(Works, Looks, Restores, Recovers):
     """A workspace as a run sees it; within a session, as `within` returns it."""
 
     @property
@@ -90,13 +90,13 @@ class Hands(Works, Looks, Restores, Recovers):
 
     def living(self) -> tuple[SessionReport, ...]:
         """Return the sessions that live and hold the workspace."""
-        return tuple(one for one in session.alive(self._context) if one.session.exclusive)
+        return tuple(one for one in session.living_sessions(self._context) if one.session.exclusive)
 
     def refused_beside(self, session: Session) -> Conflict:
         """Return the refusal of a run beside a session that lives."""
-        from lastgood.sessions.session import living
+        from lastgood.sessions.session import living_conflict
 
-        return living(self._context, session, doing="is active in this workspace")
+        return living_conflict(self._context, session, doing="is active in this workspace")
 
     def running(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Return the lock that a runner holds for as long as it lives."""
@@ -177,7 +177,7 @@ class Hands(Works, Looks, Restores, Recovers):
             metadata=metadata or {},
             actor=Actor(type="lastgood", name="run"),
         )
-        return self._saved(draft, allow_empty=False, budget=None, speech=None)
+        return self._saved(draft, allow_empty=False, budget=None, given=None)
 
     def judge(
         self,
@@ -271,9 +271,9 @@ class Hands(Works, Looks, Restores, Recovers):
         """Return the checkpoint that an attempt began from."""
         return progress.kept_start(self._context, attempt)
 
-    def taken_back_since(self, session: Session) -> TakenBack | None:
+    def taken_back_since(self, session: Session) -> RevertedWork | None:
         """Return the restore that took back what a session left at its end, if any did."""
-        return taken_back_since(self._context, session)
+        return reverted_since(self._context, session)
 
     def newest_of(self, session: str) -> str | None:
         """Return the id of a session's newest checkpoint."""
@@ -297,7 +297,7 @@ class Hands(Works, Looks, Restores, Recovers):
 # --- A session that finished, and whether what it left is still there (rules T15, P7) ---
 
 
-class TakenBack(Value):
+class RevertedWork(Value):
     """Paths that a session changed, and that a restore took back to before its end; ``last`` holds them."""
 
     operation: Operation
@@ -305,7 +305,7 @@ class TakenBack(Value):
     last: Checkpoint
 
 
-def taken_back_since(context: Context, session: Session) -> TakenBack | None:
+def reverted_since(context: Context, session: Session) -> RevertedWork | None:
     """Return the newest restore that took back what a session left at its end; None if it is all there.
 
     A restore that was undone took nothing back, nor did one that a later restore made good.
@@ -326,7 +326,7 @@ def taken_back_since(context: Context, session: Session) -> TakenBack | None:
             seen.update(step.path for step in fresh)
             lost = [one.path for one in fresh if one.path in changed and _is_other(one, left)]
             if lost and _leads_before(context, operation, last):
-                return TakenBack(operation=operation, paths=tuple(lost), last=last)
+                return RevertedWork(operation=operation, paths=tuple(lost), last=last)
     except Damaged:
         return None  # of what is lost nobody can tell what changed
     return None
@@ -351,7 +351,7 @@ def _is_after(context: Context, operation: Operation, session: Session, *, last:
 
 
 def _is_other(step: Step, left: Files) -> bool:
-    return not alike(step.want, left.entry(step.path))
+    return not same_content(step.want, left.entry(step.path))
 
 
 def _leads_before(context: Context, operation: Operation, last: Checkpoint) -> bool:

@@ -33,7 +33,7 @@ _NEAR = 2
 def own_machine(store: bytes, rows: Sequence[WorkspaceRow]) -> str:
     """Return the store's own id: as it is stored, or as all rows of workspaces that were given it say."""
     stored = stored_machine(store)
-    told = _told(rows)
+    told = _machine_of_rows(rows)
     if stored is not None and (told is None or not _is_near(stored, told)):
         return stored
     return told or store_machine(store)
@@ -76,7 +76,7 @@ def _machine_fault(context: Context) -> str | None:
     return None
 
 
-def _told(rows: Sequence[WorkspaceRow]) -> str | None:
+def _machine_of_rows(rows: Sequence[WorkspaceRow]) -> str | None:
     """Return the store's id as rows of machines without an id of their own have it."""
     return agreed_machine([row for row in rows if len(row.machine) == STORE_DIGITS])
 

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 
 from lastgood.aio.calls import present_bridge
 from lastgood.errors import Busy, LastgoodError, Storage, Usage
-from lastgood.integrations.checkpoint_manager.keeper import NEWEST, Keeper, Wish
+from lastgood.integrations.checkpoint_manager.records import NEWEST, NewCheckpoint, RecordedCheckpoints
 from lastgood.workspace.arguments import check_count, expect
 
 TYPE_CHECKING = False
@@ -339,7 +339,7 @@ class ErrorRecoverer:
         orders: Mapping[ErrorCategory, Sequence[RecoveryStrategy]] | None = None,
         fix: Callable[[Exception], Any] | None = None,
     ) -> None:
-        self.keeper = Keeper(project_dir, store=store, feature_list=None, progress_file=None)
+        self.keeper = RecordedCheckpoints(project_dir, store=store, feature_list=None, progress_file=None)
         check_count(retries, least=0, what="the number of retries")
         self._retries = retries
         self._delay = seconds(delay, "the delay")
@@ -411,8 +411,8 @@ class ErrorRecoverer:
         fix: Callable[[Exception], Any] | None,
     ) -> Generator[Step, Any, Any]:
         name = getattr(getattr(operation, "func", operation), "__name__", "operation")
-        wish = Wish(name=f"before {name}", description="", type="automatic", context={})
-        made = yield Blocking(partial(self.keeper.create, wish))
+        request = NewCheckpoint(name=f"before {name}", description="", type="automatic", context={})
+        made = yield Blocking(partial(self.keeper.create, request))
         with self.keeper.holding(made.id):
             try:
                 return (yield Call(operation))

@@ -237,7 +237,7 @@ class Rollback:
 
 
 @dataclass(frozen=True)
-class Wish:
+class NewCheckpoint:
     """What is said about a checkpoint that is about to be made."""
 
     name: str
@@ -259,7 +259,7 @@ def flag(given: object, *, what: str) -> None:
     expect(given, bool, what=what)
 
 
-class Keeper:
+class RecordedCheckpoints:
     """Makes checkpoints and goes back to them, one operation at a time. Raises `lastgood.errors`."""
 
     def __init__(
@@ -277,36 +277,36 @@ class Keeper:
         self._lock = Lock()
         self._settings: Settings | None = None
 
-    def create(self, wish: Wish) -> Checkpoint:
+    def create(self, request: NewCheckpoint) -> Checkpoint:
         """Make a checkpoint, and let go what is beyond what is kept of its type."""
-        type = type_of(wish.type)
+        type = type_of(request.type)
         with self._at_work() as workspace, alone(self.root):
             every = _records(workspace)
-            context = {"session_number": _session_number(every, type), "token_usage": 0, **wish.context}
+            context = {"session_number": _session_number(every, type), "token_usage": 0, **request.context}
             record = {
                 "id": _new_id({known.id for _, known in every}),
-                "name": wish.name,
-                "description": wish.description,
+                "name": request.name,
+                "description": request.description,
                 "type": type,
                 "feature_state": feature_state(self.root, self._lists, workspace.progress().features),
                 "context": context,
             }
             tokens = context["token_usage"]
-            lasting, named = type not in KEPT, bool(wish.name) and name_fault(wish.name) is None
+            lasting, named = type not in KEPT, bool(request.name) and name_fault(request.name) is None
             report = workspace.save(
-                ": ".join(text for text in (wish.name, wish.description) if text),
+                ": ".join(text for text in (request.name, request.description) if text),
                 kind=TYPES[type],
                 metadata=noted(record),
                 allow_empty=True,
                 # Manual ones stay until they are deleted: what is named or pinned is never let go.
-                name=wish.name if lasting and named else None,
+                name=request.name if lasting and named else None,
                 pin=lasting and not named,
                 tokens=tokens if isinstance(tokens, int) and tokens > 0 else None,
-                messages=wish.messages,
+                messages=request.messages,
             )
             made = record_of(report.checkpoint)
             assert made is not None
-            _let_go(workspace, type)
+            _delete_surplus(workspace, type)
             return made
 
     def roll_back(self, id: str | Newest, *, git: bool) -> Rollback:
@@ -315,7 +315,7 @@ class Keeper:
         with self._at_work() as workspace:
             target, record = _newest(workspace) if isinstance(id, Newest) else _found(workspace, id)
             report = workspace.restore(target.id, only=["files", "progress"], git=git)
-            return _told(report, record)
+            return _checkpoint_of(report, record)
 
     def undo(self, *, force: bool, merge: bool) -> UndoReport:
         """Take the last rollback back."""
@@ -447,7 +447,7 @@ def _session_number(every: list[tuple[model.Checkpoint, Checkpoint]], type: str)
     return last + 1 if type == "session" or not last else last
 
 
-def _let_go(workspace: Workspace, type: str) -> None:
+def _delete_surplus(workspace: Workspace, type: str) -> None:
     """Let go what is beyond the number to keep of a type."""
     most = KEPT.get(type)
     if most is not None:
@@ -455,7 +455,7 @@ def _let_go(workspace: Workspace, type: str) -> None:
         workspace.let_go(*(one.id for one, record in beyond if record.id not in _HELD))
 
 
-def _told(report: RestoreReport, record: Checkpoint) -> Rollback:
+def _checkpoint_of(report: RestoreReport, record: Checkpoint) -> Rollback:
     def named(*results: str) -> tuple[str, ...]:
         return tuple(
             os.fsdecode(one.path) + (f" ({one.reason})" if one.reason else "")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from lastgood.conversation.capture import Speech
+from lastgood.conversation.capture import GivenConversation
 from lastgood.errors import Usage
 from lastgood.workspace.arguments import plain
 
@@ -15,14 +15,16 @@ if TYPE_CHECKING:
     from lastgood.workspace.arguments import PathLike
 
 
-def speech_of(messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None) -> Speech | None:
+def given_conversation(
+    messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None
+) -> GivenConversation | None:
     """Return what to capture; None if neither is given, `Usage` for both, or for what is no message."""
     if messages is not None and transcript is not None:
         raise Usage("messages and a transcript are given", hint="give one of them")
     if transcript is not None:
         # The folder of a link is not the one that the host writes to; where the link leads is.
-        return Speech(transcript=os.path.abspath(plain(transcript)))
-    return None if messages is None else Speech(messages=_lines(messages))
+        return GivenConversation(transcript=os.path.abspath(plain(transcript)))
+    return None if messages is None else GivenConversation(messages=_lines(messages))
 
 
 def _lines(messages: Iterable[Mapping[str, object]]) -> bytes:

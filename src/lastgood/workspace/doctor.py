@@ -11,7 +11,7 @@ from importlib.util import find_spec
 from lastgood.catalogue import Query
 from lastgood.machine_check import file_clock_ahead, git_version, locks_exclude
 from lastgood.model.report import Finding
-from lastgood.objects.repository import Layout, doubted
+from lastgood.objects.repository import Layout, suspect_packs
 from lastgood.paths import printable
 from lastgood.workspace.arguments import programs
 from lastgood.workspace.health import exposures, kept_edits
@@ -120,7 +120,7 @@ def _privacy(store: bytes) -> list[Finding]:
 
 def _packs(store: bytes) -> Finding:
     # Looked up without opening the engine, which would make what a store lacks.
-    found = doubted(Layout(store + b"/objects.git", temporary=store + b"/tmp"))
+    found = suspect_packs(Layout(store + b"/objects.git", temporary=store + b"/tmp"))
     if not found:
         return _good("packs", "no pack is doubted")
     message = (

@@ -24,11 +24,11 @@ if TYPE_CHECKING:
     from lastgood.workspace import Upkeep
 
     Report = TypeVar("Report")
-    Kind = TypeVar("Kind", bound="Door")
+    Kind = TypeVar("Kind", bound="OpenWorkspace")
     from lastgood.workspace.arguments import PathLike
 
 
-class Commons:
+class WorkspaceState:
     """What all doors to one open workspace share: where one goes, all go."""
 
     def __init__(
@@ -48,11 +48,11 @@ class Commons:
         self.observers: list[Observer] = []
 
 
-class Door:
+class OpenWorkspace:
     """One open workspace, as those see it who work in a ``session``; the groups of verbs derive from it."""
 
-    def __init__(self, commons: Commons, *, session: str | None = None) -> None:
-        self._commons = commons
+    def __init__(self, state: WorkspaceState, *, session: str | None = None) -> None:
+        self._state = state
         self._session = session
         # The context that was last looked at, as it is within the session, and a view of it.
         self._known: tuple[Context, Context, View] | None = None
@@ -66,7 +66,7 @@ class Door:
         return self._seen()[2]
 
     def _seen(self) -> tuple[Context, Context, View]:
-        base, known = self._commons.context, self._known
+        base, known = self._state.context, self._known
         if known is None or known[0] is not base:
             context = base if self._session is None else base.replace(session=self._session)
             self._known = known = base, context, self._view_of(context)
@@ -74,11 +74,11 @@ class Door:
 
     def _as(self, group: type[Kind]) -> Kind:
         """Return another group of verbs of the same workspace, within the same session."""
-        return group(self._commons, session=self._session)
+        return group(self._state, session=self._session)
 
     def _use(self, context: Context) -> None:
         """Have all doors go on with a context, each within its own session."""
-        self._commons.context = context.replace(session=self._commons.context.session)
+        self._state.context = context.replace(session=self._state.context.session)
 
     def _view_of(self, context: Context) -> View:
         return View(
@@ -125,7 +125,7 @@ class Door:
 
     def close(self) -> None:
         """Let go of the store; harmless when repeated."""
-        self._commons.release()
+        self._state.release()
 
     def subscribe(self, observer: Observer) -> Callable[[], None]:
         """Tell an observer what happened, after the fact; return the call that ends it.
@@ -134,7 +134,7 @@ class Door:
         """
         if not callable(observer):
             raise Usage(f"the observer is {type(observer).__name__}, not a call", hint="hand over a function")
-        observers = self._commons.observers
+        observers = self._state.observers
         observers.append(observer)
         return lambda: observers.remove(observer) if observer in observers else None
 
@@ -142,7 +142,7 @@ class Door:
         return scope(paths, self._context.root)
 
     def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
-        began = self._context.clock.now() if self._commons.observers else None
+        began = self._context.clock.now() if self._state.observers else None
         try:
             report = _undelayed(work)
         except (LastgoodError, OSError) as fault:
@@ -163,7 +163,7 @@ class Door:
         began: int | None = None,
         attempted: EventType | None = None,
     ) -> None:
-        if not self._commons.observers:
+        if not self._state.observers:
             return
         event = Event(
             type=type,
@@ -173,7 +173,7 @@ class Door:
             ended=self._context.clock.now(),
             attempted=attempted,
         )
-        for observer in tuple(self._commons.observers):
+        for observer in tuple(self._state.observers):
             try:  # noqa: SIM105 - contextlib costs start-up time
                 observer(event)
             except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the operation
@@ -184,9 +184,9 @@ def _undelayed(work: Callable[[], Report]) -> Report:
     """Do some work without waiting long for the interpreter where other threads are busy with it."""
     if not _count():
         return _uncollected(work)
-    from lastgood.cancellation import SHORT_TURNS
+    from lastgood.cancellation import SHORT_SWITCH_INTERVAL
 
-    with SHORT_TURNS:
+    with SHORT_SWITCH_INTERVAL:
         return work()
 
 

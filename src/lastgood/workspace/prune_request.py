@@ -10,7 +10,7 @@ from lastgood.model.report import WorkspaceSummary
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.retention import prune
 from lastgood.retention.policy import DAY, age_of
-from lastgood.retention.prune import Wish
+from lastgood.retention.prune import PruneRequest
 from lastgood.workspace.arguments import check_count, expect, plain
 
 TYPE_CHECKING = False
@@ -24,12 +24,12 @@ if TYPE_CHECKING:
 _LONGEST_DAYS = 1_000_000
 
 
-def wish(*, keep: int | None, older_than: str | float | None, now: bool) -> Wish:
+def prune_request(*, keep: int | None, older_than: str | float | None, now: bool) -> PruneRequest:
     """Return a wish; `Usage` for a number below 1, or an age that is none or not above 0."""
     expect(now, bool, what="now")
     if keep is not None:
         check_count(keep, least=1, what="the number of checkpoints to keep")
-    return Wish(keep=keep, older_than=None if older_than is None else _age(older_than), now=now)
+    return PruneRequest(keep=keep, older_than=None if older_than is None else _age(older_than), now=now)
 
 
 def _age(given: str | float) -> int:

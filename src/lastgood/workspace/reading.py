@@ -7,7 +7,7 @@ from lastgood.errors import Invalid, NotFound
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable
 from lastgood.workspace.arguments import check_count, expect, inside
-from lastgood.workspace.door import Door
+from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lastgood.workspace.arguments import PathLike
 
 
-class Looks(Door):
+class Looks(OpenWorkspace):
     """Verbs that only read."""
 
     def list(
@@ -58,10 +58,10 @@ class Looks(Door):
 
     def _session_meant(self, text: str) -> str:
         """Return the whole id of a session named by some digits; of another workspace it is given whole."""
-        from lastgood.sessions.session import named
+        from lastgood.sessions.session import session_of
 
         try:
-            return named(self._context, text).id
+            return session_of(self._context, text).id
         except NotFound:
             return text
 
