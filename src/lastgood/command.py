@@ -170,7 +170,7 @@ class _Running:
         self._mark = f"{MARK}={mark}"
         self._started = started
         self._patience = patience
-        self._wishes = supervisor.stdin.fileno()
+        self._requests = supervisor.stdin.fileno()
         self._output = supervisor.stdout.fileno()
         self._word = supervisor.stderr.fileno()
         self._poll = select.poll()
@@ -205,7 +205,7 @@ class _Running:
         rest = memoryview(len(order).to_bytes(LENGTH_BYTES, "big") + order)
         try:
             while rest:
-                rest = rest[os.write(self._wishes, rest) :]
+                rest = rest[os.write(self._requests, rest) :]
         except BrokenPipeError:
             return  # its last words say why
 
@@ -281,7 +281,7 @@ class _Running:
 
     def _request(self, byte: int) -> None:
         try:
-            os.write(self._wishes, bytes([byte]))
+            os.write(self._requests, bytes([byte]))
         except BrokenPipeError:
             return  # it is over already
 

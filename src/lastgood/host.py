@@ -134,7 +134,7 @@ class GitPosition(Value):
 
 
 class FoundGitPosition(Value):
-    """A stance as it was found; ``conflicts`` are the paths that the index holds in several stages."""
+    """A position as it was found; ``conflicts`` are the paths that the index holds in several stages."""
 
     position: GitPosition
     conflicts: tuple[bytes, ...]
@@ -193,7 +193,7 @@ class ProjectGit(Protocol):
         """
 
     def attachable(self, root: bytes, position: GitPosition) -> bool:
-        """Tell whether HEAD could stand on the stance's branch without that being moved."""
+        """Tell whether HEAD could stand on the position's branch without that being moved."""
 
     def refuse_realigning(self, root: bytes, wanted: GitPosition, content: bytes) -> None:
         """Raise what speaks against it: `Unsafe`, `Unsupported`, `Conflict` (a lock), `Damaged`.
@@ -204,7 +204,7 @@ class ProjectGit(Protocol):
     def realign(
         self, root: bytes, *, known: GitPosition, wanted: GitPosition, content: bytes, words: str, at: int
     ) -> RealignedGit:
-        """Bring a stance about from the known one, or from half-way; can be repeated after a kill.
+        """Bring a position about from the known one, or from half-way; can be repeated after a kill.
 
         ``words`` go into HEAD's log, ``at`` is in seconds. Raises `Conflict` if anything else is
         found, or a lock is held; `Unsafe`, `Unsupported`, `Storage`.

@@ -4,7 +4,7 @@ A caller may be killed at any moment. This process notices (descriptor 0 closes,
 another one) and ends whatever the command started. It takes in every orphan below it (prctl(2),
 PR_SET_CHILD_SUBREAPER), so that it also finds what became a daemon or put off its environment.
 
-Descriptor 0 brings the order, then a byte for each wish; 1 is the command's output; 2 takes lines that
+Descriptor 0 brings the order, then a byte for each request; 1 is the command's output; 2 takes lines that
 say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE``; ``still TIME`` and
 ``moving TIME`` when the command is stopped with the caller and goes on with it; ``ended STATUS``,
 ``left PID COMMAND``, and at last ``over``.
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int, float, float]
 
 LENGTH_BYTES = 8
-# Wishes; every other byte is the number of a signal to be forwarded.
+# Requests; every other byte is the number of a signal to be forwarded.
 END, KILL = 0, 255
 # How long what was asked to end may take (seconds), and how long we wait for what was killed.
 GRACE = 2.0
@@ -155,7 +155,7 @@ class _Supervision:
             if not self._running or self._alone or time.monotonic() > deadline:
                 return
             self._keep_step()
-            for request in self._wishes(_LOOK if deadline == float("inf") else _TICK):
+            for request in self._requests(_LOOK if deadline == float("inf") else _TICK):
                 if request in {END, KILL}:
                     return
                 _signal(-self._command, request)
@@ -186,7 +186,7 @@ class _Supervision:
                 for pid in self._living():
                     _tell(b"left %d " % pid + b" ".join(words_of(pid, "cmdline")).translate(_PLAIN)[:200])
                 return
-            self._wishes(_TICK)
+            self._requests(_TICK)
             if self._hurried:
                 return
 
@@ -204,7 +204,7 @@ class _Supervision:
             if number == signal.SIGKILL:
                 self._chase()
                 continue
-            self._wishes(_TICK)
+            self._requests(_TICK)
             if self._hurried:
                 return
 
@@ -221,8 +221,8 @@ class _Supervision:
             return children
         return any(True for _ in self._living()) if _HAS_PROC else _signal(-self._command, 0)
 
-    def _wishes(self, wait: float) -> bytes:
-        """Wait for something to happen, and return what the caller wishes."""
+    def _requests(self, wait: float) -> bytes:
+        """Wait for something to happen, and return what the caller asks for."""
         if os.getppid() != self._caller:
             self._alone = True
         ready = {descriptor for descriptor, _ in self._poll.poll(wait * 1000)}
@@ -230,12 +230,12 @@ class _Supervision:
             os.read(self._asleep, 4096)
         if 0 not in ready:
             return b""
-        wishes = os.read(0, 64)
-        if not wishes:
+        requests = os.read(0, 64)
+        if not requests:
             self._poll.unregister(0)
             self._alone = True
-        self._hurried = self._hurried or KILL in wishes
-        return wishes
+        self._hurried = self._hurried or KILL in requests
+        return requests
 
     def _reap(self) -> bool:
         """Take leave of what has ended; False if we have no child any more.

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     ]
 
 
-# --- The grammar of REF: text in, a typed wish out; what exists is the view's business ---
+# --- The grammar of REF: text in, a typed reference out; whether it exists is for the view to say ---
 
 _NANO = 1_000_000_000
 _UNITS = {"s": 1, "m": 60, "h": 3600, "d": 86_400, "w": 7 * 86_400}

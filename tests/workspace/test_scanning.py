@@ -121,7 +121,7 @@ def test_a_scan_that_is_starved_in_the_middle_loses_nothing(
         choice.desk.write(f"d{number}/f", f"first {number}")
     choice.save()
     looks = 0
-    heed = ThreadBudget.heed
+    check = ThreadBudget.check
 
     def tired(self: ThreadBudget) -> None:
         nonlocal looks
@@ -129,9 +129,9 @@ def test_a_scan_that_is_starved_in_the_middle_loses_nothing(
         if looks == 25:
             monkeypatch.setattr(scan, "_SECONDS", -3600.0)
             self.begin({b"": (b"",) * 6 + (0,)})  # type: ignore[dict-item]  # a tree without files
-        heed(self)
+        check(self)
 
-    monkeypatch.setattr(ThreadBudget, "heed", tired)
+    monkeypatch.setattr(ThreadBudget, "check", tired)
     for number in range(30):
         choice.desk.write(f"d{number}/f", f"second {number}")
     held = choice.desk.held(choice.desk.save())

@@ -78,7 +78,7 @@ def call_observer(observer: Callable[[Said], object], said: Said) -> None:
         return
 
 
-# --- Makes the awaited twin of a synchronous verb: the same words, types and documentation ---
+# --- Makes the awaited form of a synchronous verb: the same words, types and documentation ---
 
 Words = ParamSpec("Words")
 Report_co = TypeVar("Report_co", covariant=True)
@@ -145,7 +145,7 @@ class Awaited(Generic[Words, Report_co]):
 def awaited(
     verb: Callable[Concatenate[Any, Words], Report_co], *, whole: bool = False, live: str | None = None
 ) -> Awaited[Words, Report_co]:
-    """Return a verb's awaited twin.
+    """Return a verb's awaited form.
 
     One that is done ``whole`` goes to its end once it has started, cancelled or not. ``live`` names a
     parameter that is called meanwhile: it will be in the loop's own thread.
@@ -154,7 +154,7 @@ def awaited(
     @wraps(verb)
     async def call(face: AsyncFace[Any], *args: Any, **words: Any) -> object:  # noqa: ANN401 - the verb's own
         if live is not None and words.get(live) is not None:
-            words[live] = partial(face._bridge.tell, plain_observer(words[live]))  # noqa: SLF001 - the twin is a method of it
+            words[live] = partial(face._bridge.tell, plain_observer(words[live]))  # noqa: SLF001 - it is a method of the face
         return await face._call(partial(verb, face._inner, *args, **words), whole=whole)  # noqa: SLF001 - the same
 
     return cast("Awaited[Words, Report_co]", call)

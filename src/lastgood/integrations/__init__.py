@@ -1,4 +1,4 @@
-"""Doors for frameworks; each is loaded by its own user only."""
+"""Adapters for frameworks; each is loaded by its own user only."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from lastgood.errors import Unsupported
 
 
 class Missing(Unsupported, ImportError):
-    """A package that a door needs is not installed; an `ImportError` too, for those who expect one."""
+    """A package that an adapter needs is not installed; an `ImportError` too, for those who expect one."""
 
 
 def missing(error: ModuleNotFoundError, *, extra: str) -> Missing:

@@ -99,7 +99,7 @@ class SealedGit:
         return restore.found_position(root)
 
     def attachable(self, root: bytes, position: GitPosition) -> bool:
-        """Tell whether HEAD could stand on the stance's branch without that being moved."""
+        """Tell whether HEAD could stand on the position's branch without that being moved."""
         from lastgood.project_git import restore
 
         return restore.attachable(root, position)

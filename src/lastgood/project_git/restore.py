@@ -288,7 +288,7 @@ def attachable(root: bytes, position: GitPosition) -> bool:
 
 
 def refuse(root: bytes, wanted: GitPosition, content: bytes, *, asker: Asker) -> None:
-    """Raise what speaks against bringing a stance about."""
+    """Raise what speaks against bringing a position about."""
     found = _own(root)
     begun = operation(found)
     if begun is not None:
@@ -313,7 +313,7 @@ def refuse(root: bytes, wanted: GitPosition, content: bytes, *, asker: Asker) ->
 def realign(
     root: bytes, *, known: GitPosition, wanted: GitPosition, content: bytes, words: str, at: int
 ) -> RealignedGit:
-    """Bring a stance about, from the known one or from half-way between them.
+    """Bring a position about, from the known one or from half-way between them.
 
     Raises `Conflict` if something else is found, or a lock is held; `Storage` if the disk fails.
     """

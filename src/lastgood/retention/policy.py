@@ -175,7 +175,7 @@ def explicit_decisions(
     older_than: int | None,
     conditions: Conditions,
 ) -> tuple[Decision, ...]:
-    """Return what an explicit wish makes of one workspace's checkpoints, which are newest first.
+    """Return what an explicit request makes of one workspace's checkpoints, which are newest first.
 
     With both ``keep`` and ``older_than`` (nanoseconds) only what both let go goes. Spares what is
     permanent or needed, which does not count among those kept. Nor does a guard: nobody asked for it,
@@ -202,7 +202,7 @@ def explicit_decisions(
 def _numbered(
     checkpoints: Sequence[Checkpoint], keep: int, *, ages: Sequence[int], conditions: Conditions
 ) -> dict[str, tuple[bool, str]]:
-    """Return of each checkpoint that can go whether a wish to keep so many keeps it, and the words for it."""
+    """Tell of each checkpoint that can go whether a number to keep keeps it, and the words for it."""
     guards: dict[str, str] = {}
     _by_kind("guard", checkpoints, ages=ages, retention=conditions.retention, kept=guards)
     found: dict[str, tuple[bool, str]] = {}

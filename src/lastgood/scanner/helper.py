@@ -66,7 +66,7 @@ def _answer_one() -> bool:
         answer = {"error": _plain(error)}
         lasting = False
     else:
-        # A pack that is handed over stays locked until the end; beside a thread no twin can be forked.
+        # A pack that is handed over stays locked until the end; beside a thread nothing can be forked.
         lasting = not answer["detached"]["path"] and not _count()
     said = ANSWER + dumps(answer)
     announced = (READY if lasting else LAST) if _write(said) else NOT_WRITTEN

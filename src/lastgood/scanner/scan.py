@@ -409,7 +409,7 @@ class ThreadBudget:
         allowed = _SECONDS + top[FILES] * _SECONDS_A_FILE
         self._until = time.monotonic() + allowed * self._factor
 
-    def heed(self) -> None:
+    def check(self) -> None:
         """Go on, or raise `Starved`."""
         if time.monotonic() > self._until:
             self.worn = True
@@ -433,7 +433,7 @@ class ScanLimits:
 
     def _is_late(self) -> bool:
         assert self._thread_budget is not None
-        self._thread_budget.heed()
+        self._thread_budget.check()
         return self.is_over()
 
 

@@ -218,7 +218,7 @@ class Trust:
 class Frame:
     """A directory whose subdirectories are being visited, the next one last in ``below``.
 
-    ``left`` are those that the twin looks after. The descriptor is -1 while it is closed.
+    ``left`` are those that the other process reads. The descriptor is -1 while it is closed.
     """
 
     __slots__ = ("below", "buried", "descriptor", "left", "path", "token")
@@ -259,7 +259,7 @@ class Walk:
         self._previous = previous
         self._late = late
         self._trusting = trust.verdicts and trust.objects and not forced.fresh.any
-        self._parts: frozenset[bytes] = frozenset()  # what the twin looks after
+        self._parts: frozenset[bytes] = frozenset()  # what the other process reads
         self._differing: set[bytes] | None = None  # what it found; None while that is not known
         self.kept: dict[bytes, Record] = {}
         self.nodes: dict[bytes, Node] = {}
@@ -286,7 +286,7 @@ class Walk:
             self._run(root, frame)
 
     def _run(self, root: int, first: Frame) -> list[Frame]:
-        """Walk everything below a directory, and return what was left to the twin."""
+        """Walk everything below a directory, and return what was left to the other process."""
         stack = [first]
         left: list[Frame] = []
         try:

@@ -218,7 +218,7 @@ def open_workspace(
 
 
 def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command line says beside
-    door: type[Opened],
+    kind: type[Opened],
     path: PathLike | None = None,
     *,
     store: PathLike | None = None,
@@ -256,7 +256,7 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
         composer = Composer(
             opened, catalogue, configured=chosen.of(root), root=to_bytes(root), environment=given
         )
-        return door(composer.state(_mode(maintenance, given)))
+        return kind(composer.state(_mode(maintenance, given)))
     except BaseException:
         catalogue.close()
         opened.close()
@@ -333,7 +333,7 @@ class Composer:
         self._opened.close()
 
     def state(self, maintenance: Maintenance) -> WorkspaceState:
-        """Return what all doors to the workspace share."""
+        """Return what all objects of one open workspace share."""
         return WorkspaceState(
             self.context(),
             upkeep=Upkeep(maintenance),

@@ -1,4 +1,4 @@
-"""The door to the configuration: what counts for a workspace, and where each setting comes from."""
+"""The configuration of a workspace: what counts for a workspace, and where each setting comes from."""
 
 from __future__ import annotations
 

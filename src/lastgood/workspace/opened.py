@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class WorkspaceState:
-    """What all doors to one open workspace share: where one goes, all go."""
+    """What all objects of one open workspace share."""
 
     def __init__(
         self,
@@ -77,7 +77,7 @@ class OpenWorkspace:
         return group(self._state, session=self._session)
 
     def _use(self, context: Context) -> None:
-        """Have all doors go on with a context, each within its own session."""
+        """Have all objects of the workspace go on with a context, each within its own session."""
         self._state.context = context.replace(session=self._state.context.session)
 
     def _view_of(self, context: Context) -> View:

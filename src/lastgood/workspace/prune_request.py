@@ -25,7 +25,7 @@ _LONGEST_DAYS = 1_000_000
 
 
 def prune_request(*, keep: int | None, older_than: str | float | None, now: bool) -> PruneRequest:
-    """Return a wish; `Usage` for a number below 1, or an age that is none or not above 0."""
+    """Return what is asked for; `Usage` for a number below 1, or an age that is none or not above 0."""
     expect(now, bool, what="now")
     if keep is not None:
         check_count(keep, least=1, what="the number of checkpoints to keep")

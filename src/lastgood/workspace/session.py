@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from lastgood.workspace.arguments import PathLike, SaveOptions
     from lastgood.workspace.step import Once
 
-    class _Desk(Protocol):
+    class _SessionVerbs(Protocol):
         """What a session asks of the workspace (which makes sessions, and so cannot be named here)."""
 
         @property
@@ -71,7 +71,7 @@ def work_on(session: str, task: str | None) -> None:
 
 # --- A session as a ``with`` block: a lease, checkpoints by themselves, and an honest end ---
 
-AnyDesk = TypeVar("AnyDesk", bound="_Desk")
+AnyWorkspace = TypeVar("AnyWorkspace", bound="_SessionVerbs")
 SIGTERM_CODE = 128 + signal.SIGTERM
 _REASON_LIMIT = 500
 
@@ -80,7 +80,7 @@ class Terminated(SystemExit):
     """SIGTERM arrived within a session; goes on as the exit that the signal would have been."""
 
 
-class OpenSession(Generic[AnyDesk]):
+class OpenSession(Generic[AnyWorkspace]):
     """A session of this process; made by `Workspace.session`.
 
     Within the block ``save`` and the other verbs of the workspace belong to it. Left by an interruption
@@ -88,10 +88,10 @@ class OpenSession(Generic[AnyDesk]):
     continued by `recover`; the exception goes on.
     """
 
-    def __init__(self, door: AnyDesk, **terms: object) -> None:
-        self._door = door
+    def __init__(self, workspace: AnyWorkspace, **terms: object) -> None:
+        self._workspace = workspace
         self._terms = terms
-        self._inside: AnyDesk | None = None
+        self._inside: AnyWorkspace | None = None
         self._started: SessionStarted | None = None
         self._ended: SessionEnded | None = None
         self._at_work: list[str] = []
@@ -102,8 +102,8 @@ class OpenSession(Generic[AnyDesk]):
     def __enter__(self) -> Self:
         if self._started is not None:
             raise Usage("a session is entered once", hint="make another: workspace.session(...)")
-        self._started = self._door.session_start(**self._terms)
-        self._inside = self._door.within(self._started.session.id)
+        self._started = self._workspace.session_start(**self._terms)
+        self._inside = self._workspace.within(self._started.session.id)
         self._arm()
         return self
 
@@ -113,12 +113,12 @@ class OpenSession(Generic[AnyDesk]):
         self._disarm()
         plain = error is not None and _is_plain_exit(error) and not self.progress().count("running")
         if error is None or plain:
-            self._ended = self._desk.session_end(self.id)
+            self._ended = self._entered.session_end(self.id)
         else:
             self._beside(error, partial(self._break_off, error))
 
     @property
-    def _desk(self) -> AnyDesk:
+    def _entered(self) -> AnyWorkspace:
         if self._inside is None:
             raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
         return self._inside
@@ -151,26 +151,26 @@ class OpenSession(Generic[AnyDesk]):
         return {"LASTGOOD_SESSION": self.id}
 
     @property
-    def workspace(self) -> AnyDesk:
+    def workspace(self) -> AnyWorkspace:
         """The workspace as the session sees it: every verb of it belongs to the session."""
-        return self._desk
+        return self._entered
 
     def save(self, message: str = "", **options: Unpack[SaveOptions]) -> SaveReport:
         """Make a checkpoint within the session; takes what `Workspace.save` takes."""
         task = self._task
         if task is not None:
             options.setdefault("task", task)
-        return self._desk.save(message, **options)
+        return self._entered.save(message, **options)
 
     checkpoint = save
 
     def show(self) -> SessionReport:
         """Return the session as it stands now."""
-        return self._desk.get_session(self.id)
+        return self._entered.get_session(self.id)
 
     def heartbeat(self) -> SessionReport:
         """Tell that the session lives (saves and tasks do so too); `Conflict` if its lease is lost."""
-        return self._desk.session_heartbeat(self.id)
+        return self._entered.session_heartbeat(self.id)
 
     def progress(
         self,
@@ -186,8 +186,8 @@ class OpenSession(Generic[AnyDesk]):
         """Say where the work stands, and return how far it has come; without words only the latter."""
         said = (goal, phase, iteration, step, steps, artifacts, state)
         if all(one is None for one in said):
-            return self._desk.progress()
-        report = self._desk.progress_set(
+            return self._entered.progress()
+        report = self._entered.progress_set(
             goal=goal,
             phase=phase,
             iteration=iteration,
@@ -204,7 +204,7 @@ class OpenSession(Generic[AnyDesk]):
 
         After an interruption it is still running, and `recover` reports its effect as unknown.
         """
-        started = self._desk.task_start(id, risky=risky, irreversible=irreversible)
+        started = self._entered.task_start(id, risky=risky, irreversible=irreversible)
         assert started.task is not None
         outer = self._task
         self._at_work.append(id)
@@ -217,35 +217,35 @@ class OpenSession(Generic[AnyDesk]):
         finally:
             work_on(self.id, outer)
             self._at_work.remove(id)
-        self._desk.task_done(id)
+        self._entered.task_done(id)
 
     @contextmanager
     def feature(self, id: str) -> Iterator[None]:
         """Build a feature: complete when the block ends without an exception."""
-        self._desk.feature_start(id)
+        self._entered.feature_start(id)
         yield
-        self._desk.feature_done(id)
+        self._entered.feature_done(id)
 
     @contextmanager
     def sprint(self, id: str) -> Iterator[None]:
         """Work through a sprint: over when the block ends without an exception."""
-        self._desk.sprint_start(id)
+        self._entered.sprint_start(id)
         yield
-        self._desk.sprint_done(id)
+        self._entered.sprint_done(id)
 
     @contextmanager
     def step(self, name: str, *, irreversible: bool = False) -> Iterator[Effect]:
         """Do something that must not be done twice unawares: recorded before and after (rule P6)."""
-        effect = self._desk.step_start(name, task=self._task, irreversible=irreversible)
+        effect = self._entered.step_start(name, task=self._task, irreversible=irreversible)
         try:
             yield effect
         except Exception as error:
-            self._beside(error, partial(self._desk.step_end, effect, state="failed"))
+            self._beside(error, partial(self._entered.step_end, effect, state="failed"))
             raise
         except BaseException as error:
-            self._beside(error, partial(self._desk.step_end, effect, state="unknown"))
+            self._beside(error, partial(self._entered.step_end, effect, state="unknown"))
             raise
-        self._desk.step_end(effect, state="done")
+        self._entered.step_end(effect, state="done")
 
     def once(self, name: str | None = None, *, irreversible: bool = False) -> Once:
         """Make a function a step that is done once in a session, however often the program starts (rule P6).
@@ -258,16 +258,16 @@ class OpenSession(Generic[AnyDesk]):
         """
         from lastgood.workspace.step import Once
 
-        return Once(self._desk, name, task=self._task, irreversible=irreversible, turns=self._turns)
+        return Once(self._entered, name, task=self._task, irreversible=irreversible, turns=self._turns)
 
     def _fail(self, id: str, error: Exception) -> None:
-        self._desk.task_fail(id, reason=_reason(error))
+        self._entered.task_fail(id, reason=_reason(error))
         self._kept = error
 
     def _break_off(self, error: BaseException) -> None:
         """Make the checkpoint of an interruption or error, and leave the session to be continued."""
         stopped = _is_interruption(error)
-        self._ended = self._desk.session_break_off(
+        self._ended = self._entered.session_break_off(
             self.id,
             reason="interrupted" if stopped else _reason(error),
             interrupted=stopped,

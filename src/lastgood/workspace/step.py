@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.session import Effect, EffectState
 
-    class _Desk(Protocol):
+    class _SessionVerbs(Protocol):
         def step_found(self, name: str, *, task: str | None) -> Effect | None: ...
         def step_start(self, name: str, *, task: str | None, irreversible: bool) -> Effect: ...
         def step_end(self, effect: Effect, *, state: EffectState) -> Effect: ...
@@ -40,7 +40,7 @@ class Once:
 
     def __init__(
         self,
-        desk: _Desk,
+        workspace: _SessionVerbs,
         name: str | None,
         *,
         task: str | None,
@@ -49,7 +49,7 @@ class Once:
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise Usage(f"{name!r} is no name of a step", hint='for example session.once("deploy")')
-        self._desk = desk
+        self._entered = workspace
         self._name = name
         self._task = task
         self._irreversible = irreversible
@@ -93,25 +93,25 @@ class Once:
 
         Raises `Conflict` if it is irreversible and may have been done.
         """
-        found = self._desk.step_found(name, task=self._task)
+        found = self._entered.step_found(name, task=self._task)
         if found is not None and found.state == "done":
             return found
         if found is not None and found.irreversible and found.state in {"unknown", "running"}:
             raise _unseen(found)
         if found is not None and found.state == "running":
-            self._desk.step_end(found, state="unknown")
-        return self._desk.step_start(name, task=self._task, irreversible=self._irreversible)
+            self._entered.step_end(found, state="unknown")
+        return self._entered.step_start(name, task=self._task, irreversible=self._irreversible)
 
     def end(self, effect: Effect, result: object) -> Effect:
         """Record that a step has been done, with its result if that can be kept."""
         text = _json(result)
         kept = effect if text is None else effect.replace(result={_VALUE: loads(text)})
-        return self._desk.step_end(kept, state="done")
+        return self._entered.step_end(kept, state="done")
 
     def break_off(self, effect: Effect, error: BaseException) -> None:
         """Record that a step failed, or that nobody saw its end; the exception goes on in any case."""
         try:
-            self._desk.step_end(effect, state="failed" if isinstance(error, Exception) else "unknown")
+            self._entered.step_end(effect, state="failed" if isinstance(error, Exception) else "unknown")
         except LastgoodError as failure:
             error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
 

@@ -64,7 +64,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     refused, because reading them would have to run code that the data names. ``kind`` is the kind of
     the workspace's checkpoints, which decides how long they stay.
 
-    Every method has its awaited twin, which waits in a thread.
+    Every method has its awaited form, which waits in a thread.
     """
 
     def __init__(

@@ -40,7 +40,7 @@ def plan(context: Context, target: Checkpoint) -> Part | None:
 
 
 def refuse(context: Context, part: Part) -> None:
-    """Refuse what `plan` refuses, what is under way, objects that are gone, and another stance."""
+    """Refuse what `plan` refuses, what is under way, objects that are gone, and another position."""
     known, wanted = _stance(part.before), _stance(part.after)
     context.project.refuse_realigning(context.root, wanted, _content(context, wanted))
     found_position = context.project.found_position(context.root)

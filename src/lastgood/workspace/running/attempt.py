@@ -442,7 +442,7 @@ class Attempt:
         verdict = context.workspace.judge(
             saved.checkpoint, task.check, commands=_Checking(self, context.commands), timeout=left
         )
-        context.signals.heed()
+        context.signals.check()
         if verdict.check.exit_code != 0:
             return self._failed(f"its check failed: {_check_fault(verdict)}", ran=None, verdict=verdict)
         if verdict.good is None:

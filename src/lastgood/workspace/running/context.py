@@ -137,7 +137,7 @@ class Signals:
             self._heard.append(signal.SIGINT)
         return self._heard
 
-    def heed(self) -> None:
+    def check(self) -> None:
         """Raise `Interrupted` if the run was asked to end."""
         came = self.asked()
         if came:
@@ -165,7 +165,7 @@ _AT_ONCE = 0.5
 
 
 class RunContext:
-    """One run: its plan, the hands that do it, the voice that tells of it, the ear for its end."""
+    """What every part of one run works with: plan, workspace, events, signals."""
 
     def __init__(
         self,

@@ -135,7 +135,7 @@ class Runner:
     def _walk(self) -> None:
         states = self._states()
         for task in self._context.plan.tasks:
-            self._context.signals.heed()
+            self._context.signals.check()
             if states[task.id].state == "done":
                 self._passed_over(task)
                 continue
@@ -190,7 +190,7 @@ class Runner:
             if tries <= 0 or not self._may_repeat(task, ended, checks=checks):
                 return self._failed(task, ended)
             checks = False
-            self._context.signals.heed()
+            self._context.signals.check()
 
     def _may_repeat(self, task: PlannedTask, ended: Ended, *, checks: bool) -> bool:
         """Tell whether a failed attempt may be followed by another.

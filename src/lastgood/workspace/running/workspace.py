@@ -53,7 +53,7 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
 
     @property
     def own(self) -> str:
-        """The session that these hands work in."""
+        """The session of the run."""
         assert self._context.session is not None
         return self._context.session
 
