@@ -12,7 +12,7 @@ import pytest
 from hypothesis.internal.conjecture import providers
 
 import lastgood
-from judge import git_faults
+from tools.judge import git_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lastgood.workspace import Workspace
 
-pytest_plugins = ["chance"]
+pytest_plugins = ["tools.chance"]
 
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from judge import git_faults
+from tools.judge import git_faults
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

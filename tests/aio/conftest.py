@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from event_loops import Loop
+from tools.event_loops import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

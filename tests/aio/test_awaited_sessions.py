@@ -19,9 +19,9 @@ import anyio
 import pytest
 
 import lastgood
-from command import ROOT
-from event_loops import OFTEN, PATIENCE, Held, Loop, chances
 from lastgood.errors import Conflict, Usage
+from tools.command import ROOT
+from tools.event_loops import OFTEN, PATIENCE, Held, Loop, chances
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

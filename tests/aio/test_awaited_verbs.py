@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from event_loops import Held, Loop
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import NotFound, Usage
+from tools.event_loops import Held, Loop
 
 if TYPE_CHECKING:
     from collections.abc import Callable

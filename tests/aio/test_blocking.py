@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self
 
-    from event_loops import Loop
     from lastgood.aio import Opening
+    from tools.event_loops import Loop
 
     Open = Callable[[], Opening]
     Calls = dict[str, Callable[[], Awaitable[object]]]

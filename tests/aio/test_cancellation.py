@@ -13,10 +13,10 @@ import trio
 from sniffio import current_async_library
 
 import lastgood
-from event_loops import OFTEN, Held, Loop, chances
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import Busy, LastgoodError
 from lastgood.settings import CaptureSettings, Settings
+from tools.event_loops import OFTEN, Held, Loop, chances
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from event_loops import Loop
     from lastgood.aio import Opening
     from lastgood.model.run import RunEvent
+    from tools.event_loops import Loop
 
     Open = Callable[[], Opening]
 

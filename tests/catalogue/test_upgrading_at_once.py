@@ -20,7 +20,7 @@ from lastgood.errors import Unsupported
 from lastgood.files import sync_file
 from lastgood.model.session import Progress, Task
 from lastgood.testing.clock import FakeClock
-from living import eventually
+from tools.living import eventually
 
 OLD = Path(__file__).parents[1] / "stores_of_old" / "version-1" / "catalogue.sqlite3"
 SOURCE = Path(database.__file__).parents[2]

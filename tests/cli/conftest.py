@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import Command
+from tools.command import Command
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,7 +10,7 @@ import pytest
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command import Command
+    from tools.command import Command
 
 ANSWERED = (
     ("list",),

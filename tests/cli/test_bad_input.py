@@ -8,16 +8,16 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood as package
-from alike import AlikeClock
-from command import told, told_as_document
 from faults.cli import as_nobody
 from lastgood.errors import LastgoodError
-from wreckage import picture
+from tools.alike import AlikeClock
+from tools.command import told, told_as_document
+from tools.wreckage import picture
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command import Command
+    from tools.command import Command
 
 # Every verb that takes a REF, with the words that come after it.
 VERBS_OF_REFS = (

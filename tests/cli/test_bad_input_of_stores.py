@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import told, told_as_document
-from wreckage import picture
+from tools.command import told, told_as_document
+from tools.wreckage import picture
 
 if TYPE_CHECKING:
-    from command import Command
+    from tools.command import Command
 
 VERBS = (("save",), ("list",), ("status",), ("restore", "one", "--yes"), ("undo",), ("delete", "one"))
 ROOT = os.geteuid() == 0

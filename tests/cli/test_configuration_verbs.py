@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, told
+from tools.command import COMMAND, told
 
 if TYPE_CHECKING:
-    from command import Command
+    from tools.command import Command
 
 GUIDE = """\
 # how often

@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood as package
-from command import COMMAND
 from lastgood.machine_check import file_clock_ahead, locks_exclude
 from lastgood.testing.clock import FakeClock
+from tools.command import COMMAND
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command import Command
+    from tools.command import Command
 
     Findings = dict[str, dict[str, str]]
 

@@ -12,7 +12,7 @@ import pytest
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from command import Command
+    from tools.command import Command
 
 CHECKPOINT = """id short_id name message kind created_at sequence workspace session previous commit tree
 changes files bytes ignored gaps partial good check pinned actor position progress git metrics conversation

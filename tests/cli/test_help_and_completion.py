@@ -9,16 +9,16 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import ROOT
 from lastgood.cli.help import EXIT_CODES, VERSION
 from lastgood.cli.opening import bar
 from lastgood.cli.table import all_verbs
 from lastgood.cli.verbs.help import script
+from tools.command import ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command import Command
+    from tools.command import Command
 
 LISTED = [verb for verb in all_verbs() if not verb.hidden]
 

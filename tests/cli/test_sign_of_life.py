@@ -6,7 +6,7 @@ import re
 import sys
 from typing import TYPE_CHECKING
 
-from terminal import Terminal
+from tools.terminal import Terminal
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, ROOT
+from tools.command import COMMAND, ROOT
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command import Command
+    from tools.command import Command
 
 SOURCE = os.path.join(ROOT, "src")
 WAYS = {

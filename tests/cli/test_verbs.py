@@ -12,10 +12,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, ROOT
+from tools.command import COMMAND, ROOT
 
 if TYPE_CHECKING:
-    from command import Command
+    from tools.command import Command
 
 
 def test_the_first_save_tells_the_id_and_the_counts(lastgood: Command) -> None:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from command import Command
 from conversation.transcripts import append, captured, said, whole_lines
+from tools.command import Command
 
 if TYPE_CHECKING:
     from pathlib import Path

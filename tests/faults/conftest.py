@@ -14,7 +14,7 @@ import lastgood
 from faults.cli import Bench
 from faults.injector import Injector
 from faults.stage import Stage
-from judge import git_faults
+from tools.judge import git_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

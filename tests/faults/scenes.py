@@ -9,8 +9,8 @@ import pytest
 
 import lastgood
 from faults.stage import alter, contents_of, differences, edit, fill, tree_of
-from judge import git_faults
 from lastgood.errors import Busy
+from tools.judge import git_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, PATIENCE, Done
 from faults.stage import tree_of
 from faults.sweep import FULL
+from tools.command import COMMAND, PATIENCE, Done
 
 if TYPE_CHECKING:
     from faults.cli import Bench

@@ -22,8 +22,8 @@ from faults.injector import Blow, Mode
 from faults.scenes import opened
 from faults.stage import alter, fill, tree_of
 from faults.sweep import FULL as LONG
-from judge import git_faults
 from lastgood.errors import NoRoom
+from tools.judge import git_faults
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

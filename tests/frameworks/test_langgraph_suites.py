@@ -12,7 +12,7 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 
 from lastgood.integrations.langgraph import LastgoodSaver
-from memory_under_attack import SaverUnderAttack
+from tools.memory_under_attack import SaverUnderAttack
 
 if TYPE_CHECKING:
     from collections.abc import AsyncGenerator

@@ -11,7 +11,7 @@ from langgraph.checkpoint.base import empty_checkpoint
 from lastgood.errors import LastgoodError, Usage
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from lastgood.integrations.langgraph import LastgoodSaver
-from odd import NO_NUMBERS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
+from tools.odd import NO_NUMBERS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable

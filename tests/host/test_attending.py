@@ -19,7 +19,7 @@ from lastgood.processes import ProcFiles
 from lastgood.procfs import content_of
 from lastgood.supervisor import SETTLING
 from lastgood.workspace.running.context import CaughtSignals
-from living import LONG, children, eventually, eventually_gone, lives, state, written
+from tools.living import LONG, children, eventually, eventually_gone, lives, state, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.command import TAIL, GuardedCommands
-from living import LONG, eventually_gone, lives, written
+from tools.living import LONG, eventually_gone, lives, written
 
 if TYPE_CHECKING:
     from collections.abc import Callable

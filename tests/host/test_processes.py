@@ -9,7 +9,7 @@ import sys
 
 from lastgood.processes import ProcFiles
 from lastgood.procfs import words_of
-from living import children
+from tools.living import children
 
 SESSION = f"sess_{os.urandom(8).hex()}"
 

@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from event_loops import Loop
 from lastgood.errors import Busy, Usage
 from lastgood.integrations.automatic import AsyncAutomatic, Automatic
 from lastgood.model.checkpoint import Actor
 from lastgood.settings import AutoSettings, Settings
+from tools.event_loops import Loop
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

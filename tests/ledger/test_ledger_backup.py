@@ -15,7 +15,7 @@ import pytest
 import lastgood
 from lastgood.errors import Damaged
 from ledger.conftest import put
-from runs import wait_for
+from tools.runs import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.testing.engine_suite import add_checkpoint
-from lending import Project
+from tools.lending import Project
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from lastgood.testing.git_store import GitStore as Store
-    from lending import Blobs
+    from tools.lending import Blobs
 
 CONTENTS = [random.Random(number).randbytes(2000) for number in range(2)]
 

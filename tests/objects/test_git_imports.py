@@ -12,7 +12,7 @@ import pytest
 
 from lastgood.errors import Storage
 from lastgood.testing.engine_suite import add_checkpoint
-from lending import Project
+from tools.lending import Project
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from lastgood.objects.write import GitWriter
     from lastgood.testing.git_store import GitStore as Store
-    from lending import Blobs
+    from tools.lending import Blobs
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from claude_agent_sdk import (
 import lastgood
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from real.hosts import Host
-from scripted_model import ScriptedModel
+from tools.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from pathlib import Path

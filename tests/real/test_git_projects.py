@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from wreckage import picture, wreck
+from tools.wreckage import picture, wreck
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,7 +8,7 @@ import pytest
 
 import lastgood
 from real.hosts import Host
-from scripted_model import ANSWER, ScriptedModel
+from tools.scripted_model import ANSWER, ScriptedModel
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -9,7 +9,7 @@ import pytest
 
 import lastgood
 from lastgood.settings import BUILT_IN_EXCLUDES, CaptureSettings, Settings
-from wreckage import copy, picture, wreck
+from tools.wreckage import copy, picture, wreck
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import pytest
 
 import lastgood
 from lastgood.integrations.praisonai import CheckpointService
-from scripted_openai import ScriptedCompletions
+from tools.scripted_openai import ScriptedCompletions
 
 if TYPE_CHECKING:
     from pathlib import Path

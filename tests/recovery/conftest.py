@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood as package
-from command import Command
+from tools.command import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

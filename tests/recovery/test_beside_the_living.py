@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood as package
-from command import COMMAND, Command, told
 from lastgood.errors import Conflict
+from tools.command import COMMAND, Command, told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

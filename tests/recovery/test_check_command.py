@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, told, told_as_document
+from tools.command import COMMAND, told, told_as_document
 
 if TYPE_CHECKING:
-    from command import Command
+    from tools.command import Command
 
 
 @pytest.fixture

@@ -12,7 +12,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import NotFound, Usage
-from runs import wait_for
+from tools.runs import wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

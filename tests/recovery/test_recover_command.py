@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, Command, told, told_as_document
+from tools.command import COMMAND, Command, told, told_as_document
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood as package
-from command import ROOT
-from runs import Runner, Told
+from tools.command import ROOT
+from tools.runs import Runner, Told
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

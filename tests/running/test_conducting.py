@@ -13,7 +13,7 @@ from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
-from runs import Told, states
+from tools.runs import Told, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import Command
 from lastgood.errors import Conflict, Usage
+from tools.command import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -20,12 +20,12 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
-from command import COMMAND
-from judge import git_faults
 from lastgood.processes import ProcFiles
 from lastgood.procfs import content_of
-from living import children, lives
-from runs import catches
+from tools.command import COMMAND
+from tools.judge import git_faults
+from tools.living import children, lives
+from tools.runs import catches
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

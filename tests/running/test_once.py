@@ -11,7 +11,7 @@ import pytest
 
 import lastgood as package
 from lastgood.errors import Ambiguous, Conflict, Invalid, Usage
-from runs import wait_for
+from tools.runs import wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -52,7 +52,7 @@ def program(project: Path, store: Path, outside: Path) -> Callable[..., Any]:
     import subprocess
     import sys
 
-    from command import ROOT
+    from tools.command import ROOT
 
     def run(*, irreversible: bool) -> subprocess.Popen[str]:
         body = (

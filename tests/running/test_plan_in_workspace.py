@@ -8,8 +8,8 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from command import ROOT
-from runs import Told, states, wait_for
+from tools.command import ROOT
+from tools.runs import Told, states, wait_for
 
 if TYPE_CHECKING:
     from pathlib import Path

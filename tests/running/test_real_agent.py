@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import COMMAND, Command
 from real.hosts import Host
-from scripted_model import ScriptedModel
+from tools.command import COMMAND, Command
+from tools.scripted_model import ScriptedModel
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

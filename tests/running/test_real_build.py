@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import Command
 from real.hosts import CACHE
-from wreckage import picture
+from tools.command import Command
+from tools.wreckage import picture
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from command import Done
+    from tools.command import Done
 
 pytestmark = pytest.mark.real
 

@@ -10,7 +10,7 @@ import pytest
 import lastgood as package
 from lastgood.errors import Conflict
 from lastgood.settings import AutoSettings, Settings
-from runs import Told, states
+from tools.runs import Told, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable

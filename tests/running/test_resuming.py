@@ -17,7 +17,7 @@ from lastgood.model.session import Owner
 from lastgood.processes import ProcFiles
 from lastgood.workspace.running.resume import plan_from
 from lastgood.workspace.running.workspace import Hands
-from runs import Runner, Told, states, wait_for
+from tools.runs import Runner, Told, states, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

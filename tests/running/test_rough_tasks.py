@@ -11,11 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import COMMAND
 from lastgood.errors import NotFound, Storage
 from lastgood.processes import ProcFiles
-from living import lives
-from runs import Told, states, wait_for
+from tools.command import COMMAND
+from tools.living import lives
+from tools.runs import Told, states, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import COMMAND, Command, told_as_document
-from command import told as refused
 from lastgood.workplan.schema import plan_schema
+from tools.command import COMMAND, Command, told_as_document
+from tools.command import told as refused
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runs import Told, states
+from tools.runs import Told, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable

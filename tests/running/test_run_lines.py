@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import Command
+from tools.command import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

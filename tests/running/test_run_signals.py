@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import COMMAND, ROOT, Command
-from runs import catches, wait_for
+from tools.command import COMMAND, ROOT, Command
+from tools.runs import catches, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

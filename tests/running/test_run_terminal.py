@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import COMMAND, ROOT, Command
-from terminal import Terminal
+from tools.command import COMMAND, ROOT, Command
+from tools.terminal import Terminal
 
 if TYPE_CHECKING:
     from collections.abc import Callable

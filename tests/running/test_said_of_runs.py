@@ -6,7 +6,7 @@ import subprocess
 import sys
 from typing import TYPE_CHECKING
 
-from command import COMMAND, Command
+from tools.command import COMMAND, Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable

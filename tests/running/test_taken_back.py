@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from runs import Runner, Told, states, wait_for
+from tools.runs import Runner, Told, states, wait_for
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from command import ROOT
-from runs import Told, states
+from tools.command import ROOT
+from tools.runs import Told, states
 
 if TYPE_CHECKING:
     from collections.abc import Callable

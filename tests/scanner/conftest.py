@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from desk import Desk
+from tools.desk import Desk
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -20,15 +20,15 @@ from lastgood.objects.memory import MemoryEngine
 from lastgood.scanner import read, walk
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.read import Lister, open_file
-from living import children, descriptors, eventually
+from tools.living import children, descriptors, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from desk import Desk
     from lastgood.scanner import Record
     from lastgood.scanner.read import Listing
+    from tools.desk import Desk
 
 
 class Count:

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
-    from desk import Desk
+    from tools.desk import Desk
 
 
 def test_files_links_and_empty_directories_come_out_as_they_are(desk: Desk) -> None:

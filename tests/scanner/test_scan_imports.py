@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from desk import Desk
 from lastgood.objects.engine import GitEngine
+from tools.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from desk import Desk
-from killing import Killer
 from lastgood.cancellation import Listening, Stopped
 from lastgood.errors import Busy, NotFound
 from lastgood.host import ScanRequest
@@ -18,8 +16,10 @@ from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.settings import CaptureSettings
 from lastgood.worker import Companion
-from living import children, descriptors
-from residents import Far
+from tools.desk import Desk
+from tools.killing import Killer
+from tools.living import children, descriptors
+from tools.residents import Far
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

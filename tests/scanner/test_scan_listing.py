@@ -18,9 +18,9 @@ if TYPE_CHECKING:
 
     import pytest
 
-    from desk import Desk
     from lastgood.scanner import Record, Seen
     from lastgood.scanner.read import Listing
+    from tools.desk import Desk
 
 SECOND = 1_000_000_000
 

@@ -10,8 +10,8 @@ from lastgood.paths import join
 from lastgood.view import Files, RememberedFiles, ScannedFiles
 
 if TYPE_CHECKING:
-    from desk import Desk
     from lastgood.host import Scan
+    from tools.desk import Desk
 
 
 def plant(desk: Desk) -> None:

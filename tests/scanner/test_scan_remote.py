@@ -14,13 +14,13 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from desk import Desk
 from lastgood.errors import Internal, NotFound
 from lastgood.host import ScanRequest
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner, others_alive
 from lastgood.settings import CaptureSettings
-from living import children, descriptors, eventually
+from tools.desk import Desk
+from tools.living import children, descriptors, eventually
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -14,8 +14,8 @@ import pytest
 from lastgood.cancellation import Listening, Stopped
 from lastgood.errors import NotFound
 from lastgood.scanner.remote import RemoteScanner
-from living import descriptors
-from residents import Far, ends, owner, readers, source
+from tools.living import descriptors
+from tools.residents import Far, ends, owner, readers, source
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -15,7 +15,7 @@ from lastgood.settings import CaptureSettings
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from desk import Desk
+    from tools.desk import Desk
 
 
 def test_ignored_entries_are_left_out_and_counted_a_directory_as_one(desk: Desk) -> None:

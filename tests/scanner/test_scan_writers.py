@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from living import eventually
+from tools.living import eventually
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
     from pathlib import Path
 
-    from desk import Desk
+    from tools.desk import Desk
 
 SIZE = 200_000
 # Whoever does not get the processor for so long in the middle of a file, in seconds, may be taken for one

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood.integrations.praisonai import CheckpointService
-from listening import Heard
+from tools.listening import Heard
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
-from event_loops import PATIENCE, Loop
 from lastgood.integrations.checkpoint_manager import Checkpoint, CheckpointManager
-from wreckage import picture
+from tools.event_loops import PATIENCE, Loop
+from tools.wreckage import picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
-from event_loops import Loop
 from lastgood.integrations.checkpoint_manager import (
     CheckpointManager,
     ErrorCategory,
@@ -19,6 +18,7 @@ from lastgood.integrations.checkpoint_manager import (
     with_recovery,
 )
 from lastgood.integrations.checkpoint_manager.recovering import ORDERS, category_of
+from tools.event_loops import Loop
 
 if TYPE_CHECKING:
     from collections.abc import AsyncIterator, Iterator

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from event_loops import Loop
 from lastgood.integrations.checkpoint_manager import CheckpointManager
 from lastgood.integrations.praisonai import CheckpointService
+from tools.event_loops import Loop
 
 if TYPE_CHECKING:
     from pathlib import Path

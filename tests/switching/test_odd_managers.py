@@ -14,7 +14,7 @@ from lastgood.integrations.checkpoint_manager import (
     handle_error,
     with_recovery,
 )
-from odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
+from tools.odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

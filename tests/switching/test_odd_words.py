@@ -15,7 +15,7 @@ from lastgood.integrations.praisonai import (
     CheckpointService,
     SessionCheckpointManager,
 )
-from odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, TEXTS
+from tools.odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, TEXTS
 
 if TYPE_CHECKING:
     from pathlib import Path

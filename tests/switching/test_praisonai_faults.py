@@ -11,10 +11,10 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 import lastgood
-from alike import AlikeClock
 from lastgood.integrations.praisonai import CheckpointService
-from listening import Heard
-from wreckage import picture
+from tools.alike import AlikeClock
+from tools.listening import Heard
+from tools.wreckage import picture
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine, Iterator

@@ -19,7 +19,7 @@ from lastgood.integrations.praisonai import (
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from listening import Heard
+    from tools.listening import Heard
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

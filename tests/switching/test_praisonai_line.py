@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 import lastgood
 from lastgood.integrations.praisonai import CheckpointService
 from lastgood.workspace.arguments import JOURNAL
-from wreckage import picture
+from tools.wreckage import picture
 
 if TYPE_CHECKING:
     from pathlib import Path

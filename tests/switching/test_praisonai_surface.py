@@ -25,12 +25,12 @@ from lastgood.integrations.praisonai import (
     FileDiff,
 )
 from lastgood.integrations.praisonai.service import PROTECTED_PATHS
-from listening import is_there, names_in
+from tools.listening import is_there, names_in
 
 if TYPE_CHECKING:
     from pathlib import Path
 
-    from listening import Heard
+    from tools.listening import Heard
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from lastgood.errors import Invalid, LastgoodError, NotFound, Unsupported
 from lastgood.workplan.files import read_json, read_plan, read_yaml
 from lastgood.workplan.form import plan_of
-from workplans import documents
+from tools.workplans import documents
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -11,12 +11,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import lastgood
-from command import Command
 from lastgood.model.checkpoint import KINDS
 from lastgood.settings import CaptureSettings, LimitSettings, Rungs, Settings
 from lastgood.workspace import Upkeep, maintenance
 from lastgood.workspace.maintenance import handed, taken
-from living import until_tidied
+from tools.command import Command
+from tools.living import until_tidied
 
 if TYPE_CHECKING:
     import pytest

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from killing import Killer
 from lastgood import workspace as scanning
 from lastgood.errors import Busy
 from lastgood.scanner import scan
+from tools.killing import Killer
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import Command
 from lastgood.errors import Unsafe
+from tools.command import Command
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -9,11 +9,11 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from command import Command
 from lastgood.catalogue import WorkspaceRow
 from lastgood.ledger_anchor import Sighting, Witness, find_store
 from lastgood.store import mend_machine, store_machine
 from lastgood.workspace.proof import agreed_machine, own_machine
+from tools.command import Command
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -13,7 +13,7 @@ import pytest
 import lastgood
 from lastgood.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
-from living import until_tidied
+from tools.living import until_tidied
 
 if TYPE_CHECKING:
     from lastgood.workspace import Workspace

@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from desk import Desk
 from lastgood import workspace as scanning
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import scan
@@ -18,6 +17,7 @@ from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import Bounds, Patience, Starved, WorkspaceScanner
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import ScannerOfChoice
+from tools.desk import Desk
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

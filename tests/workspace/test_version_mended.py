@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from command import Command
 from lastgood.catalogue.database import CURRENT
+from tools.command import Command
 
 if TYPE_CHECKING:
     from pathlib import Path
