@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
 import lastgood
+from lastgood.workspace import Workspace
 from tools.judge import git_faults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 pytest_plugins = ["tools.chance"]
 

@@ -166,9 +166,7 @@ def marks() -> dict[str, list[str]]:
 
 def marking() -> list[tuple[Path, str]]:
     """Return the tests' sources that name our mark or pytest-rerunfailures' own."""
-    others = [
-        path for path in HERE.rglob("*.py") if path not in {Path(__file__), HERE / "tools/chance.py"}
-    ]
+    others = [path for path in HERE.rglob("*.py") if path not in {Path(__file__), HERE / "tools/chance.py"}]
     return [(path, source) for path in others if MARK.search(source := path.read_text())]
 
 

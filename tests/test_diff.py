@@ -5,15 +5,12 @@ from __future__ import annotations
 import hashlib
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.diff import Side, file_patch
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 MODES = (0o100644, 0o100755, 0o120000)
 contents = st.one_of(

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from types import FrameType
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -12,9 +13,6 @@ from lastgood.model.checkpoint import IgnoreState
 from lastgood.settings import BUILT_IN_EXCLUDES
 
 if TYPE_CHECKING:
-    from types import FrameType
-    from typing import Any
-
     from lastgood.ignore import Text
 
 

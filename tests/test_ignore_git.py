@@ -4,21 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.ignore import TreeRules, relative, workspace_rules
+from lastgood.ignore import Rules, TreeRules, relative, workspace_rules
 from lastgood.model.checkpoint import IgnoreState
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
-
-    import pytest
-
-    from lastgood.ignore import Rules
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],

@@ -6,23 +6,19 @@ import asyncio
 import contextvars
 import os
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
+from lastgood.aio import AsyncWorkspace, Opening
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import NotFound, Usage
+from lastgood.model.operation import Event
 from tools.event_loops import Held, Loop
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.aio import AsyncWorkspace, Opening
-    from lastgood.model.operation import Event
-
-    Open = Callable[[], Opening]
+Open = Callable[[], Opening]
 
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody")
 

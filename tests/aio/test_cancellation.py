@@ -5,7 +5,9 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -13,21 +15,16 @@ import trio
 from sniffio import current_async_library
 
 import lastgood
+from lastgood.aio import AsyncWorkspace, Opening
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import Busy, LastgoodError
 from lastgood.settings import CaptureSettings, Settings
 from tools.event_loops import OFTEN, Held, Loop, chances
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-    from pathlib import Path
-
-    from lastgood.aio import AsyncWorkspace, Opening
-
-    Open = Callable[[], Opening]
-    Call = Callable[[], Coroutine[Any, Any, object]]
-    # Starts a call, gives it up while it runs, lets the work go on, and returns when the caller has heard.
-    GiveUp = Callable[[Call, Held], Awaitable[None]]
+Open = Callable[[], Opening]
+Call = Callable[[], Coroutine[Any, Any, object]]
+# Starts a call, gives it up while it runs, lets the work go on, and returns when the caller has heard.
+GiveUp = Callable[[Call, Held], Awaitable[None]]
 
 
 def under_way(workspace: AsyncWorkspace) -> int:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import inspect
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -16,9 +16,6 @@ from lastgood.errors import Usage
 from lastgood.ledger import Ledger
 from lastgood.workspace import Workspace, open_workspace
 from lastgood.workspace.session import OpenSession
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # What an event loop needs no waiting for: it looks at nothing.
 PLAIN = {"path", "remarks", "store", "settings", "subscribe", "session", "within"}

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import threading
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
+from lastgood.aio import Opening
+from lastgood.model.run import RunEvent
+from tools.event_loops import Loop
 
-    from lastgood.aio import Opening
-    from lastgood.model.run import RunEvent
-    from tools.event_loops import Loop
-
-    Open = Callable[[], Opening]
+Open = Callable[[], Opening]
 
 
 def lives(file: Path) -> bool:

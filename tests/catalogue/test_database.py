@@ -10,8 +10,8 @@ import subprocess
 import sys
 import tempfile
 import threading
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,14 +19,10 @@ from lastgood.catalogue import Query
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.database import APPLICATION_ID, CURRENT, Schema
 from lastgood.errors import Busy, Damaged, Storage, Unsupported, Usage
+from lastgood.model.checkpoint import Checkpoint, Manifest
 from lastgood.testing.clock import FakeClock
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lastgood.model.checkpoint import Checkpoint, Manifest
-
-    Save = Callable[..., Checkpoint]
+Save = Callable[..., Checkpoint]
 
 SOURCE = Path(__file__).parents[2] / "src"
 KEY = "aa" * 10

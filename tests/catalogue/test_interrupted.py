@@ -7,18 +7,14 @@ import signal
 import sqlite3
 import threading
 import time
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lastgood.catalogue.checkpoints import SqliteCatalogue
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lastgood.testing.clock import FakeClock
+from lastgood.testing.clock import FakeClock
 
 
 @pytest.fixture

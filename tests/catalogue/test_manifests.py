@@ -3,24 +3,19 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.catalogue import Query
+from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.rows import pack_manifest, unpack_manifest
 from lastgood.errors import Damaged
-from lastgood.model.checkpoint import encode
+from lastgood.model.checkpoint import Checkpoint, Manifest, encode
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.catalogue.checkpoints import SqliteCatalogue
-    from lastgood.model.checkpoint import Checkpoint, Manifest
-
-    Save = Callable[..., Checkpoint]
+Save = Callable[..., Checkpoint]
 
 
 @given(st.binary(max_size=3000))

@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def places(catalogue: Path, id: str) -> list[int]:

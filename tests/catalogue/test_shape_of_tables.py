@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
@@ -12,14 +12,10 @@ from lastgood.catalogue.backup import is_sound, soundest_backup
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.rebuild import restore_from_backup
 from lastgood.errors import Damaged
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.checkpoint import Checkpoint
-
-    Save = Callable[..., Checkpoint]
+Save = Callable[..., Checkpoint]
 
 FLIPS = {
     "a column": ("operation", " at INTEGER", " au INTEGER"),

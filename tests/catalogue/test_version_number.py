@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -15,14 +15,10 @@ from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.database import CURRENT
 from lastgood.catalogue.rebuild import mend_number
 from lastgood.errors import Damaged, Unsupported
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.checkpoint import Checkpoint
-
-    Save = Callable[..., Checkpoint]
+Save = Callable[..., Checkpoint]
 
 NEXT = CURRENT.version + 1
 # Where SQLite keeps the number: the last of these four bytes holds ours.

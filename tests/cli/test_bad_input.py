@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +11,8 @@ import lastgood as package
 from faults.cli import as_nobody
 from lastgood.errors import LastgoodError
 from tools.alike import AlikeClock
-from tools.command import told, told_as_document
+from tools.command import Command, told, told_as_document
 from tools.wreckage import picture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.command import Command
 
 # Every verb that takes a REF, with the words that come after it.
 VERBS_OF_REFS = (

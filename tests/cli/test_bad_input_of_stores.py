@@ -6,15 +6,11 @@ import os
 import resource
 import shutil
 import sqlite3
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.command import told, told_as_document
+from tools.command import Command, told, told_as_document
 from tools.wreckage import picture
-
-if TYPE_CHECKING:
-    from tools.command import Command
 
 VERBS = (("save",), ("list",), ("status",), ("restore", "one", "--yes"), ("undo",), ("delete", "one"))
 ROOT = os.geteuid() == 0

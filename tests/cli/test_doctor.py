@@ -6,21 +6,16 @@ import os
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood as package
 from lastgood.machine_check import file_clock_ahead, locks_exclude
 from lastgood.testing.clock import FakeClock
-from tools.command import COMMAND
+from tools.command import COMMAND, Command
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.command import Command
-
-    Findings = dict[str, dict[str, str]]
+Findings = dict[str, dict[str, str]]
 
 
 def findings(lastgood: Command, *words: str, expect: int = 0) -> Findings:

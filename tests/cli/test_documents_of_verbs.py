@@ -5,14 +5,12 @@ from __future__ import annotations
 import base64
 import os
 import re
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tools.command import Command
+from tools.command import Command
 
 CHECKPOINT = """id short_id name message kind created_at sequence workspace session previous commit tree
 changes files bytes ignored gaps partial good check pinned actor position progress git metrics conversation

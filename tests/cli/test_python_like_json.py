@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lastgood import documents
 from lastgood.documents import changes
-
-if TYPE_CHECKING:
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 # What sessions will fill; the documents hold null for them.
 LATER = {

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import re
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from tools.terminal import Terminal
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 # One long call into C: no alarm is heard in it, and of those that were due one is heard after it.
 DEAF = """

@@ -8,14 +8,10 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.command import COMMAND, ROOT
-
-if TYPE_CHECKING:
-    from tools.command import Command
+from tools.command import COMMAND, ROOT, Command
 
 
 def test_the_first_save_tells_the_id_and_the_counts(lastgood: Command) -> None:

@@ -5,17 +5,14 @@ from __future__ import annotations
 import json
 import os
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from conversation.transcripts import SESSION, THREAD, append, captured, rolled, said
 from lastgood.errors import Conflict
+from lastgood.model.report import RestoreReport
 from lastgood.restore.parts import conversation
-
-if TYPE_CHECKING:
-    from lastgood.model.report import RestoreReport
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def brought_back(report: RestoreReport) -> Path:

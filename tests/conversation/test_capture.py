@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,11 +16,7 @@ import lastgood
 from conversation.transcripts import append, captured, noted, overwrite, rolled, said, whole_lines
 from lastgood.conversation import capture
 from lastgood.errors import Invalid, NotFound, Usage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def test_a_transcript_comes_back_byte_for_byte(workspace: Workspace, file: Path) -> None:

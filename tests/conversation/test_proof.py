@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from conversation.transcripts import append, captured, said
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 pytestmark = pytest.mark.damages
 

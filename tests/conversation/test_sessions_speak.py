@@ -7,18 +7,14 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from conversation.transcripts import append, captured, said, whole_lines
+from lastgood.workspace import Workspace
 from tools.command import Command
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 
 def test_every_checkpoint_of_a_session_holds_its_conversation(

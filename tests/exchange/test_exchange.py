@@ -10,9 +10,10 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import hypothesis
 import pytest
@@ -22,18 +23,14 @@ from hypothesis.stateful import RuleBasedStateMachine, rule
 import lastgood
 from lastgood.catalogue import Query
 from lastgood.errors import Conflict, NotFound
+from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.exchange import ExportReport
 from lastgood.model.tree import Counts
 from lastgood.settings import CaptureSettings, LimitSettings, Settings
 from lastgood.snapshot import Survey
 from lastgood.transaction import Draft, Holdings, Saving
+from lastgood.workspace import Workspace
 from tools.parcels import facts_of, lines, members_of, rebuilt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.exchange import ExportReport
-    from lastgood.workspace import Workspace
 
 SOURCE = str(Path(lastgood.__file__).parent.parent)
 SECRET = "ghp_" + "a1B2c3D4e5" * 4

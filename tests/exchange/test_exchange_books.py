@@ -6,23 +6,20 @@ import json
 import sqlite3
 import tarfile
 from binascii import b2a_base64
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from hashlib import sha256
 from io import BytesIO
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
 from lastgood.errors import Damaged, LastgoodError, Unsafe
+from lastgood.ledger import Ledger
 from lastgood.ledger.cells import _cell, piece_id
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.ledger import Ledger
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
 # Written with its length before it, that would look like a letter of its name.

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
 from lastgood.errors import Damaged, Invalid, NotFound
 from lastgood.model.session import Position, Progress
+from lastgood.workspace import Workspace
 from tools.parcels import facts_of, lines, members_of, rebuilt
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 NOWHERE = ("a\0b", "../outside", "/etc/passwd", "a//b")
 

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import json
 import tarfile
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 from hypothesis import given
@@ -14,17 +15,13 @@ import lastgood
 from lastgood.errors import Conflict, Damaged, Storage
 from lastgood.exchange.form import decode_facts, encode_facts
 from lastgood.model.exchange import Facts, KeptPlan
+from lastgood.model.run import WorkPlan
 from lastgood.settings import LimitSettings, Settings
 from lastgood.workplan.form import encode_plan
+from lastgood.workspace import Workspace
 from tools.parcels import facts_of, lines, members_of, rebuilt
 from tools.runs import Told, states
 from tools.workplans import plans
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.run import WorkPlan
-    from lastgood.workspace import Workspace
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
 

@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
+from faults.cli import Bench
 from faults.stage import tree_of
 from faults.sweep import FULL
 from tools.command import COMMAND, PATIENCE, Done
-
-if TYPE_CHECKING:
-    from faults.cli import Bench
 
 pytestmark = pytest.mark.faults
 

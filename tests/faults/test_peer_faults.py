@@ -5,20 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.cli import git
+from faults.cli import Bench, git
 from faults.stage import contents_of, tree_of
 from lastgood.settings import CaptureSettings, Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.cli import Bench
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def _capped(bench: Bench) -> Workspace:

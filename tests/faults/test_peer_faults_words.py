@@ -8,19 +8,15 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
-from faults.cli import PROGRAM, SOURCES, as_nobody, git
+from faults.cli import PROGRAM, SOURCES, Bench, as_nobody, git
 from faults.clocks import AlikeClock
 from faults.stage import tree_of
 from lastgood.errors import Ambiguous, LastgoodError, NotFound
-
-if TYPE_CHECKING:
-    from faults.cli import Bench
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 MESSAGES = [
     "a | pipe || two",

@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.cli import git
+from faults.cli import Bench, git
 from faults.stage import tree_of
 from faults.sweep import FULL
-
-if TYPE_CHECKING:
-    from faults.cli import Bench
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 DELETED = 60_000 if FULL else 3_000
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING
+from collections.abc import AsyncGenerator
 
 import pytest
 from agmi import check
@@ -12,12 +12,8 @@ from langgraph.checkpoint.conformance import checkpointer_test, validate
 from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 
 from lastgood.integrations.langgraph import LastgoodSaver
+from lastgood.workspace import Workspace
 from tools.memory_under_attack import SaverUnderAttack
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncGenerator
-
-    from lastgood.workspace import Workspace
 
 
 def test_it_conforms_in_all_eight_capabilities(workspace: Workspace) -> None:

@@ -24,12 +24,11 @@ from pydantic import BaseModel
 
 from lastgood.errors import Damaged, Invalid, Unsafe
 from lastgood.integrations.langgraph import LastgoodSaver
+from lastgood.ledger import LedgerReader
+from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
-
-    from lastgood.ledger import LedgerReader
-    from lastgood.workspace import Workspace
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
 

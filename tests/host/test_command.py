@@ -8,18 +8,14 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lastgood.command import TAIL, GuardedCommands
+from lastgood.model.checkpoint import Ran
 from tools.living import LONG, eventually_gone, lives, written
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.checkpoint import Ran
 
 
 def run(folder: Path, *words: str, timeout: float = LONG, tick: Callable[[], None] = lambda: None) -> Ran:

@@ -10,6 +10,7 @@ import sys
 import textwrap
 import threading
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -17,8 +18,6 @@ import pytest
 from lastgood.worker import Companion, is_sound
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from lastgood.worker import Tell
 
 

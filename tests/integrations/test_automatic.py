@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
@@ -11,13 +12,8 @@ from lastgood.errors import Busy, Usage
 from lastgood.integrations.automatic import AsyncAutomatic, Automatic
 from lastgood.model.checkpoint import Actor
 from lastgood.settings import AutoSettings, Settings
+from lastgood.workspace import Workspace
 from tools.event_loops import Loop
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 
 def kinds(workspace: Workspace) -> list[str]:

@@ -7,21 +7,17 @@ import sqlite3
 import stat
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Invalid, Storage, Unsafe, Unsupported, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.ledger import Ledger, LedgerReader
-    from lastgood.workspace import Workspace
-    from ledger.conftest import Forge
+from lastgood.ledger import Ledger, LedgerReader
+from lastgood.workspace import Workspace
+from ledger.conftest import Forge
 
 
 def keys(ledger: Ledger, book: str, **how: object) -> list[str]:

@@ -2,19 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.model.tree import Counts, StoredTree, compare, counts, tally
-from tools.forest import Forest
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lastgood.model.tree import Change, Entry, TreeId
-    from tools.forest import Names, Node
+from lastgood.model.tree import Change, Counts, Entry, StoredTree, TreeId, compare, counts, tally
+from tools.forest import Forest, Names, Node
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")

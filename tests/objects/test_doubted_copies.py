@@ -5,18 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.testing.engine_suite import add_checkpoint
-from tools.lending import Project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.testing.git_store import GitStore as Store
-    from tools.lending import Blobs
+from lastgood.testing.git_store import GitStore as Store
+from tools.lending import Blobs, Project
 
 CONTENTS = [random.Random(number).randbytes(2000) for number in range(2)]
 

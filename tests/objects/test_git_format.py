@@ -7,25 +7,20 @@ import random
 import subprocess
 import sys
 import tempfile
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
+from lastgood.engine import Engine, ObjectWriter
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
 from lastgood.objects import apply_delta
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
 from lastgood.testing.git_store import SEALED
 from lastgood.testing.git_store import GitStore as Store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lastgood.engine import Engine, ObjectWriter
-    from lastgood.model.tree import TreeId
 
 NAMES = st.binary(min_size=1, max_size=12).filter(
     lambda name: not set(name) & {0, 47} and name not in {b".", b".."}

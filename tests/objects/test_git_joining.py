@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from lastgood.engine import Engine
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
 from lastgood.testing.git_store import GitStore
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.engine import Engine
-
 
 FILES = 60
 

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+
+import pytest
 
 from lastgood.testing.engine_suite import save
-
-if TYPE_CHECKING:
-    import pytest
-
-    from lastgood.testing.git_store import GitStore as Store
+from lastgood.testing.git_store import GitStore as Store
 
 
 def test_what_comes_and_goes_is_seen_by_an_engine_that_has_looked_often(store: Store) -> None:

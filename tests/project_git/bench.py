@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import Self
 
 import lastgood
+from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.operation import Part, PartOutcome
 from lastgood.restore.parts import git as part_of_git
+from lastgood.settings import Settings
 from tools.judge import git_faults
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from typing import Self
-
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Part, PartOutcome
-    from lastgood.settings import Settings
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from project_git.bench import Bench
-from project_git.projects import make_project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from project_git.projects import Project
+from project_git.projects import Project, make_project
 
 
 @pytest.fixture

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import Conflict, Damaged, LastgoodError, Unsafe, Unsupported
 from project_git.bench import Bench
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 def text(bench: Bench, name: str = "HEAD") -> str:

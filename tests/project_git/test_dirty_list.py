@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -11,9 +11,6 @@ import lastgood
 from lastgood.project_git.status import DIRTY_LIMIT
 from lastgood.settings import CaptureSettings, Settings
 from project_git.bench import Bench
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def agrees(bench: Bench) -> bool:

@@ -5,15 +5,12 @@ from __future__ import annotations
 import shutil
 import tempfile
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from lastgood.model.checkpoint import Checkpoint
 from project_git.bench import Bench
-
-if TYPE_CHECKING:
-    from lastgood.model.checkpoint import Checkpoint
 
 PATHS = st.sampled_from(["a", "b", "d/a", "d/b", "d/e/c", "e", "x.log", "\u00e9 \n", "sub/n", "d"])
 TEXTS = st.sampled_from(["one\n", "two\n", "", "long\n" * 50])

@@ -8,21 +8,18 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood as package
 from lastgood.errors import Conflict
+from lastgood.workspace import Workspace
 from tools.command import COMMAND, Command, told
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Died = Callable[..., str]
+Died = Callable[..., str]
 
 
 @pytest.fixture

@@ -9,14 +9,10 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.command import COMMAND, told, told_as_document
-
-if TYPE_CHECKING:
-    from tools.command import Command
+from tools.command import COMMAND, Command, told, told_as_document
 
 
 @pytest.fixture

@@ -6,18 +6,14 @@ import os
 import signal
 import threading
 import time
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import NotFound, Usage
+from lastgood.workspace import Workspace
 from tools.runs import wait_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 
 @pytest.fixture

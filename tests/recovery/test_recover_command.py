@@ -6,21 +6,17 @@ import json
 import os
 import re
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
+from lastgood.workspace import Workspace
+from lastgood.workspace.session import OpenSession
 from tools.command import COMMAND, Command, told, told_as_document
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-    from lastgood.workspace.session import OpenSession
-
-    Died = Callable[..., str]
+Died = Callable[..., str]
 
 SHORT = r"ckpt_[0-9a-f]{8}"
 

@@ -6,17 +6,13 @@ import os
 import re
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
 from lastgood.cli.activity import duration
 from lastgood.cli.table import spellings
 from lastgood.model.activity import PERIODS
-from tools.command import COMMAND, told, told_as_document
-
-if TYPE_CHECKING:
-    from tools.command import Command
+from tools.command import COMMAND, Command, told, told_as_document
 
 FIELDS = (
     "workspace store period session sessions tasks features checkpoints operations tokens saves sizes"

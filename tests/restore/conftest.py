@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from tools.command import Command
 from tools.forest import Field
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -3,17 +3,13 @@
 from __future__ import annotations
 
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import Conflict
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-    from tools.command import Command
+from lastgood.workspace import Workspace
+from tools.command import Command
 
 
 @pytest.fixture

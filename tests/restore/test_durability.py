@@ -4,20 +4,15 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
 
 import pytest
 
 from lastgood import renames
-from tools.forest import folder
+from tools.forest import Field, Names, folder
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from tools.forest import Field, Names
-
-    # What was done, and the inodes of the directories in which it changed something.
-    Deed = tuple[str, frozenset[int]]
+# What was done, and the inodes of the directories in which it changed something.
+Deed = tuple[str, frozenset[int]]
 
 _CHANGES = ("rename", "unlink", "mkdir", "rmdir", "symlink")
 

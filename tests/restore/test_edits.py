@@ -8,22 +8,21 @@ import os
 import subprocess
 import sys
 import tempfile
+from collections.abc import Callable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
 import pytest
 
 from lastgood import renames
+from lastgood.model.operation import Outcome
 from lastgood.restore.displaced import discard
-from tools.forest import TOKEN, Field, folder, read_in
+from tools.forest import TOKEN, Field, Names, Node, folder, read_in
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lastgood.model.operation import Outcome
     from lastgood.renames import Rename
-    from tools.forest import Names, Node
 
-    Act = Callable[[], None]
+
+Act = Callable[[], None]
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")

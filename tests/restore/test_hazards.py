@@ -7,7 +7,8 @@ import errno
 import os
 import signal
 import stat
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
@@ -15,13 +16,7 @@ from lastgood.errors import Damaged, Storage, Unsafe
 from lastgood.model.operation import Step
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 from lastgood.restore.plan import inverse
-from tools.forest import TOKEN, Field, Forest, folder, read_in, stamps, write_out
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tools.forest import Names, Node
+from tools.forest import TOKEN, Field, Forest, Names, Node, folder, read_in, stamps, write_out
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")

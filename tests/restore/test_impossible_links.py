@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -10,12 +10,8 @@ import lastgood
 from lastgood.errors import Unsafe
 from lastgood.model.operation import Journal
 from lastgood.restore.finish import finish
+from lastgood.workspace import Workspace
 from tools.planting import link_to, planted
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 IMPOSSIBLE = {
     "NUL": b"a\0b",

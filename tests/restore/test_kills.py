@@ -7,15 +7,11 @@ import signal
 import sys
 import tempfile
 from itertools import count
-from typing import TYPE_CHECKING
 
 import pytest
 
-from tools.forest import TOKEN, Field, folder, stamps
-
-if TYPE_CHECKING:
-    from lastgood.model.operation import Step
-    from tools.forest import Names, Node
+from lastgood.model.operation import Step
+from tools.forest import TOKEN, Field, Names, Node, folder, stamps
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")

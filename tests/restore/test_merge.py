@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import tempfile
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -12,21 +13,18 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.deletion_policy import Evidence
-from lastgood.model.operation import CONFLICT
+from lastgood.model.operation import CONFLICT, Step
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
-from lastgood.restore.merge import KEPT, Blended, MergedTree, beside, plan_merge
-from tools.forest import Forest, Ground
+from lastgood.restore.merge import KEPT, Blended, MergedTree, Sides, beside, plan_merge
+from tools.forest import Forest, Ground, Names, Node
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from lastgood.model.operation import Favour
 
-    from lastgood.model.operation import Favour, Step
-    from lastgood.restore.merge import Sides
-    from tools.forest import Names, Node
 
-    # Leaves by path: a file's mode and content, or a link's target.
-    Flat = dict[bytes, tuple[int, bytes] | str]
+# Leaves by path: a file's mode and content, or a link's target.
+Flat = dict[bytes, tuple[int, bytes] | str]
 
 SUFFIX = b".lastgood-x"
 A: Node = (0o644, b"a\n")

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import os
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
 from lastgood.errors import Conflict, NotFound, Unsafe, Unsupported, Usage
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour
-    from lastgood.workspace import Workspace
 
 MIDDLE = "".join(f"{number}\n" for number in range(10))
 

@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
 
 import pytest
 
 from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import Step
-from lastgood.model.tree import DIRECTORY, FILE, Entry, Gap, StoredTree
+from lastgood.model.tree import DIRECTORY, FILE, Entry, Gap, StoredTree, TreeId
 from lastgood.restore.plan import Evidence, conflicts, identify, inverse, plan, too_many_deletions
-from tools.forest import Forest, Ground
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
-    from lastgood.model.tree import TreeId
-    from tools.forest import Names, Node
+from tools.forest import Forest, Ground, Names, Node
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")

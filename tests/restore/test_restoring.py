@@ -4,16 +4,12 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING
 
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from lastgood.restore.plan import inverse
-from tools.forest import Field
-
-if TYPE_CHECKING:
-    from tools.forest import Names, Node
+from tools.forest import Field, Names, Node
 
 names = st.sampled_from([b"a", b"a-b", b"a.b", b"b", b"c", b"\xff\n", b"-x", b"ign", b"ign2"])
 modes = st.sampled_from([0o644, 0o755, 0o600, 0o444, 0o000])

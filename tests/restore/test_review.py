@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import Unsafe
+from lastgood.workspace import Workspace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Git = Callable[..., str]
+Git = Callable[..., str]
 
 
 @pytest.fixture

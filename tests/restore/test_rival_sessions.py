@@ -5,18 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Conflict, NotFound
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 @pytest.fixture

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -12,13 +14,10 @@ import lastgood
 from lastgood.errors import Conflict, Invalid, Unsafe, Usage
 from lastgood.model.records import decode_journal, decode_operation, encode_operation
 from lastgood.model.session import Progress
+from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
     from lastgood.model.operation import Scope
-    from lastgood.workspace import Workspace
 
 HOST = "550e8400-e29b-41d4-a716-446655440000"
 

@@ -6,24 +6,21 @@ import os
 import random
 import subprocess
 import sys
+from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 import lastgood
 from lastgood.catalogue import Query
 from lastgood.errors import Busy
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 from tools.living import until_tidied
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.workspace import Workspace
 
 SOURCE = str(Path(lastgood.__file__).parent.parent)
 HOUR = 3600.0

@@ -5,20 +5,16 @@ from __future__ import annotations
 import os
 import random
 import shutil
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
 from lastgood.settings import Settings
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 from tools.command import Command
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lastgood.workspace import Workspace
 
 QUICK = Settings(durability="fast")
 A_DAY = 24 * 3600

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +15,8 @@ from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 from tools.runs import Told, states
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 
 def test_a_plan_is_carried_out_in_a_session_of_its_own(workspace: Workspace, told: Told) -> None:

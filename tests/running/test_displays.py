@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Sequence
+from typing import Any
 
 import pyte
 import pytest
@@ -15,11 +16,7 @@ from lastgood.documents.work import event_document, report_record
 from lastgood.model.canonical import dumps
 from lastgood.model.run import RunEvent
 from lastgood.model.session import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 SESSION = "sess_0123456789abcdef"
 CHECKPOINT = "ckpt_0123456789abcdef"

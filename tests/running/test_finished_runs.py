@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import Conflict, Usage
+from lastgood.workspace import Workspace
 from tools.command import Command
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Plan = Callable[..., str]
+Plan = Callable[..., str]
 
 
 @pytest.fixture

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import lastgood as package
 from lastgood.settings import Rungs, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def test_outputs_stay_as_long_as_their_session_has_checkpoints(workspace: Workspace) -> None:

@@ -15,7 +15,9 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -26,10 +28,6 @@ from tools.command import COMMAND
 from tools.judge import git_faults
 from tools.living import children, lives
 from tools.runs import catches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 STRIKES = int(os.environ.get("LASTGOOD_RUN_KILLS", "12"))
 # The short form takes the same chances each time: whether a commit is sound must not depend on them.

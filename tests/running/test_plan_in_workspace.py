@@ -6,15 +6,11 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
+from lastgood.workspace import Workspace
 from tools.command import ROOT
 from tools.runs import Told, states, wait_for
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 WAITING = "echo half > half.txt; touch {outside}/waiting; sleep 600"
 

@@ -6,18 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from real.hosts import CACHE
-from tools.command import Command
+from tools.command import Command, Done
 from tools.wreckage import picture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.command import Done
 
 pytestmark = pytest.mark.real
 

@@ -3,22 +3,19 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood as package
 from lastgood.errors import Conflict
 from lastgood.settings import AutoSettings, Settings
+from lastgood.workspace import Workspace
 from tools.runs import Told, states
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Plan = Callable[..., str]
+Plan = Callable[..., str]
 
 
 def test_an_edited_plan_is_refused_with_what_changed(

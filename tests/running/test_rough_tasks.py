@@ -6,21 +6,18 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pytest
 
 from lastgood.errors import NotFound, Storage
 from lastgood.processes import ProcFiles
+from lastgood.workspace import Workspace
 from tools.command import COMMAND
 from tools.living import lives
 from tools.runs import Told, states, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.workspace import Workspace
 
 # In the units of `ulimit -f`, 512 bytes: more than the catalogue needs, less than the task writes.
 LIMIT = 4000

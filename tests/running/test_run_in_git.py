@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+from lastgood.workspace import Workspace
 from tools.runs import Told, states
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 
 def test_a_rollback_leaves_the_commits_of_a_failed_attempt_and_says_so(

@@ -11,16 +11,14 @@ import subprocess
 import sys
 import termios
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from tools.command import COMMAND, ROOT, Command
 from tools.runs import catches, wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # As many tasks as no pipe holds the report of.
 MANY = 3000

@@ -4,13 +4,10 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 from tools.command import COMMAND, Command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 # Writes its number down, then becomes another program of the same number.
 NUMBERED = "import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.argv[1], sys.argv[1:])"

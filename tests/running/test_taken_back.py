@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
+from lastgood.workspace import Workspace
 from tools.runs import Runner, Told, states, wait_for
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Plan = Callable[..., str]
+Plan = Callable[..., str]
 
 
 def stopped(workspace: Workspace, plan: str) -> str:

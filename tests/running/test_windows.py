@@ -7,20 +7,17 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
+from lastgood.workspace import Workspace
 from tools.command import ROOT
 from tools.runs import Told, states
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Die = Callable[..., None]
+Die = Callable[..., None]
 
 # Dies when the run tells of something for the Nth time; or, with a verb of the observers, of that.
 PROGRAM = """

@@ -6,7 +6,8 @@ import errno
 import os
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +15,7 @@ from hypothesis import strategies as st
 
 from lastgood.errors import NotFound, Storage, Unsafe
 from lastgood.model.path_safety import is_git_alias
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from tools.desk import Desk
+from tools.desk import Desk
 
 
 def test_files_links_and_empty_directories_come_out_as_they_are(desk: Desk) -> None:

@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import shutil
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lastgood.objects.engine import GitEngine
 from tools.desk import Desk
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Git = Callable[..., str]
+Git = Callable[..., str]
 
 FILES = 300
 

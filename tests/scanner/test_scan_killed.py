@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from lastgood.cancellation import Listening, Stopped
+from lastgood.engine import ObjectWriter
 from lastgood.errors import Busy, NotFound
 from lastgood.host import ScanRequest
 from lastgood.objects import borrow
@@ -20,12 +22,6 @@ from tools.desk import Desk
 from tools.killing import Killer
 from tools.living import children, descriptors
 from tools.residents import Far
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.engine import ObjectWriter
 
 # More than a pack keeps in memory: whoever has read it has a temporary file.
 LARGE = 5_000_000

@@ -3,12 +3,10 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING
 
 import pytest
 
-if TYPE_CHECKING:
-    from tools.desk import Desk
+from tools.desk import Desk
 
 OPERATION = "op_0123456789abcdef"
 OURS = (f".lastgood-{OPERATION}-1", f".lastgood-{OPERATION}-22.old")

@@ -4,23 +4,21 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+import pytest
 
 from lastgood.host import SystemClock
 from lastgood.scanner import NAMES, SEEN
 from lastgood.scanner import scan as mounts
-from lastgood.scanner.read import Lister
+from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
 from lastgood.testing.clock import FakeClock
+from tools.desk import Desk
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
     from lastgood.scanner import Record, Seen
-    from lastgood.scanner.read import Listing
-    from tools.desk import Desk
 
 SECOND = 1_000_000_000
 

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
 
+from lastgood.host import Scan
 from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
 from lastgood.paths import join
 from lastgood.view import Files, RememberedFiles, ScannedFiles
-
-if TYPE_CHECKING:
-    from lastgood.host import Scan
-    from tools.desk import Desk
+from tools.desk import Desk
 
 
 def plant(desk: Desk) -> None:

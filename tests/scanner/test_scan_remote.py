@@ -9,7 +9,8 @@ import sys
 import textwrap
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -21,10 +22,6 @@ from lastgood.scanner.remote import RemoteScanner, others_alive
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 
 @pytest.fixture

@@ -7,17 +7,13 @@ import shutil
 import subprocess
 import sys
 import textwrap
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
+from tools.desk import Desk
 from tools.living import eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from tools.desk import Desk
 
 SIZE = 200_000
 # Whoever does not get the processor for so long in the middle of a file, in seconds, may be taken for one

@@ -6,19 +6,15 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood as package
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 from tools.command import ROOT, Command
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lastgood.workspace import Workspace
 
 
 @pytest.fixture

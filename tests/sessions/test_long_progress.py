@@ -5,8 +5,9 @@ from __future__ import annotations
 import gc
 import json
 import sys
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -21,10 +22,6 @@ from lastgood.model.checkpoint import Actor, IgnoreState, Manifest, Metrics, Tre
 from lastgood.model.session import Features, Position, Progress, Task, decode_progress, encode_progress
 from lastgood.model.tree import Counts
 from lastgood.testing.clock import FakeClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 KEY = "aa" * 10
 TASKS = st.lists(

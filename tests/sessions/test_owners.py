@@ -7,17 +7,14 @@ import resource
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from lastgood.errors import NotFound
 from lastgood.processes import ProcFiles, seen_from_above
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Sleeper = Callable[[], subprocess.Popen[bytes]]
+Sleeper = Callable[[], subprocess.Popen[bytes]]
 
 PROCESSES = ProcFiles()
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 from hypothesis import given
@@ -11,9 +11,6 @@ from hypothesis import strategies as st
 from lastgood import tasks as rules
 from lastgood.errors import Conflict, Invalid
 from lastgood.model.session import Features, Position, Progress, Task, decode_progress, encode_progress
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 VERBS = ("start", "done", "failed", "skipped")
 

@@ -4,30 +4,27 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood as package
 from lastgood.errors import Ambiguous, Busy, Conflict, Invalid, NotFound, Usage
+from lastgood.model.operation import Event
 from lastgood.settings import AutoSettings, LimitSettings, Settings
+from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 from lastgood.workspace.arguments import JOURNAL
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.model.operation import Event
-    from lastgood.testing.clock import FakeClock
-    from lastgood.workspace import Workspace
-
-    Opened = Callable[..., Workspace]
-    Sleeper = Callable[[], subprocess.Popen[bytes]]
-    Program = Callable[[str], subprocess.Popen[str]]
+Opened = Callable[..., Workspace]
+Sleeper = Callable[[], subprocess.Popen[bytes]]
+Program = Callable[[str], subprocess.Popen[str]]
 
 DAY = 86_400
 

@@ -9,20 +9,15 @@ import sqlite3
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from tools.command import COMMAND, told, told_as_document
+from lastgood.workspace import Workspace
+from tools.command import COMMAND, Command, told, told_as_document
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-    from tools.command import Command
-
-    Sleeper = Callable[[], subprocess.Popen[bytes]]
+Sleeper = Callable[[], subprocess.Popen[bytes]]
 
 
 def started(lastgood: Command, *words: str) -> str:

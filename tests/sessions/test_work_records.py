@@ -5,10 +5,10 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import threading
+from collections.abc import Iterator
 from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,6 @@ from lastgood.catalogue.database import CURRENT
 from lastgood.errors import Conflict, NotFound
 from lastgood.model.session import Effect, Owner, Position, Progress, Session, Task
 from lastgood.testing.clock import FakeClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEY = "aa" * 10
 OTHER = "bb" * 10

@@ -6,8 +6,10 @@ import asyncio
 import json
 import os
 import re
+from collections.abc import Callable
 from datetime import datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ import lastgood
 from lastgood.integrations.checkpoint_manager import Checkpoint, CheckpointManager
 from tools.event_loops import PATIENCE, Loop
 from tools.wreckage import picture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
 
 
 @pytest.fixture

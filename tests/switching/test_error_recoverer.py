@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -19,10 +21,6 @@ from lastgood.integrations.checkpoint_manager import (
 )
 from lastgood.integrations.checkpoint_manager.recovering import ORDERS, category_of
 from tools.event_loops import Loop
-
-if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Iterator
-    from pathlib import Path
 
 
 class RateLimitError(Exception):

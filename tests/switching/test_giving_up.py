@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import random
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.integrations.checkpoint_manager import CheckpointManager
 from lastgood.integrations.praisonai import CheckpointService
 from tools.event_loops import Loop
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 FILES = 40
 ROUNDS = 8

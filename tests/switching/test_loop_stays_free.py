@@ -7,20 +7,17 @@ import gc
 import inspect
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from types import FrameType
+from typing import Any
 
 import lastgood
 from lastgood.aio import under_asyncio, under_trio
 from lastgood.integrations.checkpoint_manager import CheckpointManager, ErrorRecoverer
+from lastgood.integrations.praisonai import CheckpointService
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
-    from types import FrameType
-
-    from lastgood.integrations.praisonai import CheckpointService
-
-    Calls = dict[str, Callable[[], Coroutine[Any, Any, object]]]
+Calls = dict[str, Callable[[], Coroutine[Any, Any, object]]]
 
 PACKAGE = os.path.dirname(lastgood.__file__) + os.sep
 BLOCKING = {"posix", "fcntl", "sqlite3", "_sqlite3", "_io", "io", "select", "_posixsubprocess", "mmap"}

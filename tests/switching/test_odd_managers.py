@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,10 +17,6 @@ from lastgood.integrations.checkpoint_manager import (
     with_recovery,
 )
 from tools.odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
 
 NO_FLAGS: list[Any] = [None, 0, 1, float("nan"), *TEXTS[:4], *OTHERS]
 NO_FUNCTIONS: list[Any] = [one for one in [*NO_TEXTS, *TEXTS] if one is not None and not callable(one)]

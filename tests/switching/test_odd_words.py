@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -16,9 +17,6 @@ from lastgood.integrations.praisonai import (
     SessionCheckpointManager,
 )
 from tools.odd import NO_NUMBERS, NO_PATHS, NO_TEXTS, TEXTS
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture

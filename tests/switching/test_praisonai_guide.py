@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -15,11 +16,7 @@ from lastgood.integrations.praisonai import (
     CheckpointConfig,
     CheckpointService,
 )
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.listening import Heard
+from tools.listening import Heard
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

@@ -9,7 +9,8 @@ import os
 import pickle
 from dataclasses import MISSING, fields
 from datetime import UTC, datetime
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -25,12 +26,7 @@ from lastgood.integrations.praisonai import (
     FileDiff,
 )
 from lastgood.integrations.praisonai.service import PROTECTED_PATHS
-from tools.listening import is_there, names_in
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from tools.listening import Heard
+from tools.listening import Heard, is_there, names_in
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 

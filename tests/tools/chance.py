@@ -7,13 +7,12 @@ that needed its second run is named at the end, with what the first one said.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import TYPE_CHECKING
 
 import pytest
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from _pytest.terminal import TerminalReporter
 
 OPTION = "--rerun-chance"

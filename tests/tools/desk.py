@@ -4,23 +4,18 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
-from lastgood.host import ScanRequest, SystemClock
+from lastgood.engine import Engine
+from lastgood.host import Clock, Scan, Scanner, ScanRequest, SystemClock
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.objects.memory import MemoryEngine
 from lastgood.paths import join
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.settings import CaptureSettings
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.engine import Engine
-    from lastgood.host import Clock, Scan, Scanner
-
-    Held = dict[bytes, tuple[str, int, bytes]]
+Held = dict[bytes, tuple[str, int, bytes]]
 
 
 class Desk:

@@ -7,15 +7,13 @@ import os
 import random
 import threading
 import time
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import TypeVar
 
 import trio
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-
-    from lastgood.aio import AsyncWorkspace
-    from lastgood.model.operation import Event
+from lastgood.aio import AsyncWorkspace
+from lastgood.model.operation import Event
 
 Result = TypeVar("Result")
 

@@ -4,25 +4,21 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha1
-from typing import TYPE_CHECKING
 
 from lastgood.deletion_policy import Evidence
 from lastgood.errors import Damaged
 from lastgood.host import Stamp
+from lastgood.model.operation import Outcome, Step
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
 from lastgood.paths import join
 from lastgood.restore.apply import DescriptorApplier
 from lastgood.restore.plan import plan
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
-
-    from lastgood.model.operation import Outcome, Step
-
-    # A file is (mode, content), a link its target as text, a directory (mode, names).
-    Node = tuple[int, bytes] | str | tuple[int, "Names"]
-    Names = dict[bytes, "Node"]
+# A file is (mode, content), a link its target as text, a directory (mode, names).
+Node = tuple[int, bytes] | str | tuple[int, "Names"]
+Names = dict[bytes, "Node"]
 
 
 def folder(names: Names, mode: int = 0o755) -> Node:

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
+
+import pytest
 
 from lastgood.scanner.remote import Resident
 from tools.residents import ends
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
 
 # What each process does before all else. As long as there are orders, it takes one when it calls the system
 # for its work, not to speak with its owner; it leaves its number, and is gone, or works no more.

@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from lastgood.testing.git_store import SEALED
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    Blobs = dict[bytes, bytes]
+Blobs = dict[bytes, bytes]
 
 
 class Project:

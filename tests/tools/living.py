@@ -6,11 +6,8 @@ import fcntl
 import gc
 import os
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
 
 LONG = 120.0
 

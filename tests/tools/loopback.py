@@ -5,11 +5,8 @@ from __future__ import annotations
 import threading
 from abc import ABC, abstractmethod
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from types import TracebackType
-    from typing import Self
+from types import TracebackType
+from typing import Self
 
 # A text, and its media type.
 Answer = tuple[str, str]

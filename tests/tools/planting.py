@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Counts, Entry
+from lastgood.engine import ObjectWriter
+from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Counts, Entry, TreeId
 from lastgood.snapshot import Survey
 from lastgood.transaction import Draft, Holdings, Saving
+from lastgood.workspace import Workspace
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from lastgood.engine import ObjectWriter
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.tree import TreeId
-    from lastgood.workspace import Workspace
-
-    # A text is a link's target, bytes are a file's, a mapping is a directory.
-    Planted = Mapping[bytes, "bytes | tuple[str, bytes] | Planted"]
+# A text is a link's target, bytes are a file's, a mapping is a directory.
+Planted = Mapping[bytes, "bytes | tuple[str, bytes] | Planted"]
 
 
 def link_to(target: bytes) -> tuple[str, bytes]:

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 import os
 import textwrap
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import lastgood
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner
 from tools.desk import Desk
 from tools.living import eventually, eventually_gone
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Far:

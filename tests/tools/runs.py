@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import json
 import signal
+import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    import subprocess
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.model.run import RunEvent, RunReport
+from lastgood.model.run import RunEvent, RunReport
 
 
 class Told:

@@ -6,19 +6,15 @@ A script may have it use one of the agent's tools first.
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-from tools.loopback import EVENTS, JSON, Loopback
+from tools.loopback import EVENTS, JSON, Answer, Loopback
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from tools.loopback import Answer
-
-    # From what was last said to the model: the shell command that it has the agent run, or the tool that
-    # it uses and how; None for the usual answer.
-    Use = str | tuple[str, dict[str, Any]] | None
-    Script = Callable[[str], Use]
+# From what was last said to the model: the shell command that it has the agent run, or the tool that
+# it uses and how; None for the usual answer.
+Use = str | tuple[str, dict[str, Any]] | None
+Script = Callable[[str], Use]
 
 ANSWER = "understood, said the scripted model"
 

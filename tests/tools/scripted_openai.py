@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-from tools.loopback import EVENTS, JSON, Loopback
-
-if TYPE_CHECKING:
-    from tools.loopback import Answer
+from tools.loopback import EVENTS, JSON, Answer, Loopback
 
 Turn = str | tuple[str, dict[str, Any]]
 

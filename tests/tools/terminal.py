@@ -8,15 +8,12 @@ import select
 import signal
 import termios
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from types import TracebackType
+from typing import Self
 
 import pyte
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-    from pathlib import Path
-    from types import TracebackType
-    from typing import Self
 
 _WAIT = 90.0
 # What draws several lines in one go has them between these two (no wrapping, wrapping).

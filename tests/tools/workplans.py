@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Mapping
 
 from hypothesis import strategies as st
+from hypothesis.strategies import DrawFn, SearchStrategy
 
 from lastgood.model.run import ON_FAILURE, PlannedTask, WorkPlan
-
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from hypothesis.strategies import DrawFn, SearchStrategy
 
 IDS = [f"T{number:02}" for number in range(1, 9)]
 words = st.text(st.characters(exclude_characters="\0", codec="utf-8"), max_size=12)

@@ -6,14 +6,11 @@ import os
 import random
 import shutil
 import stat
+from collections.abc import Sequence
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from pathlib import Path
-
-    Picture = dict[bytes, tuple[str, int, str]]
+Picture = dict[bytes, tuple[str, int, str]]
 
 
 def picture(root: Path) -> Picture:

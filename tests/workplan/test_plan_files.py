@@ -6,7 +6,7 @@ import json
 import os
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 import yaml
@@ -17,9 +17,6 @@ from lastgood.errors import Invalid, LastgoodError, NotFound, Unsupported
 from lastgood.workplan.files import read_json, read_plan, read_yaml
 from lastgood.workplan.form import plan_of
 from tools.workplans import documents
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 PLAN = """\
 goal: migrate the billing service

@@ -7,24 +7,18 @@ import os
 import shutil
 import subprocess
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, precondition, rule
 
 import lastgood
 from faults.cli import git
-from faults.injector import Blow, Injector
-from faults.stage import contents_of, differences, tree_of
+from faults.injector import Blow, Injector, Trial
+from faults.stage import Tree, contents_of, differences, tree_of
 from lastgood.errors import Conflict, NotFound
 from workspace import oracle
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faults.injector import Trial
-    from faults.stage import Tree
 
 MEMORY = Path("/dev/shm")
 HOME = MEMORY if os.access(MEMORY, os.W_OK) else None

@@ -6,13 +6,9 @@ import os
 import subprocess
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import TYPE_CHECKING
 
-from faults.stage import contents_of, tree_of
-
-if TYPE_CHECKING:
-    from faults.stage import Tree
-    from lastgood.workspace import Workspace
+from faults.stage import Tree, contents_of, tree_of
+from lastgood.workspace import Workspace
 
 SETTINGS = {
     "PATH": os.environ["PATH"],

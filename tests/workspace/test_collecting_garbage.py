@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 import gc
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import NotFound
-from lastgood.workspace import door
+from lastgood.workspace import Workspace, door
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Looks = list[str]
+Looks = list[str]
 
 
 @pytest.fixture

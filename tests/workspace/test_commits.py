@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from lastgood.workspace import Workspace
 
-    from lastgood.workspace import Workspace
-
-    Commits = Callable[[], int]
+Commits = Callable[[], int]
 
 
 @pytest.fixture

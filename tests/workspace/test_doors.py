@@ -4,19 +4,15 @@ from __future__ import annotations
 
 import os
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import lastgood
+from lastgood.model.operation import Event
+from lastgood.workspace import Workspace
 from lastgood.workspace.running.workspace import Hands
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.model.operation import Event
-    from lastgood.workspace import Workspace
 
 
 @pytest.fixture

@@ -4,12 +4,9 @@ from __future__ import annotations
 
 import gc
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import lastgood
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 def held(folder: Path) -> list[str]:

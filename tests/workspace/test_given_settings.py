@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
 from lastgood.errors import Usage
 from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 WRONG: dict[str, Any] = {
     "settings is dict": {"limits": {}},

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import run_state_machine_as_test
@@ -11,9 +11,6 @@ from hypothesis.stateful import run_state_machine_as_test
 from faults.conftest import CACHE
 from faults.injector import Injector
 from workspace.machine import History
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 LONG = bool(os.environ.get("LASTGOOD_TORTURE"))
 RUNS = int(os.environ.get("LASTGOOD_MODEL_RUNS", "2000" if LONG else "20"))

@@ -3,22 +3,18 @@
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 from lastgood import workspace as scanning
 from lastgood.errors import Busy
 from lastgood.scanner import scan
+from lastgood.workspace import Workspace
 from tools.killing import Killer
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Verb = Callable[[Workspace], object]
+Verb = Callable[[Workspace], object]
 
 
 @pytest.fixture

@@ -5,21 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import Unsafe
+from lastgood.workspace import Workspace
 from tools.command import Command
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Kill = Callable[..., None]
-    Fix = Callable[[Path], None]
+Kill = Callable[..., None]
+Fix = Callable[[Path], None]
 
 
 @pytest.fixture

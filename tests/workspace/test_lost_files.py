@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -12,13 +12,9 @@ import lastgood
 from lastgood.catalogue import WorkspaceRow
 from lastgood.ledger_anchor import Sighting, Witness, find_store
 from lastgood.store import mend_machine, store_machine
+from lastgood.workspace import Workspace
 from lastgood.workspace.proof import agreed_machine, own_machine
 from tools.command import Command
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
 
 OWN = "0123456789abcdef"
 

@@ -6,17 +6,14 @@ import os
 import subprocess
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
 from lastgood.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 from tools.living import until_tidied
-
-if TYPE_CHECKING:
-    from lastgood.workspace import Workspace
 
 DAY = 24 * 3600 * 10**9
 

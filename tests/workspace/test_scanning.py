@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
@@ -18,10 +19,6 @@ from lastgood.scanner.scan import Bounds, Patience, Starved, WorkspaceScanner
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import ScannerOfChoice
 from tools.desk import Desk
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
 
 SIZE = 12_345
 

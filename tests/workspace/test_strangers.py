@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import gzip
 import random
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Kill = Callable[..., None]
+Kill = Callable[..., None]
 
 
 @pytest.mark.parametrize("loss", ["rescued without adoption", "older copy put back", "nothing left"])

@@ -8,16 +8,14 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import TYPE_CHECKING
+
+import pytest
 
 import lastgood
 from lastgood.retention import maintain
 from lastgood.settings import LimitSettings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Upkeep, maintenance
-
-if TYPE_CHECKING:
-    import pytest
 
 
 def test_a_store_that_is_too_large_loses_no_more_while_bytes_wait_to_be_freed(

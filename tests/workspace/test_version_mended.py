@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.catalogue.database import CURRENT
 from tools.command import Command
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 @pytest.fixture
