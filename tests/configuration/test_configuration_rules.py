@@ -1,9 +1,18 @@
+"""Settings: their layers, their page, and AIWF's."""
+
 from __future__ import annotations
+
+import os
+import re
+import tomllib
 
 import pytest
 
-from lastgood.configuration.rules import KEYS, OPEN_TO_PROJECTS, Layer, configured, flattened, line_of
+from lastgood.cli.wording import size, span
+from lastgood.configuration.import_ import translated
+from lastgood.configuration.rules import KEYS, OPEN_TO_PROJECTS, Key, Layer, configured, flattened, line_of
 from lastgood.errors import Invalid
+from lastgood.model.checkpoint import KINDS
 from lastgood.quantities import parse_duration, parse_size
 from lastgood.settings import BUILT_IN_EXCLUDES, TRIGGERS, Settings
 from lastgood.suggestions import nearest
@@ -279,3 +288,129 @@ def test_every_key_of_the_published_sample_is_accepted() -> None:
     }
     layer = Layer(scope="user", source="f", values=flattened(sample, source="f"))
     assert value_of("retention.turn", layer) == {"last": 100, "hourly": 24, "daily": 14}
+
+
+# docs/configuration.md says what the table of settings says.
+
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+
+
+def page() -> str:
+    with open(os.path.join(ROOT, "docs", "configuration.md"), encoding="utf-8") as file:
+        return file.read()
+
+
+def default_of(known: Key) -> str:
+    value = known.default
+    if isinstance(value, bool):
+        return str(value).lower()
+    if known.form == "size" and isinstance(value, int):
+        return size(value)
+    if known.form == "duration" and isinstance(value, float):
+        return span(value)
+    if isinstance(value, tuple):
+        every = value and value == known.choices
+        return "all" if every else ", ".join(f"`{one}`" for one in value) or "empty"
+    if value is None:
+        return "none"
+    return f"`{value}`" if isinstance(value, str) else str(value)
+
+
+def test_every_setting_has_its_row() -> None:
+    rows = [
+        f"| `{key}` | {default_of(known)} | {'adds' if key in OPEN_TO_PROJECTS else 'no'} | {known.says} |"
+        for key, known in KEYS.items()
+        if known.form != "rungs"
+    ]
+    written = [
+        line for line in page().splitlines() if re.match(r"\| `[a-z_.]+` \| [^|]+ \| (adds|no) \|", line)
+    ]
+    assert written == rows
+
+
+def test_every_kind_and_every_built_in_exclude_is_named() -> None:
+    text = page()
+    assert [word for word in (*KINDS, *BUILT_IN_EXCLUDES) if f"`{word}`" not in text] == []
+
+
+def test_the_example_is_accepted_and_shows_the_defaults() -> None:
+    found = re.search(r"```toml\n(.*?)```", page(), re.DOTALL)
+    assert found is not None
+    values = flattened(tomllib.loads(found.group(1)), source="docs")
+    settings = configured([Layer(scope="user", source="docs", values=values)]).settings
+    assert settings.auto == Settings().auto
+    assert settings.limits == Settings().limits
+    assert settings.session_expires_after == Settings().session_expires_after
+    assert settings.capture.state_files == Settings().capture.state_files
+
+
+# AIWF's settings, as its guide and its template have them.
+
+
+def as_pairs(tree: object) -> dict[str, object]:
+    return {one.key: one.value for one in translated(tree, source="f.yaml").taken}
+
+
+def test_the_settings_of_the_guide_are_translated() -> None:
+    guide = {
+        "auto_checkpoint": True,
+        "interval_minutes": 15,
+        "max_checkpoints": 50,
+        "checkpoint_on": ["task_complete", "sprint_complete", "before_risky_operation", "interval"],
+    }
+    ours = {
+        "auto.enabled": True,
+        "auto.interval": "15m",
+        "retention.max_checkpoints": 50,
+        "auto.on": ["task", "sprint", "risky", "interval"],
+    }
+    assert as_pairs({"checkpoint": guide}) == ours
+    assert as_pairs(guide) == ours
+
+
+def test_a_setting_that_is_off_stays_off() -> None:
+    """Rule K7."""
+    assert as_pairs({"checkpoint": {"auto_checkpoint": False}}) == {"auto.enabled": False}
+    assert as_pairs({"checkpoint": {"enabled": False}}) == {"auto.enabled": False}
+    assert as_pairs({"checkpoint": {"checkpoint_on": []}}) == {"auto.on": []}
+
+
+def test_what_has_no_like_is_listed_with_the_reason() -> None:
+    tree = {
+        "enabled": True,
+        "quality": {"x": 1},
+        "checkpoint": {"interval": 5, "recovery_mode": "auto", "checkpoint_on": ["task_complete", "lunch"]},
+    }
+    found = translated(tree, source="f.yaml")
+    assert [key for key, _ in found.left] == [
+        "enabled",
+        "quality",
+        "checkpoint.interval",
+        "checkpoint.recovery_mode",
+        "checkpoint.checkpoint_on: lunch",
+    ]
+    assert all(reason for _, reason in found.left)
+    assert [one.value for one in found.taken] == [["task"]]
+
+
+@pytest.mark.parametrize(
+    "tree",
+    [
+        None,
+        [],
+        "text",
+        {"checkpoint": 5},
+        {"auto_checkpoint": "yes"},
+        {"interval_minutes": 0},
+        {"interval_minutes": True},
+        {"interval_minutes": 10**12},
+        {"max_checkpoints": "50"},
+        {"checkpoint_on": "task_complete"},
+        {"checkpoint_on": [1]},
+    ],
+)
+def test_nonsense_is_refused_and_named(tree: object) -> None:
+    with pytest.raises(Invalid, match=r"^f\.yaml") as caught:
+        translated(tree, source="f.yaml")
+    assert caught.value.hint
