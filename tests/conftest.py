@@ -5,22 +5,18 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
 import lastgood
-from judge import git_faults
+from lastgood.workspace import Workspace
+from tools.judge import git_faults
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-pytest_plugins = ["chance"]
+pytest_plugins = ["tools.chance"]
 
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",

@@ -62,7 +62,7 @@ def test_without_a_mark():
 
 def run(folder: Path, program: str, *options: str) -> subprocess.CompletedProcess[str]:
     """Run pytest, with our hooks, on a program in a folder of its own."""
-    (folder / "conftest.py").write_text('pytest_plugins = ["chance"]\n')
+    (folder / "conftest.py").write_text('pytest_plugins = ["tools.chance"]\n')
     (folder / "test_generated.py").write_text(program)
     environment = {name: text for name, text in os.environ.items() if not name.startswith("PYTEST_")}
     return subprocess.run(
@@ -166,7 +166,7 @@ def marks() -> dict[str, list[str]]:
 
 def marking() -> list[tuple[Path, str]]:
     """Return the tests' sources that name our mark or pytest-rerunfailures' own."""
-    others = [path for path in HERE.rglob("*.py") if path not in {Path(__file__), HERE / "chance.py"}]
+    others = [path for path in HERE.rglob("*.py") if path not in {Path(__file__), HERE / "tools/chance.py"}]
     return [(path, source) for path in others if MARK.search(source := path.read_text())]
 
 

@@ -1,6 +1,6 @@
 """Ignore patterns: one line of an ignore file, taken apart once.
 
-The format is gitignore(5), down to what git does with odd lines; see tests/rules for the proof.
+The format is gitignore(5), down to what git does with odd lines; see tests/test_ignore_git.py for the proof.
 
 The dialect is git's ``wildmatch`` (gitignore(5), glob(7)). Nearly all patterns in use are one of
 the cheap shapes; the rest run as a bit-parallel automaton, whose work is the length of the name

@@ -7,15 +7,12 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from judge import git_faults
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
+from tools.judge import git_faults
 
 HERE = Path(__file__).parent
 SOURCE = HERE.parent.parent / "src"

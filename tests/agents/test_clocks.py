@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Conflict
 from lastgood.testing.clock import FakeClock
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 DAY = 86_400
 TEN_YEARS = 10 * 365 * DAY

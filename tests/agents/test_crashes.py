@@ -11,18 +11,14 @@ import os
 import random
 import subprocess
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from agents.agent import DEPLOYING, STEP, TASKS, edit
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from agents.conftest import Site
+from agents.conftest import Site
 
 KILLS = int(os.environ.get("LASTGOOD_AGENT_KILLS", "12"))
 # The short form takes the same chances each time: whether a commit is sound must not depend on them.

@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from event_loops import Loop
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.aio import Opening
+from lastgood.aio import Opening
+from tools.event_loops import Loop
 
 
 @pytest.fixture(params=["asyncio", "trio"])

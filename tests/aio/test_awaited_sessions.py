@@ -10,28 +10,24 @@ import sys
 import textwrap
 import threading
 import time
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import anyio
 import pytest
 
 import lastgood
-from command import ROOT
-from event_loops import OFTEN, PATIENCE, Held, Loop, chances
+from lastgood.aio import AsyncWorkspace, Opening
 from lastgood.errors import Conflict, Usage
+from lastgood.model.session import SessionReport
+from lastgood.workspace import Workspace
+from tools.command import ROOT
+from tools.event_loops import OFTEN, PATIENCE, Held, Loop, chances
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.aio import AsyncWorkspace, Opening
-    from lastgood.model.session import SessionReport
-    from lastgood.workspace import Workspace
-
-    Open = Callable[[], Opening]
+Open = Callable[[], Opening]
 
 
 async def kinds(workspace: AsyncWorkspace) -> list[str]:

@@ -6,26 +6,21 @@ import gc
 import inspect
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import FrameType, TracebackType
+from typing import Any, Self
 
 import pytest
 import trio
 
 import lastgood
-from lastgood.aio import AsyncSession, AsyncWorkspace, under_asyncio, under_trio
+from lastgood.aio import AsyncSession, AsyncWorkspace, Opening, under_asyncio, under_trio
 from lastgood.cancellation import pause
+from tools.event_loops import Loop
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable
-    from pathlib import Path
-    from types import FrameType, TracebackType
-    from typing import Self
-
-    from event_loops import Loop
-    from lastgood.aio import Opening
-
-    Open = Callable[[], Opening]
-    Calls = dict[str, Callable[[], Awaitable[object]]]
+Open = Callable[[], Opening]
+Calls = dict[str, Callable[[], Awaitable[object]]]
 
 PACKAGE = os.path.dirname(lastgood.__file__) + os.sep
 TRIO = os.path.dirname(trio.__file__) + os.sep

@@ -5,7 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import sys
-from typing import TYPE_CHECKING, Any
+import threading
+from collections.abc import Awaitable, Callable, Coroutine
+from pathlib import Path
+from typing import Any
 
 import anyio
 import pytest
@@ -13,21 +16,18 @@ import trio
 from sniffio import current_async_library
 
 import lastgood
-from event_loops import OFTEN, Held, Loop, chances
+from lastgood.aio import AsyncWorkspace, Opening
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import Busy, LastgoodError
+from lastgood.model.run import RunEvent
 from lastgood.settings import CaptureSettings, Settings
+from tools.event_loops import OFTEN, Held, Loop, chances
 
-if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, Coroutine
-    from pathlib import Path
+Open = Callable[[], Opening]
 
-    from lastgood.aio import AsyncWorkspace, Opening
-
-    Open = Callable[[], Opening]
-    Call = Callable[[], Coroutine[Any, Any, object]]
-    # Starts a call, gives it up while it runs, lets the work go on, and returns when the caller has heard.
-    GiveUp = Callable[[Call, Held], Awaitable[None]]
+Call = Callable[[], Coroutine[Any, Any, object]]
+# Starts a call, gives it up while it runs, lets the work go on, and returns when the caller has heard.
+GiveUp = Callable[[Call, Held], Awaitable[None]]
 
 
 def under_way(workspace: AsyncWorkspace) -> int:
@@ -158,6 +158,7 @@ async def by_a_trio_sibling(call: Call, held: Held) -> None:
 
 
 PLAIN: list[GiveUp] = [by_cancel, by_cancelling_twice, by_wait_for, by_timeout, by_a_failing_sibling]
+
 WAYS: list[tuple[str, GiveUp]] = [
     *(("asyncio", way) for way in PLAIN),
     ("asyncio", by_an_anyio_scope),
@@ -399,5 +400,81 @@ def test_a_call_that_was_not_cancelled_tells_who_holds_the_lock(
             context = inner._context
             with context.locks.hold_workspace(context.key, wait=0), pytest.raises(Busy):
                 await workspace.save("two", allow_empty=True)
+
+    loop.run(main)
+
+
+# Commands that a cancelled call was waiting for are ended with it.
+
+
+def lives(file: Path) -> bool:
+    """Tell whether the process that wrote its number into a file still runs."""
+    try:
+        state = Path(f"/proc/{int(file.read_text())}/stat").read_text()
+    except (FileNotFoundError, ProcessLookupError):  # gone, or going just now
+        return False
+    return state.rpartition(")")[2].split()[0] != "Z"
+
+
+async def until_written(loop: Loop, file: Path) -> None:
+    while not file.exists() or not file.read_text().endswith("\n"):  # noqa: ASYNC240 - short, and a test
+        await loop.sleep(0.005)
+
+
+def test_a_check_is_ended_and_says_nothing(loop: Loop, opening: Open, tmp_path: Path, project: Path) -> None:
+    (project / "a.txt").write_text("one")
+    pid = tmp_path / "pid"
+
+    async def main() -> None:
+        async with opening() as workspace:
+            await workspace.save("one")
+            assert await loop.cancelled_when(
+                lambda: workspace.check("@", f"echo $$ > {pid}; sleep 600"),
+                lambda: until_written(loop, pid),
+            )
+            assert not lives(pid)
+            assert (await workspace.get("@")).good is None
+
+    loop.run(main)
+
+
+def test_a_run_is_interrupted_and_can_be_continued(
+    loop: Loop, opening: Open, tmp_path: Path, project: Path
+) -> None:
+    pid = tmp_path / "pid"
+    plan = {
+        "goal": "two tasks",
+        "tasks": [
+            {"id": "T01", "run": "echo one > one.txt"},
+            {"id": "T02", "run": f"test -e {pid} || {{ echo $$ > {pid}; sleep 600; }}"},
+        ],
+    }
+
+    async def main() -> None:
+        async with opening() as workspace:
+            assert await loop.cancelled_when(lambda: workspace.run(plan), lambda: until_written(loop, pid))
+            assert not lives(pid)
+            (found,) = await workspace.sessions()
+            assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+            assert found.progress.tasks[0].state == "done"
+            events: list[tuple[str, int]] = []
+
+            def observe(event: RunEvent) -> None:
+                events.append((event.type, threading.get_ident()))
+
+            report = await workspace.run(plan, observer=observe)
+            assert (report.state, report.continued) == ("done", True)
+            assert {place for _, place in events} == {threading.get_ident()}
+            assert (events[0][0], events[-1][0]) == ("started", "finished")
+
+    loop.run(main)
+
+
+def test_a_ledger_is_awaited(loop: Loop, opening: Open) -> None:
+    async def main() -> None:
+        async with opening() as workspace:
+            ledger = await workspace.ledger("tests")
+            await ledger.change(lambda writer: writer.put("book", "1", head={"a": 1}))
+            assert await ledger.look(lambda reader: reader.books()) == ["book"]
 
     loop.run(main)

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
-from lastgood.model.checkpoint import Actor, IgnoreState, Manifest, Metrics, TreeRef
+from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
 from lastgood.model.tree import Counts
 from lastgood.testing.clock import FakeClock
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.model.checkpoint import Checkpoint
 
 KEY = "aa" * 10
 OTHER = "bb" * 10

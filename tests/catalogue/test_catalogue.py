@@ -2,24 +2,19 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from lastgood.catalogue import Query, WorkspaceRow
+from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.errors import Conflict, Invalid, NotFound
-from lastgood.model.checkpoint import Check
+from lastgood.model.checkpoint import Check, Checkpoint, Manifest
 from lastgood.model.operation import Operation, Step
 from lastgood.model.tree import Gap
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.catalogue.checkpoints import SqliteCatalogue
-    from lastgood.model.checkpoint import Checkpoint, Manifest
-
-    Save = Callable[..., Checkpoint]
-    Build = Callable[..., Manifest]
+Save = Callable[..., Checkpoint]
+Build = Callable[..., Manifest]
 
 KEY = "aa" * 10
 OTHER = "bb" * 10

@@ -5,23 +5,20 @@ from __future__ import annotations
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable, Iterator
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import pytest
 
 from lastgood.errors import Busy, Damaged, LastgoodError
+from lastgood.ledger import LedgerReader, LedgerWriter
 from lastgood.ledger.store import SqliteLedgers
 from lastgood.ledger_anchor import LedgerAnchor
 from lastgood.testing.clock import FakeClock
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-
-    from lastgood.ledger import LedgerReader, LedgerWriter
-
-    Change = Callable[[Callable[[LedgerWriter], object]], None]
+Change = Callable[[Callable[[LedgerWriter], object]], None]
 
 KEY = "aa" * 10
 PAGE = 4096

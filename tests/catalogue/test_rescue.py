@@ -7,8 +7,8 @@ import gzip
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -17,18 +17,13 @@ from lastgood.catalogue.backup import ask, clear, is_sound, pack, soundest_backu
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.rebuild import restore_from_backup
 from lastgood.errors import Damaged
-from lastgood.model.checkpoint import encode
+from lastgood.model.checkpoint import Checkpoint, Manifest, encode
 from lastgood.model.operation import Operation
 from lastgood.model.run import PlannedRun, WorkPlan
 from lastgood.model.session import Effect, Owner, Session
 from lastgood.testing.clock import FakeClock
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.checkpoint import Checkpoint, Manifest
-
-    Save = Callable[..., Checkpoint]
+Save = Callable[..., Checkpoint]
 
 KEY = "aa" * 10
 AT = 1_767_225_600_000_000_000

@@ -2,31 +2,39 @@
 
 from __future__ import annotations
 
+import fcntl
+import os
 import shutil
+import signal
 import sqlite3
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Callable, Iterator
 from contextlib import closing
+from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.catalogue import Query
+from lastgood.catalogue import Query, database
 from lastgood.catalogue.checkpoints import SqliteCatalogue
-from lastgood.catalogue.database import CURRENT
+from lastgood.catalogue.database import CURRENT, reseal
 from lastgood.catalogue.rebuild import mend_number
 from lastgood.errors import Damaged, Unsupported
+from lastgood.files import sync_file
+from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.session import Progress, Task
 from lastgood.testing.clock import FakeClock
+from tools.living import eventually
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.checkpoint import Checkpoint
-
-    Save = Callable[..., Checkpoint]
+Save = Callable[..., Checkpoint]
 
 NEXT = CURRENT.version + 1
 # Where SQLite keeps the number: the last of these four bytes holds ours.
 PLACE = 60
+
 FLIPPED = [place * 256 + bit for place in range(4) for bit in range(8)]
 
 
@@ -227,3 +235,161 @@ def test_a_refusal_names_the_way_for_a_damaged_number(closed: str) -> None:
         opened(closed)
     assert "verify --repair" in told.value.hint
     assert "newer lastgood" in told.value.hint
+
+
+# Ctrl-C, whenever it comes, leaves no transaction open and is told as what it is (S16).
+
+
+@pytest.fixture
+def ctrl_c() -> Iterator[partial[None]]:
+    """Return a call without a line of Python in it: what it sends is met by whatever comes next."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield partial(os.kill, os.getpid(), signal.SIGINT)
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("catalogue")
+def test_while_it_waits_for_its_turn_to_write(path: str, clock: FakeClock, ctrl_c: partial[None]) -> None:
+    """The signal is met when the turn has come: the transaction has begun just then."""
+    catalogue = SqliteCatalogue.open(path, clock=clock, wait=60)
+    with (
+        closing(catalogue),
+        closing(sqlite3.connect(path, isolation_level=None, check_same_thread=False)) as other,
+    ):
+        other.execute("BEGIN IMMEDIATE")
+        about_to = threading.Event()
+
+        def interrupt() -> None:
+            about_to.wait()
+            time.sleep(0.05)
+            ctrl_c()
+            other.execute("COMMIT")
+
+        interrupting = threading.Thread(target=interrupt)
+        interrupting.start()
+        with pytest.raises(KeyboardInterrupt):  # noqa: PT012 - it may come anywhere from here on
+            about_to.set()
+            catalogue._database.write(lambda _: pytest.fail("it was interrupted before"))
+        interrupting.join()
+        catalogue._database.write(lambda connection: connection.execute("SELECT 1").fetchall())
+        other.execute("BEGIN IMMEDIATE")
+
+
+@pytest.mark.parametrize("way", ["read", "write"])
+def test_while_seals_are_computed(catalogue: SqliteCatalogue, ctrl_c: partial[None], way: str) -> None:
+    """What is raised in a function of ours, SQLite tells as a failure of that function."""
+
+    def interrupted(connection: sqlite3.Connection) -> object:
+        connection.create_function("ctrl_c", 0, ctrl_c)
+        return connection.execute("SELECT ctrl_c(), seal_of(key) FROM workspace").fetchall()
+
+    with pytest.raises(KeyboardInterrupt):
+        getattr(catalogue._database, way)(interrupted)
+    assert not catalogue._database.read(lambda connection: connection.in_transaction)
+
+
+# A store of old that several programs open at once with a newer lastgood (rule S16).
+
+
+OLD = Path(__file__).parents[1] / "stores_of_old" / "version-1" / "catalogue.sqlite3"
+
+SOURCE = Path(database.__file__).parents[2]
+
+
+def opening(path: Path) -> subprocess.Popen[bytes]:
+    """Open the catalogue in a process of its own."""
+    program = (
+        "import sys\n"
+        "from lastgood.catalogue.checkpoints import SqliteCatalogue\n"
+        "from lastgood.testing.clock import FakeClock\n"
+        "SqliteCatalogue.open(sys.argv[1], clock=FakeClock()).close()\n"
+    )
+    return subprocess.Popen(
+        [sys.executable, "-c", program, str(path)], env={"PYTHONPATH": str(SOURCE)}, stderr=subprocess.PIPE
+    )
+
+
+def waits(pid: int, folder: Path) -> bool:
+    """Tell whether a process is after its turn in a folder: it has that open."""
+    try:
+        return str(folder) in [str(link.readlink()) for link in Path(f"/proc/{pid}/fd").iterdir()]
+    except OSError:  # one that was open is closed again
+        return False
+
+
+def test_two_that_bring_a_store_of_old_up_do_not_meet(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copy(OLD, path)
+    with closing(sqlite3.connect(OLD)) as connection:
+        before = list(connection.iterdump())
+    others: list[subprocess.Popen[bytes]] = []
+
+    def beside(name: str) -> None:
+        """Let another open it when the copy of this one is written but not yet in its place."""
+        if not others:
+            others.append(opening(path))
+            assert eventually(lambda: others[0].poll() is not None or waits(others[0].pid, tmp_path))
+        sync_file(name)
+
+    monkeypatch.setattr(database, "sync_file", beside)
+    SqliteCatalogue.open(str(path), clock=FakeClock()).close()
+    _, said = others[0].communicate()
+    assert (others[0].returncode, said) == (0, b"")
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("PRAGMA user_version").fetchone() == (CURRENT.version,)
+    assert sorted(name for name in os.listdir(tmp_path) if "version" in name or ".new" in name) == [
+        "catalogue.sqlite3.version-1"
+    ]
+    with closing(sqlite3.connect(tmp_path / "catalogue.sqlite3.version-1")) as connection:
+        assert list(connection.iterdump()) == before
+
+
+def test_who_waited_for_a_newer_one_does_not_write_into_what_that_made(tmp_path: Path) -> None:
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copy(OLD, path)
+    turn = os.open(tmp_path, os.O_RDONLY | os.O_DIRECTORY)
+    fcntl.flock(turn, fcntl.LOCK_EX)
+    other = opening(path)
+    assert eventually(lambda: other.poll() is not None or waits(other.pid, tmp_path))
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
+    os.close(turn)
+    _, said = other.communicate()
+    assert other.returncode == 1
+    assert b"errors.Unsupported" in said
+
+
+def test_one_that_is_brought_up_while_it_is_open_is_not_called_damaged(tmp_path: Path) -> None:
+    """Rows of a newer form are told for what they are, and nothing of ours goes in beside them."""
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copy(OLD, path)
+    with closing(SqliteCatalogue.open(str(path), clock=FakeClock())) as catalogue:
+        (known, *_) = catalogue.find(Query())
+        key = known.manifest.workspace_key
+        catalogue.work.change_progress(key, lambda _: Progress(goal="ours"), workspace_key=key)
+        with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+            database.prepare(connection)
+            connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
+            connection.execute("UPDATE progress SET payload = ?", (b"\x7f a newer form",))
+            connection.execute("UPDATE checkpoint SET manifest = ? WHERE id = ?", (b"\x7f newer", known.id))
+            reseal(connection, "progress", key)
+            reseal(connection, "checkpoint", known.id)
+        for ask in (
+            lambda: catalogue.work.progress(key),
+            lambda: catalogue.find(Query()),
+            lambda: catalogue.get(known.id),
+            lambda: catalogue.set_damaged({known.id: "by us"}),
+            lambda: catalogue.work.change_progress(
+                key, lambda _: Progress(tasks=(Task(id="T01"),)), workspace_key=key
+            ),
+        ):
+            with pytest.raises(Unsupported, match="written by a newer lastgood"):
+                ask()
+        assert [row.key for row in catalogue.workspaces()]
+    with closing(sqlite3.connect(path)) as connection:
+        assert connection.execute("SELECT payload FROM progress").fetchall() == [(b"\x7f a newer form",)]
+        assert connection.execute("SELECT count(*) FROM checkpoint WHERE damaged = 'by us'").fetchone() == (
+            0,
+        )

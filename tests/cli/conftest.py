@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from command import Command
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.command import Command
 
 
 @pytest.fixture

@@ -7,14 +7,10 @@ import subprocess
 import sys
 import tomllib
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, told
-
-if TYPE_CHECKING:
-    from command import Command
+from tools.command import COMMAND, Command, told
 
 GUIDE = """\
 # how often

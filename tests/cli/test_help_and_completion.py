@@ -5,20 +5,15 @@ import shutil
 import subprocess
 import sys
 import tomllib
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from command import ROOT
 from lastgood.cli.help import EXIT_CODES, VERSION
 from lastgood.cli.opening import bar
 from lastgood.cli.table import all_verbs
 from lastgood.cli.verbs.help import script
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from command import Command
+from tools.command import ROOT, Command
 
 LISTED = [verb for verb in all_verbs() if not verb.hidden]
 

@@ -5,16 +5,11 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from command import COMMAND, ROOT
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from command import Command
+from tools.command import COMMAND, ROOT, Command
 
 SOURCE = os.path.join(ROOT, "src")
 WAYS = {

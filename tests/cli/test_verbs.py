@@ -8,14 +8,12 @@ import sqlite3
 import subprocess
 import sys
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from command import COMMAND, ROOT
-
-if TYPE_CHECKING:
-    from command import Command
+from tools.command import COMMAND, ROOT, Command
+from tools.terminal import Terminal
 
 
 def test_the_first_save_tells_the_id_and_the_counts(lastgood: Command) -> None:
@@ -530,3 +528,29 @@ def test_on_a_narrow_terminal_a_list_keeps_within_it(kept: Command) -> None:
 def test_help_keeps_within_a_terminal(kept: Command) -> None:
     for words in (("help",), ("help", "save"), ("help", "restore"), ("help", "diff"), ("help", "workspace")):
         assert max(map(len, kept.terminal(*words).out.splitlines())) <= 80 + len("\x1b[1m\x1b[0m")
+
+
+# What a person sees on a terminal while a verb takes longer than half a second.
+
+
+# One long call into C: no alarm is heard in it, and of those that were due one is heard after it.
+DEAF = """
+import signal, time
+from lastgood.cli.opening import Console
+from lastgood.cli.opening import ProgressLine as Progress
+alarms = {signal.SIGALRM}
+with Progress(Console({}), "looking"):
+    signal.pthread_sigmask(signal.SIG_BLOCK, alarms)
+    time.sleep(1.1)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, alarms)
+"""
+
+
+def test_the_seconds_shown_are_those_of_the_clock_however_few_alarms_were_heard(tmp_path: Path) -> None:
+    with Terminal([sys.executable, "-c", DEAF], cwd=tmp_path, environment={}) as terminal:
+        assert terminal.end() == 0
+        shown = re.findall(rb"looking \[.{16}\] (\d+) s", terminal.written)
+
+    assert shown
+    assert all(int(seconds) >= 1 for seconds in shown)
+    assert terminal.shown == []

@@ -6,7 +6,7 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -16,11 +16,7 @@ import lastgood
 from conversation.transcripts import append, captured, noted, overwrite, rolled, said, whole_lines
 from lastgood.conversation import capture
 from lastgood.errors import Invalid, NotFound, Usage
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def test_a_transcript_comes_back_byte_for_byte(workspace: Workspace, file: Path) -> None:
@@ -277,6 +273,7 @@ _LINES = st.one_of(
     st.binary(max_size=40).map(lambda content: content.replace(b"\n", b"") + b"\n"),
     st.text(max_size=30).map(said),
 )
+
 _STEPS = st.one_of(
     st.tuples(st.just("append"), st.lists(_LINES, min_size=1, max_size=4).map(b"".join)),
     st.tuples(st.just("partial"), st.sampled_from([b'{"a', b"tail", b'{"b":1}'])),
@@ -438,3 +435,79 @@ def test_the_segments_are_blobs_that_git_can_join(
     assert len(names) > 1
     assert b"".join(blobs) == file.read_bytes()
     assert json.loads(blobs[0].split(b"\n")[0])
+
+
+# Damage to a conversation or a state blob is found and named; the files stay usable (K4).
+
+
+def flip(store: Path, *, offset: int) -> None:
+    """Flip a bit in the largest pack."""
+    packs = (store / "objects.git" / "objects" / "pack").glob("*.pack")
+    pack = max(packs, key=lambda one: one.stat().st_size)
+    content = bytearray(pack.read_bytes())
+    content[offset] ^= 0x10
+    pack.chmod(0o600)
+    pack.write_bytes(bytes(content))
+
+
+@pytest.mark.damages
+@pytest.mark.parametrize("deep", [False, True])
+def test_a_damaged_segment_is_named_with_the_checkpoints_it_hits(
+    deep: bool,  # noqa: FBT001 - pytest gives parameters by name
+    workspace: Workspace,
+    project: Path,
+    store: Path,
+    file: Path,
+) -> None:
+    """K4."""
+    (project / "file").write_text("kept")
+    append(file, said(os.urandom(50_000).hex()))
+    hit = captured(workspace, file).checkpoint
+    append(file, said("more"))
+    hit_too = captured(workspace, file).checkpoint
+    sound = workspace.save("without", allow_empty=True).checkpoint
+    workspace.close()
+    flip(store, offset=30_000)
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        report = again.verify(deep=deep)
+        assert not report.ok
+        assert {one.id for one in report.damaged} == {hit.id, hit_too.id}
+        assert {one.files for one in report.damaged} == {(b"conversation",)}
+        assert all("conversation" in one.reason for one in report.damaged)
+        assert again.read(hit.id, "file") == b"kept"
+        assert again.get(sound.id).damaged is None
+        # What is lost there is kept anew by the next save, because the file still has it.
+        append(file, said("after"))
+        again.verify(repair=True)
+        anew = captured(again, file).checkpoint
+        assert again.transcript(anew.id) == file.read_bytes()
+        assert anew.id not in {one.id for one in again.verify(deep=deep).damaged}
+
+
+@pytest.mark.damages
+def test_a_sound_conversation_is_proven_and_read_back(workspace: Workspace, file: Path) -> None:
+    """K4."""
+    for number in range(40):
+        append(file, said(f"message {number}"))
+        captured(workspace, file)
+    workspace.maintain()
+    report = workspace.verify(deep=True)
+    assert report.ok
+    assert report.checkpoints == 40
+
+
+@pytest.mark.damages
+def test_what_a_sweep_freed_is_stored_again(workspace: Workspace, file: Path, project: Path) -> None:
+    """K3, invariant 4: what is remembered of a transcript proves nothing once bytes may be gone."""
+    append(file, said("one"))
+    first = captured(workspace, file).checkpoint
+    workspace.delete(first.id)
+    context = workspace._context
+    context.catalogue.forget(deleted_before=context.clock.now() + 1)
+    with context.locks.hold_store(wait=5):
+        context.catalogue.set_generation("another")
+        context.engine.sweep([])
+    append(file, said("two"))
+    second = captured(workspace, file).checkpoint
+    assert workspace.transcript(second.id) == file.read_bytes()
+    assert workspace.verify(deep=True).ok

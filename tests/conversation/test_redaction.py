@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -24,11 +24,7 @@ from lastgood.redaction import (
     spans,
 )
 from lastgood.redaction import TOKENS as TOKENS_BY_VENDOR
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 @pytest.mark.parametrize("shape", sorted(TOKENS))

@@ -4,13 +4,11 @@ from __future__ import annotations
 
 import json
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.model.report import SaveReport
-    from lastgood.workspace import Workspace
+from lastgood.model.report import SaveReport
+from lastgood.workspace import Workspace
 
 SESSION = "550e8400-e29b-41d4-a716-446655440000"
 THREAD = "01a1feb9-521d-79e1-a95c-74cf5d4e1555"

@@ -5,19 +5,13 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
+from random import Random
 
-from faults.injector import Blow
-from faults.stage import differences, tree_of
+from faults.disks import SmallDisk
+from faults.injector import Blow, Injector, Trial
+from faults.stage import Tree, differences, tree_of
 from lastgood.errors import Busy, NoRoom
-
-if TYPE_CHECKING:
-    from pathlib import Path
-    from random import Random
-
-    from faults.disks import SmallDisk
-    from faults.injector import Injector, Trial
-    from faults.stage import Tree
 
 NO_ROOM = NoRoom.exit_code
 BUSY = Busy.exit_code

@@ -6,12 +6,10 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+from typing import Any
 
 SOURCES = Path(__file__).parent.parent.parent / "src"
 PROGRAM = SOURCES.parent / "lastgood"

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 import shutil
 import tempfile
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,12 +14,8 @@ import lastgood
 from faults.cli import Bench
 from faults.injector import Injector
 from faults.stage import Stage
-from judge import git_faults
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
+from tools.judge import git_faults
 
 CACHE = Path(__file__).parent.parent.parent / ".cache"
 MEMORY = Path("/dev/shm")

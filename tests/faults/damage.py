@@ -4,14 +4,11 @@ from __future__ import annotations
 
 import random
 import shutil
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from pathlib import Path
-
-    Regions = dict[str, tuple[int, int]]
+Regions = dict[str, tuple[int, int]]
 
 DAMAGES = ("missing", "emptied", "one bit", "a byte appended", "cut", "zeroed", "swapped", "older")
 # What needs no region of the file, or has the same effect whichever is meant.

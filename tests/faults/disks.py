@@ -7,14 +7,11 @@ import errno
 import os
 import shutil
 import subprocess
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
 
 FULL = {errno.ENOSPC, errno.EDQUOT}
 _STEPS = (1 << 20, 1 << 16, 1 << 12, 1 << 9, 1)

@@ -2,22 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from contextlib import contextmanager
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
-from faults.stage import alter, contents_of, differences, edit, fill, tree_of
-from judge import git_faults
+from faults.injector import Trial
+from faults.stage import Stage, Tree, alter, contents_of, differences, edit, fill, tree_of
 from lastgood.errors import Busy
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-
-    from faults.injector import Trial
-    from faults.stage import Stage, Tree
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
+from tools.judge import git_faults
 
 IGNORED = b"debug.log"
 

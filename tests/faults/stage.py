@@ -5,15 +5,12 @@ from __future__ import annotations
 import os
 import shutil
 import stat
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    # What a path is: a mode with a file's bytes, a link's target, or None for a directory.
-    Tree = dict[bytes, tuple[int, bytes | str | None]]
+# What a path is: a mode with a file's bytes, a link's target, or None for a directory.
+Tree = dict[bytes, tuple[int, bytes | str | None]]
 
 
 def tree_of(root: Path, *, without: tuple[bytes, ...] = (b".git",)) -> Tree:

@@ -3,16 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable, Mapping
 from dataclasses import replace
-from typing import TYPE_CHECKING
 
+from faults.injector import Blow, Injector, Trial
+from faults.stage import Stage
 from lastgood.errors import LastgoodError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
-
-    from faults.injector import Blow, Injector, Trial
-    from faults.stage import Stage
 
 # The torture run sets this; the share of points that the short form tries is one in STRIDE.
 FULL = bool(os.environ.get("LASTGOOD_TORTURE"))

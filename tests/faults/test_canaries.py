@@ -5,18 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
-from faults.cli import SOURCES, git
+from faults.cli import SOURCES, Bench, git
 from faults.stage import tree_of
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from faults.cli import Bench
 
 HOOKS = (
     "pre-commit",

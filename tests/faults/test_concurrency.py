@@ -7,22 +7,17 @@ import signal
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.cli import SOURCES
+from faults.cli import SOURCES, Bench
 from faults.clocks import DAY, ShiftedClock, StoppedClock
 from faults.stage import tree_of
 from faults.sweep import FULL
 from lastgood.errors import Busy
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.cli import Bench
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 ROUNDS = 50 if FULL else 6
 PROCESSES = 8

@@ -6,21 +6,17 @@ import contextlib
 import os
 import random
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
+from faults.cli import Bench
 from faults.sweep import FULL
 from lastgood.errors import LastgoodError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from faults.cli import Bench
-    from lastgood.model.report import VerifyReport
-    from lastgood.workspace import Workspace
+from lastgood.model.report import VerifyReport
+from lastgood.workspace import Workspace
 
 FLIPS = 1000 if FULL else 60
 STATES = 6

@@ -6,30 +6,24 @@ import gzip
 import os
 import random
 import shutil
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field
 from hashlib import sha256
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.damage import harm, sample, trials
-from faults.injector import Blow
+from faults.damage import Trial, harm, sample, trials
+from faults.injector import Blow, Injector
 from faults.sweep import FULL
 from lastgood.errors import LastgoodError
+from lastgood.ledger import LedgerWriter
+from lastgood.model.report import VerifyReport
 from lastgood.objects.check import reachable
 from lastgood.objects.engine import GitEngine
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from faults.damage import Trial
-    from faults.injector import Injector
-    from lastgood.ledger import LedgerWriter
-    from lastgood.model.report import VerifyReport
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 SEED = 20_261_122
 SHORT = 90

@@ -8,20 +8,15 @@ import shutil
 import socket
 import subprocess
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.cli import as_nobody
+from faults.cli import Bench, as_nobody
 from faults.stage import tree_of
 from lastgood.errors import LastgoodError, NotFound, Storage, Unsafe, Unsupported
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from faults.cli import Bench
 
 ROOT = os.geteuid() == 0
 

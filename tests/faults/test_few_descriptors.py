@@ -5,16 +5,13 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
-from command import COMMAND, PATIENCE, Done
+from faults.cli import Bench
 from faults.stage import tree_of
 from faults.sweep import FULL
-
-if TYPE_CHECKING:
-    from faults.cli import Bench
+from tools.command import COMMAND, PATIENCE, Done
 
 pytestmark = pytest.mark.faults
 

@@ -9,8 +9,9 @@ from __future__ import annotations
 import errno
 import os
 import threading
+from collections.abc import Iterator
+from pathlib import Path
 from random import Random
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,19 +19,12 @@ import lastgood
 from faults.campaign import Campaign
 from faults.cli import Bench
 from faults.disks import SmallDisk, ext4, tmpfs
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import opened
-from faults.stage import alter, fill, tree_of
+from faults.stage import Stage, alter, fill, tree_of
 from faults.sweep import FULL as LONG
-from judge import git_faults
 from lastgood.errors import NoRoom
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
+from tools.judge import git_faults
 
 pytestmark = pytest.mark.faults
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from faults.injector import Blow, Mode
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.injector import Injector
+from faults.injector import Blow, Injector, Mode
 
 
 def test_every_change_below_a_root_is_counted(injector: Injector, tmp_path: Path) -> None:

@@ -4,18 +4,13 @@ from __future__ import annotations
 
 import random
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.injector import Blow, Mode
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.cli import Bench
-    from faults.injector import Injector
+from faults.cli import Bench
+from faults.injector import Blow, Injector, Mode
 
 pytestmark = [pytest.mark.faults, pytest.mark.damages]
 COUNT = 3

@@ -7,22 +7,16 @@ import shutil
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.cli import SOURCES
-from faults.injector import Blow, Mode
+from faults.cli import SOURCES, Answer, Bench
+from faults.injector import Blow, Injector, Mode
 from lastgood.errors import Busy
 from lastgood.locks import FolderTurn
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from faults.cli import Answer, Bench
-    from faults.injector import Injector
 
 BUSY = 14
 DATABASE = ("catalogue.sqlite3", "catalogue.sqlite3-wal", "catalogue.sqlite3-shm")

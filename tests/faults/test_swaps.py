@@ -5,22 +5,17 @@ from __future__ import annotations
 import ctypes
 import os
 import threading
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.injector import Blow, Mode
+from faults.cli import Bench
+from faults.injector import Blow, Injector, Mode
 from faults.stage import tree_of
 from faults.sweep import FULL
 from lastgood.errors import LastgoodError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.cli import Bench
-    from faults.injector import Injector
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 ROUNDS = 250 if FULL else 12
 FILES = 60

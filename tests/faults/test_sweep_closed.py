@@ -7,20 +7,14 @@ the verbs run as somebody for whom they do.
 from __future__ import annotations
 
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from faults.injector import Blow
+from faults.injector import Blow, Injector, Trial
 from faults.scenes import opened
-from faults.stage import differences
+from faults.stage import Stage, Tree, differences
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage, Tree
 
 pytestmark = pytest.mark.faults
 

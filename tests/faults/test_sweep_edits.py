@@ -9,26 +9,20 @@ from __future__ import annotations
 
 import os
 import shutil
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.injector import Blow, Mode
+from faults.cli import Bench
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import opened
-from faults.stage import tree_of
+from faults.stage import Stage, tree_of
 from faults.sweep import FULL
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping
-
-    from faults.cli import Bench
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
-
-    # Edits one path in some words; raises OSError where it cannot.
-    Editor = Callable[[Path, bytes], None]
+# Edits one path in some words; raises OSError where it cannot.
+Editor = Callable[[Path, bytes], None]
 
 pytestmark = pytest.mark.faults
 

@@ -3,21 +3,15 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import assert_collected, listed, opened
-from faults.stage import alter, fill
+from faults.stage import Stage, alter, fill
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
 
 pytestmark = pytest.mark.faults
 

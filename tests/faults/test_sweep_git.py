@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import errno
 import os
-from typing import TYPE_CHECKING
 
 import pytest
 
 from faults.cli import git
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import opened
+from faults.stage import Stage
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
 
 pytestmark = pytest.mark.faults
 

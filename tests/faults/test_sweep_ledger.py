@@ -6,22 +6,16 @@ import errno
 import os
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import opened
-from faults.stage import fill
+from faults.stage import Stage, fill
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 pytestmark = pytest.mark.faults
 

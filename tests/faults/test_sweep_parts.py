@@ -5,22 +5,16 @@ from __future__ import annotations
 import errno
 import json
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from faults.cli import git
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import assert_nothing_lost, opened, target_of
-from faults.stage import Stage, alter, differences, edit, fill
+from faults.stage import Stage, Tree, alter, differences, edit, fill
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.injector import Injector, Trial
-    from faults.stage import Tree
-    from lastgood.model.session import Progress
+from lastgood.model.session import Progress
 
 pytestmark = pytest.mark.faults
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import assert_collected, assert_holds, listed, opened
-from faults.stage import alter, fill
+from faults.stage import Stage, alter, fill
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
 
 pytestmark = pytest.mark.faults
 

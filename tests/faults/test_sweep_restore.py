@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import (
     assert_nothing_lost,
     assert_settled,
@@ -15,12 +14,8 @@ from faults.scenes import (
     target_of,
     two_checkpoints,
 )
-from faults.stage import differences
+from faults.stage import Stage, differences
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
 
 pytestmark = pytest.mark.faults
 

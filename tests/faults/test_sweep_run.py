@@ -7,22 +7,17 @@ looks what happened where nobody knows, comes to what an undisturbed one comes t
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import assert_collected, opened
-from faults.stage import differences, fill
+from faults.stage import Stage, Tree, differences, fill
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage, Tree
-    from lastgood.model.session import SessionReport
-    from lastgood.workspace import Workspace
+from lastgood.model.session import SessionReport
+from lastgood.workspace import Workspace
 
 pytestmark = pytest.mark.faults
 

@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 import errno
-from typing import TYPE_CHECKING
 
 import pytest
 
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import assert_collected, assert_unharmed, listed, opened, two_checkpoints
-from faults.stage import fill
+from faults.stage import Stage, fill
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage
 
 pytestmark = pytest.mark.faults
 

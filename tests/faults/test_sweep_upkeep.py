@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import errno
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 import lastgood
 from faults.clocks import DAY, ShiftedClock
-from faults.injector import Blow, Mode
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import (
     assert_collected,
     assert_holds,
@@ -19,14 +19,8 @@ from faults.scenes import (
     opened,
     two_checkpoints,
 )
-from faults.stage import alter, differences, fill, tree_of
+from faults.stage import Stage, Tree, alter, differences, fill, tree_of
 from faults.sweep import sweep
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from faults.injector import Injector, Trial
-    from faults.stage import Stage, Tree
 
 pytestmark = pytest.mark.faults
 

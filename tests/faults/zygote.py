@@ -15,12 +15,10 @@ import struct
 import sys
 import time
 import traceback
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 LONGEST = 120
 

@@ -6,7 +6,9 @@ import asyncio
 import inspect
 import os
 import tempfile
+from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
@@ -26,14 +28,10 @@ from claude_agent_sdk.testing import run_session_store_conformance
 import lastgood
 from lastgood.errors import Busy, Damaged, Invalid, LastgoodError, NotFound
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
+from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
     from claude_agent_sdk import SessionKey
-
-    from lastgood.workspace import Workspace
 
 SESSION = "00000000-0000-4000-8000-000000000001"
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import operator
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pytest
@@ -15,15 +16,13 @@ from langgraph.graph import END, START, MessagesState, StateGraph
 from langgraph.types import Command, Send, interrupt
 
 from lastgood.integrations.langgraph import LastgoodSaver
+from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
-
     from langchain_core.runnables import RunnableConfig
 
-    from lastgood.workspace import Workspace
 
-    Saver = LastgoodSaver | InMemorySaver
+Saver = LastgoodSaver | InMemorySaver
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1"}}
 

@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import threading
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, TypedDict
 
 import pytest
@@ -20,14 +21,11 @@ import lastgood
 from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import Conflict, Invalid, NotFound, Unsafe, Usage
 from lastgood.integrations.langgraph import LastgoodSaver
+from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from langchain_core.runnables import RunnableConfig
     from langgraph.graph.state import CompiledStateGraph
-
-    from lastgood.workspace import Workspace
 
 
 class State(TypedDict):

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import enum
 import os
 import random
 import uuid
 from collections import deque
+from collections.abc import AsyncGenerator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
@@ -14,9 +16,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import pytest
+from agmi import check
+from agmi.attacks.at_rest import AT_REST_ATTACKS_WITH_SNAPSHOT
 from langchain_core.documents import Document
 from langchain_core.messages import AIMessage, HumanMessage, ToolMessage
 from langgraph.checkpoint.base import create_checkpoint, empty_checkpoint
+from langgraph.checkpoint.conformance import checkpointer_test, validate
+from langgraph.checkpoint.conformance.capabilities import ALL_CAPABILITIES
 from langgraph.checkpoint.memory import InMemorySaver
 from langgraph.checkpoint.serde.jsonplus import JsonPlusSerializer
 from langgraph.types import Interrupt, Send
@@ -24,12 +30,13 @@ from pydantic import BaseModel
 
 from lastgood.errors import Damaged, Invalid, Unsafe
 from lastgood.integrations.langgraph import LastgoodSaver
+from lastgood.ledger import LedgerReader
+from lastgood.workspace import Workspace
+from tools.memory_under_attack import SaverUnderAttack
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
 
-    from lastgood.ledger import LedgerReader
-    from lastgood.workspace import Workspace
 
 CONFIG: RunnableConfig = {"configurable": {"thread_id": "1", "checkpoint_ns": ""}}
 
@@ -260,3 +267,32 @@ def test_damage_to_a_value_is_told_and_leaves_the_other_threads(workspace: Works
     with pytest.raises(Damaged):
         saver.get_tuple(CONFIG)
     assert saver.get_tuple(other) is not None
+
+
+# The public suites for LangGraph savers, from their published packages, nothing left out.
+
+
+def test_it_conforms_in_all_eight_capabilities(workspace: Workspace) -> None:
+    @checkpointer_test(name="LastgoodSaver")
+    async def saver() -> AsyncGenerator[LastgoodSaver, None]:
+        yield LastgoodSaver(workspace)
+
+    report = asyncio.run(validate(saver))
+    assert not saver.skip_capabilities
+    assert set(report.results) == {one.value for one in ALL_CAPABILITIES}
+    assert len(report.results) == 8
+    assert {name: one.failures for name, one in report.results.items() if one.passed is not True} == {}
+    assert sum(one.tests_passed for one in report.results.values()) == 81
+    assert report.conformance_level() == "FULL"
+
+
+@pytest.mark.parametrize("attack", AT_REST_ATTACKS_WITH_SNAPSHOT, ids=lambda one: str(one.name))
+def test_it_rejects_the_tampering_edit(attack: type) -> None:
+    adapter = SaverUnderAttack()
+    result = attack().run(adapter)
+    assert (result.guard, result.error) == (None, None)
+    assert check.verdict(result, adapter) == "REJECTED", result.detail
+
+
+def test_there_are_nine_tampering_edits() -> None:
+    assert len(AT_REST_ATTACKS_WITH_SNAPSHOT) == len(check.LABELS) == 9

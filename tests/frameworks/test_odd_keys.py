@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from typing import Any
 
 import pytest
 from langgraph.checkpoint.base import empty_checkpoint
@@ -11,12 +12,8 @@ from langgraph.checkpoint.base import empty_checkpoint
 from lastgood.errors import LastgoodError, Usage
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from lastgood.integrations.langgraph import LastgoodSaver
-from odd import NO_NUMBERS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
+from tools.odd import NO_NUMBERS, NO_TEXTS, OTHER_NUMBERS, OTHERS, TEXTS
 
 # A thread may be named by a number, as by the text of it.
 NO_IDS: list[Any] = [None, *OTHER_NUMBERS, *OTHERS]

@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,16 +16,14 @@ import pytest
 
 from lastgood import command as commands
 from lastgood.command import GuardedCommands
+from lastgood.model.checkpoint import CommandResult
 from lastgood.processes import ProcFiles
 from lastgood.procfs import content_of
 from lastgood.supervisor import SETTLING
 from lastgood.workspace.running.context import CaughtSignals
-from living import LONG, children, eventually, eventually_gone, lives, state, written
+from tools.living import LONG, children, eventually, eventually_gone, lives, state, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-
-    from lastgood.model.checkpoint import CommandResult
     from lastgood.model.run import Command
 
 HERE = Path(__file__).parent

@@ -1,25 +1,32 @@
-"""Commands of the caller: their end, their output, and what they leave behind."""
+"""Commands of the caller and processes of ours: their end, their output, and what they leave behind."""
 
 from __future__ import annotations
 
+import errno
+import fcntl
 import os
 import signal
 import subprocess
 import sys
+import textwrap
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from lastgood.command import TAIL, GuardedCommands
-from living import LONG, eventually_gone, lives, written
+from lastgood.model.checkpoint import CommandResult
+from lastgood.worker import Worker, is_sound
+from lastgood.workspace.running.output import KEPT_BYTES, OutputFolder, safe_name
+from tools.living import LONG, eventually_gone, lives, written
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.model.checkpoint import CommandResult
+    from lastgood.worker import Tell
 
 
 def run(
@@ -126,3 +133,230 @@ def test_a_command_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
     runner.kill()
     runner.wait()
     assert eventually_gone(int(pid.read_text()))
+
+
+# What commands wrote, on disk: the beginning and the end, whatever a task is called and a disk holds.
+
+
+SOURCE = Path(__file__).parent.parent.parent / "src"
+
+
+def kept(folder: Path, *parts: bytes) -> bytes:
+    with OutputFolder(os.fsencode(folder)).open("T01", 1) as output:
+        for part in parts:
+            output.write(part)
+    assert output.fault is None
+    return Path(os.fsdecode(output.path)).read_bytes()
+
+
+def test_an_output_is_kept_in_a_private_file_as_it_grows(tmp_path: Path) -> None:
+    folder = tmp_path / "runs" / "sess_1"
+    output = OutputFolder(os.fsencode(folder)).open("T01", 2)
+    output.write(b"one\n")
+    file = folder / "T01.2.log"
+    assert file.read_bytes() == b"one\n"
+    output.write(b"two\n")
+    output.close()
+    assert file.read_bytes() == b"one\ntwo\n"
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+@pytest.mark.parametrize("size", [0, 1, KEPT_BYTES, KEPT_BYTES + 1, 2 * KEPT_BYTES])
+def test_what_fits_is_kept_whole(tmp_path: Path, size: int) -> None:
+    content = os.urandom(size)
+    assert kept(tmp_path, content[:70_000], content[70_000:]) == content
+
+
+@pytest.mark.parametrize("size", [2 * KEPT_BYTES + 1, 3 * KEPT_BYTES + 1, 9 * KEPT_BYTES + 12345])
+@pytest.mark.parametrize("part", [65536, 1_000_003])
+def test_of_more_the_beginning_and_the_end_are_kept(tmp_path: Path, size: int, part: int) -> None:
+    content = os.urandom(size)
+    found = kept(tmp_path, *(content[at : at + part] for at in range(0, size, part)))
+    missing = size - 2 * KEPT_BYTES
+    middle = b"\n[%d bytes are left out here]\n" % missing
+    assert found == content[:KEPT_BYTES] + middle + content[-KEPT_BYTES:]
+
+
+def test_the_file_stays_bounded_while_it_grows(tmp_path: Path) -> None:
+    output = OutputFolder(os.fsencode(tmp_path)).open("T01", 1)
+    for _ in range(200):
+        output.write(b"x" * 65536)
+        assert (tmp_path / "T01.1.log").stat().st_size <= 3 * KEPT_BYTES + 100
+    output.close()
+
+
+def test_an_attempt_of_the_same_number_replaces_its_output(tmp_path: Path) -> None:
+    assert kept(tmp_path, b"the first one, killed") != b""
+    assert kept(tmp_path, b"again") == b"again"
+
+
+@given(st.lists(st.text(min_size=1), min_size=2, max_size=2, unique=True))
+def test_no_two_tasks_have_the_same_file_and_none_leads_elsewhere(tasks: list[str]) -> None:
+    one, other = (safe_name(task) for task in tasks)
+    assert one != other
+    assert b"/" not in one
+    assert b"\0" not in one
+    assert len(one) <= 200
+
+
+def test_tasks_of_any_name_have_readable_files(tmp_path: Path) -> None:
+    assert safe_name("T01") == b"T01"
+    assert safe_name("build/all") == b"build%2Fall"
+    assert safe_name("..") + b".1.log" == b"...1.log"
+    assert len({safe_name("x" * 1000), safe_name("x" * 1001)}) == 2
+    assert len(safe_name("ü" * 1000)) <= 200
+
+
+def test_a_disk_that_is_full_is_told_and_not_raised(tmp_path: Path) -> None:
+    """RLIMIT_FSIZE stands for the disk."""
+    program = (
+        "import os, resource, signal, sys\n"
+        "from lastgood.workspace.running.output import OutputFolder\n"
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
+        "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
+        "output = OutputFolder(os.getcwdb()).open('T01', 1)\n"
+        "for _ in range(100):\n"
+        "    output.write(b'x' * 65536)\n"
+        "output.close()\n"
+        "print(output.fault)\n"
+    )
+    environment = {"PATH": os.environ["PATH"], "PYTHONPATH": str(SOURCE)}
+    said = subprocess.run(
+        [sys.executable, "-c", program],
+        cwd=tmp_path,
+        env=environment,
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    assert said.stdout == os.strerror(errno.EFBIG) + "\n"
+    assert (tmp_path / "T01.1.log").stat().st_size == 100_000
+
+
+def test_a_folder_that_cannot_be_made_is_told_and_not_raised(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with OutputFolder(os.fsencode(tmp_path / "file" / "sess_1")).open("T01", 1) as output:
+        output.write(b"one")
+    assert output.fault == os.strerror(errno.EEXIST)
+
+
+def test_a_link_in_the_place_of_an_output_is_not_followed(tmp_path: Path) -> None:
+    folder = tmp_path / "runs"
+    folder.mkdir()
+    (tmp_path / "mine").write_text("mine")
+    (folder / "T01.1.log").symlink_to(tmp_path / "mine")
+    with OutputFolder(os.fsencode(folder)).open("T01", 1) as output:
+        output.write(b"one")
+    assert output.fault == os.strerror(errno.ELOOP)
+    assert (tmp_path / "mine").read_text() == "mine"
+
+
+# A process forked for one piece of work: it tells, it holds nothing, and it goes.
+
+
+def stay(tell: Tell) -> None:
+    tell(b"here")
+    while True:
+        signal.pause()
+
+
+def test_it_says_what_came_of_its_work() -> None:
+    known = b"x" * 300_000
+
+    def work(tell: Tell) -> None:
+        tell(known + known)
+
+    companion = Worker(work, keep=[])
+    assert companion.hear(300_000) == known
+    assert companion.hear(1_000_000) == known
+    assert companion.hear(1) == b""
+    companion.end()
+    companion.end()
+    assert companion.hear(1) == b""
+
+
+def test_work_that_fails_says_no_more_and_prints_nothing(capfd: pytest.CaptureFixture[str]) -> None:
+    def work(tell: Tell) -> None:
+        tell(b"be")
+        raise ValueError("a reason")
+
+    companion = Worker(work, keep=[])
+    assert companion.hear(4) == b"be"
+    companion.end()
+    assert capfd.readouterr() == ("", "")
+
+
+def test_it_holds_no_lock_that_was_held_before(tmp_path: Path) -> None:
+    (tmp_path / "kept").write_bytes(b"content")
+    with (tmp_path / "lock").open("w") as held, (tmp_path / "kept").open("rb") as kept:
+        fcntl.flock(held, fcntl.LOCK_SH)
+        place = kept.fileno()
+
+        def work(tell: Tell) -> None:
+            tell(os.pread(place, 4, 0))
+            stay(tell)
+
+        companion = Worker(work, keep=[place])
+        assert companion.hear(8) == b"conthere"
+    with (tmp_path / "lock").open("w") as wanted:
+        fcntl.flock(wanted, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    companion.end()
+
+
+def test_it_is_gone_when_it_was_ended() -> None:
+    def work(tell: Tell) -> None:
+        tell(os.getpid().to_bytes(8, "big"))
+        stay(tell)
+
+    companion = Worker(work, keep=[])
+    pid = int.from_bytes(companion.hear(8), "big")
+    os.kill(pid, 0)
+    os.kill(pid, signal.SIGINT)  # what a terminal sends to both is for the one that asked
+    assert companion.hear(4) == b"here"
+    companion.end()
+    with pytest.raises(ProcessLookupError):
+        os.kill(pid, 0)
+
+
+def test_it_ends_soon_after_the_one_that_asked_was_killed(tmp_path: Path) -> None:
+    code = textwrap.dedent(
+        f"""
+        import os, signal, time
+        from lastgood.worker import Worker as Companion
+        def work(tell):
+            with open({str(tmp_path / "pid")!r}, "w") as file:
+                file.write(str(os.getpid()))
+            tell(b"here")
+            while True:
+                time.sleep(0.01)
+                tell(b"")
+        companion = Companion(work, keep=[])
+        assert companion.hear(4) == b"here"
+        os.kill(os.getpid(), signal.SIGKILL)
+        """
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
+    pid = int((tmp_path / "pid").read_text())
+    end = time.monotonic() + 30
+    while os.path.exists(f"/proc/{pid}") and "Z" not in state(pid):
+        assert time.monotonic() < end
+        time.sleep(0.01)
+
+
+def state(pid: int) -> str:
+    try:
+        with open(f"/proc/{pid}/stat") as file:
+            return file.read().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "Z"
+
+
+def test_no_process_is_forked_beside_another_thread_or_from_a_large_one() -> None:
+    end = threading.Event()
+    thread = threading.Thread(target=end.wait)
+    thread.start()
+    assert not is_sound(1 << 60)
+    end.set()
+    thread.join()
+    assert not is_sound(1)

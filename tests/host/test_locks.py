@@ -9,8 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -19,10 +19,7 @@ from lastgood.errors import Busy, Storage
 from lastgood.host import ExclusiveHold, SharedHold
 from lastgood.locks import FlockLocks
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    Start = Callable[..., subprocess.Popen[str]]
+Start = Callable[..., subprocess.Popen[str]]
 
 KEY = "ab12"
 

@@ -2,22 +2,21 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from event_loops import Loop
-from lastgood.errors import Busy, Usage
+from lastgood.errors import Busy, Unsupported, Usage
+from lastgood.integrations import Missing
 from lastgood.integrations.automatic import AsyncAutomatic, Automatic
 from lastgood.model.checkpoint import Actor
 from lastgood.settings import AutoSettings, Settings
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
+from tools.event_loops import Loop
 
 
 def kinds(workspace: Workspace) -> list[str]:
@@ -270,3 +269,43 @@ def test_an_object_that_is_awaited_when_it_is_called_is_known_as_one(
             return await awaited.read("@", "a.txt")
 
     assert Loop("asyncio").run(main) == b"done"
+
+
+# Doors whose own package is not installed say what to install.
+
+
+_PROGRAM = """
+import sys
+sys.modules[sys.argv[1]] = None
+try:
+    __import__(sys.argv[2])
+except ImportError as error:
+    print(error.code, "|", error, "|", error.hint)
+"""
+
+
+@pytest.mark.parametrize(
+    ("package", "door", "extra"),
+    [
+        ("langgraph", "langgraph", "langgraph"),
+        ("langchain_core", "langgraph", "langgraph"),
+        ("ormsgpack", "langgraph", "langgraph"),
+        ("claude_agent_sdk", "claude_agent_sdk", "claude-agent-sdk"),
+    ],
+)
+def test_a_door_without_its_package_says_what_to_install(package: str, door: str, extra: str) -> None:
+    told = subprocess.run(
+        [sys.executable, "-c", _PROGRAM, package, f"lastgood.integrations.{door}"],
+        capture_output=True,
+        text=True,
+        check=True,
+    ).stdout.strip()
+    code, message, hint = told.split(" | ")
+    assert (code, hint) == ("unsupported", f"pip install 'lastgood[{extra}]'")
+    assert message.startswith(package)
+    assert message.endswith(f"is not installed: {hint}")
+
+
+def test_a_missing_package_is_unsupported_and_an_import_error() -> None:
+    assert issubclass(Missing, Unsupported)
+    assert issubclass(Missing, ImportError)

@@ -7,23 +7,18 @@ import shutil
 import sqlite3
 import time
 from _thread import start_new_thread
+from collections.abc import Callable
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Damaged
-from ledger.conftest import put
-from runs import wait_for
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.ledger import Ledger
-    from lastgood.workspace import Workspace
-    from ledger.conftest import Forge
+from lastgood.ledger import Ledger
+from lastgood.workspace import Workspace
+from ledger.conftest import Forge, put
+from tools.runs import wait_for
 
 BACKUP = "ledger.backup.sqlite3.gz"
 OF_BOOK = "book = (SELECT number FROM book WHERE name = CAST('book' AS BLOB))"

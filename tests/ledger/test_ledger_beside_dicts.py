@@ -4,16 +4,14 @@ from __future__ import annotations
 
 import os
 import tempfile
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, invariant, rule
 
 import lastgood
-
-if TYPE_CHECKING:
-    from lastgood.ledger import LedgerReader, LedgerWriter
+from lastgood.ledger import LedgerReader, LedgerWriter
 
 NAMES = st.sampled_from(["a", "b", "ä", ""])
 KEYS = st.sampled_from([f"key {number}" for number in range(6)])

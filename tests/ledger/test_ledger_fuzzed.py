@@ -7,17 +7,13 @@ import random
 import shutil
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import LastgoodError
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.ledger import LedgerReader, LedgerWriter
+from lastgood.ledger import LedgerReader, LedgerWriter
 
 ROUNDS = 120
 

@@ -8,19 +8,15 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Damaged, LastgoodError
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.ledger import Ledger, LedgerReader
-    from ledger.conftest import Forge
+from lastgood.ledger import Ledger, LedgerReader
+from ledger.conftest import Forge
 
 OF_BOOK = "book = (SELECT number FROM book WHERE name = CAST('book' AS BLOB))"
 KEY_2 = f"{OF_BOOK} AND key = CAST('key 2' AS BLOB)"

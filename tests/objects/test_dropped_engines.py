@@ -6,7 +6,6 @@ import gc
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -14,9 +13,7 @@ import lastgood
 from lastgood.objects.engine import GitEngine
 from lastgood.objects.pack import PackFile
 from lastgood.testing.engine_suite import save
-
-if TYPE_CHECKING:
-    from lastgood.testing.git_store import GitStore as Store
+from lastgood.testing.git_store import GitStore as Store
 
 # From this size on an index is mapped.
 OBJECTS = 40_000

@@ -8,8 +8,9 @@ import random
 import resource
 import zlib
 from _struct import pack as pack_numbers
+from collections.abc import Callable
 from hashlib import sha1
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
@@ -18,12 +19,7 @@ from lastgood.objects import apply_delta
 from lastgood.objects.pack import encode_index, entry_header, vacant
 from lastgood.objects.repository import Layout, TemporaryFile
 from lastgood.testing.engine_suite import save
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.testing.git_store import GitStore as Store
+from lastgood.testing.git_store import GitStore as Store
 
 
 def fill(store: Store) -> dict[bytes, bytes]:

@@ -9,17 +9,13 @@ import os
 import resource
 import signal
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from lastgood.errors import LastgoodError, Storage
 from lastgood.testing.engine_suite import add_checkpoint, save
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.testing.git_store import GitStore as Store
+from lastgood.testing.git_store import GitStore as Store
 
 MUTATING = ("write", "fsync", "rename", "unlink", "open", "ftruncate", "mkdir", "pwrite")
 

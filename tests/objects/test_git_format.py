@@ -4,34 +4,34 @@ from __future__ import annotations
 
 import os
 import random
+import shutil
 import subprocess
 import sys
 import tempfile
+import time
+from collections.abc import Sequence
 from contextlib import closing
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
+from lastgood.engine import Engine, ObjectWriter
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
 from lastgood.objects import apply_delta
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
-from lastgood.testing.git_store import SEALED
+from lastgood.testing.git_store import SEALED, GitStore
 from lastgood.testing.git_store import GitStore as Store
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lastgood.engine import Engine, ObjectWriter
-    from lastgood.model.tree import TreeId
 
 NAMES = st.binary(min_size=1, max_size=12).filter(
     lambda name: not set(name) & {0, 47} and name not in {b".", b".."}
 )
+
 MODES = st.integers(0, 0o7777)
+
 LEAVES = st.tuples(st.sampled_from([FILE, LINK]), MODES, st.binary(max_size=200))
+
 TREES = st.recursive(
     st.dictionaries(NAMES, LEAVES, max_size=5),
     lambda below: st.dictionaries(NAMES, LEAVES | st.tuples(st.just(DIRECTORY), MODES, below), max_size=5),
@@ -290,3 +290,188 @@ print(*(name for name in set(sys.modules) - before if not name.startswith("lastg
     answer = subprocess.run([sys.executable, "-c", program], capture_output=True, check=True, text=True)
     allowed = {"__future__", "errno", "fcntl", "mmap", "zlib", "_sha1", "_struct"}
     assert set(answer.stdout.split()) <= allowed
+
+
+# Packs are joined so that the whole stays small, and so that no save pays for the size of the store.
+
+
+FILES = 60
+
+
+@pytest.fixture
+def one_thread(tmp_path: Path) -> bytes:
+    """Return where a git is that looks for deltas in one thread: several share them out as time has it."""
+    git = tmp_path / "programs" / "git"
+    git.parent.mkdir()
+    git.write_text(f'#!/bin/sh\nexec {shutil.which("git")} -c pack.threads=1 "$@"\n')
+    git.chmod(0o755)
+    return os.fsencode(git.parent)
+
+
+def save_folder(engine: Engine, number: int, contents: list[bytes]) -> bytes:
+    """Publish a checkpoint with one folder below a folder."""
+    writer = engine.writer()
+    entries = [file_entry(b"%02d" % place, writer.blob(one)) for place, one in enumerate(contents)]
+    below = writer.directory(entries)
+    folder = directory_entry(b"src", below, 0o755)
+    commit = writer.checkpoint(
+        id=f"ckpt_{number:016x}",
+        manifest=b"{}",
+        workspace=writer.directory([folder]),
+        state={},
+        created_at=number * 10**9,
+    )
+    writer.publish()
+    return commit
+
+
+def bytes_of_trees(store: GitStore) -> int:
+    """Return what all trees take, compressed and as deltas."""
+    told = [
+        line.split()
+        for index in store.packs.glob("*.idx")
+        for line in store.git("verify-pack", "-v", str(index)).splitlines()
+    ]
+    return sum(int(row[3]) for row in told if len(row) > 4 and row[1] == b"tree")
+
+
+@pytest.mark.parametrize("way", ["joined", "swept"])
+def test_a_store_that_is_joined_again_and_again_is_as_small_as_if_it_were_once(
+    store: GitStore, tmp_path: Path, one_thread: bytes, way: str
+) -> None:
+    """Versions of a folder become deltas of their neighbours in time, however often they were rewritten."""
+    (tmp_path / "once").mkdir()
+    once = GitStore(tmp_path / "once")
+    again_and_again, at_once = (one.open(search_path=one_thread) for one in (store, once))
+    commits = []
+    contents = [os.urandom(9) for _ in range(FILES)]
+    for turn in range(80):
+        contents[turn * 7 % FILES] = os.urandom(9)
+        save_folder(at_once, turn, contents)
+        commits.append(save_folder(again_and_again, turn, contents))
+        if turn % 16 == 15:
+            assert again_and_again.consolidate()
+    assert at_once.consolidate()
+    if way == "swept":
+        again_and_again.sweep(commits[1:])
+        at_once.sweep(commits[1:])
+
+    assert bytes_of_trees(store) <= 1.05 * bytes_of_trees(once)
+    once.close()
+    assert list(store.open().check()) == []
+    store.judge()
+
+
+def test_what_is_due_leaves_a_pack_alone_that_outweighs_the_others(store: GitStore) -> None:
+    large = save(store.engine, 0, {b"large": os.urandom(300_000)})
+    (first,) = store.pack_files()
+    small = [save(store.engine, number, {b"f": b"%d" % number}) for number in range(1, 30)]
+
+    assert store.engine.consolidate("due")
+
+    assert first in store.pack_files()
+    assert store.engine.packs() == 2
+    assert set(store.open().commits()) == {large, *small}
+    assert list(store.open().check()) == []
+    store.judge()
+
+
+def test_what_is_due_is_all_of_it_once_the_others_weigh_enough(store: GitStore) -> None:
+    for number in range(6):
+        save(store.engine, number, {b"f": os.urandom(10_000)})
+
+    assert store.engine.consolidate("due")
+
+    assert store.engine.packs() == 1
+    store.judge()
+
+
+def test_a_single_pack_is_never_due(store: GitStore) -> None:
+    save(store.engine, 0, {b"large": os.urandom(300_000)})
+    save(store.engine, 1, {b"f": b"small"})
+
+    assert not store.engine.consolidate("due")
+    assert store.engine.packs() == 2
+
+
+def test_a_growing_store_writes_each_object_a_few_times_only(store: GitStore) -> None:
+    """However large the store, a save costs maintenance about the same."""
+    written = 0
+    save(store.engine, 0, {b"large": os.urandom(400_000)})
+    for number in range(1, 97):
+        save(store.engine, number, {b"f": os.urandom(2000)})
+        before = set(store.pack_files())
+        if number % 8 == 0 and store.engine.consolidate("due"):
+            written += sum(pack.stat().st_size for pack in set(store.pack_files()) - before)
+
+    assert store.engine.packs() < 5
+    assert written < 1_200_000  # all of it each time would be six millions
+    store.judge()
+
+
+def test_objects_of_no_checkpoint_are_joined_too(store: GitStore) -> None:
+    """What a save stored anew because the store had lost it is dropped by no joining."""
+    writer = store.engine.writer()
+    blob = writer.blob(b"nobody's")
+    tree = writer.directory([file_entry(b"f", blob)])
+    writer.publish()
+    save(store.engine, 1, {b"f": b"one"})
+
+    assert store.engine.consolidate()
+
+    assert store.engine.packs() == 1
+    assert store.engine.read_blob(blob) == b"nobody's"
+    (entry,) = store.engine.directory(tree)
+    assert entry.oid == blob
+
+
+# An engine that lives long looks objects up in a table, and still sees what comes and goes.
+
+
+def test_what_comes_and_goes_is_seen_by_an_engine_that_has_looked_often(store: Store) -> None:
+    other = store.open()
+
+    def readable(commit: bytes, content: bytes) -> bool:
+        (entry,) = store.engine.directory(store.engine.contents(commit).workspace)
+        return store.engine.read_blob(entry.oid) == content
+
+    kept = {save(store.engine, number, {b"f": b"%d" % number}): b"%d" % number for number in range(3)}
+    for turn in range(4):
+        assert len(store.engine.missing([os.urandom(20) for _ in range(500)])) == 500
+        for number in range(10 * turn + 10, 10 * turn + 13):
+            kept[save(other, number, {b"f": b"%d" % number})] = b"%d" % number
+            assert all(readable(commit, content) for commit, content in kept.items())
+        if turn == 1:
+            assert other.consolidate()
+        if turn == 2:
+            store.engine.close()
+        assert all(readable(commit, content) for commit, content in kept.items())
+
+
+def test_what_is_gone_is_not_found_by_an_engine_that_has_looked_often(store: Store) -> None:
+    commits = [save(store.engine, number, {b"f": b"%d" % number}) for number in range(4)]
+    store.engine.missing([os.urandom(20) for _ in range(500)])
+    store.open().sweep(commits[2:])
+    store.engine.refresh()
+    assert set(store.engine.missing(commits)) == set(commits[:2])
+
+
+def test_a_pack_that_came_in_the_tick_of_the_last_look_is_found(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The clock of files goes on in steps of some milliseconds: a folder may change twice at one time."""
+    other = store.open()
+    look = os.stat
+    tick = time.time_ns() + 3600 * 10**9  # however slow the machine, it is not over
+
+    def frozen(path: str | bytes | int, **options: int) -> os.stat_result:
+        seen = look(path, **options)  # type: ignore[arg-type]
+        if path != os.fsencode(store.packs):
+            return seen
+        return os.stat_result(tuple(seen), {"st_mtime_ns": tick})
+
+    monkeypatch.setattr(os, "stat", frozen)
+    assert store.engine.missing([b"\x01" * 20])
+    commit = save(other, 1, {b"f": b"content"})
+    assert store.engine.missing([commit]) == set()
+    assert store.engine.contents(commit).manifest == b'{"number":1}'

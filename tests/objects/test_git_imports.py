@@ -6,21 +6,16 @@ import os
 import random
 import shutil
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import Storage
+from lastgood.objects.write import GitWriter
 from lastgood.testing.engine_suite import add_checkpoint
-from lending import Project
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
-
-    from lastgood.objects.write import GitWriter
-    from lastgood.testing.git_store import GitStore as Store
-    from lending import Blobs
+from lastgood.testing.git_store import GitStore as Store
+from tools.lending import Blobs, Project
 
 
 @pytest.fixture

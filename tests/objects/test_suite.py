@@ -3,18 +3,14 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
+from lastgood.engine import Engine
 from lastgood.objects.engine import GitEngine
 from lastgood.objects.memory import MemoryEngine
 from lastgood.testing.engine_suite import EngineSuite
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.engine import Engine
 
 
 class TestMemoryEngine(EngineSuite):

@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.project_git import find, history
 from lastgood.project_git.history import SealedGit
 from lastgood.project_git.query import Asker
-from project_git.projects import ENVIRONMENT, make_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from project_git.projects import Project
+from project_git.projects import ENVIRONMENT, Project, make_project
 
 
 @pytest.fixture(autouse=True)

@@ -5,18 +5,13 @@ from __future__ import annotations
 import hashlib
 import os
 import random
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.project_git import Index, UnknownIndex, find, read_index
 from lastgood.project_git.entries import read_entries
-from project_git.projects import make_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from project_git.projects import Project
+from project_git.projects import Project, make_project
 
 NAMES = ["a", "b/c", "b/d/e", "b/d/f.txt", "space name", "n\newline", "ü", "x" * 200, "deep/" * 30 + "file"]
 

@@ -5,19 +5,14 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.ignore import Unreadable
+from lastgood.model.checkpoint import GitState
 from lastgood.project_git import find, nested_head, outer_rules, state
-from project_git.projects import make_project
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.model.checkpoint import GitState
-    from project_git.projects import Project
+from project_git.projects import Project, make_project
 
 
 def said(root: bytes) -> GitState:

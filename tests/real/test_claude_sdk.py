@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import os
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 from claude_agent_sdk import (
@@ -18,10 +19,7 @@ from claude_agent_sdk import (
 import lastgood
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from real.hosts import Host
-from scripted_model import ScriptedModel
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real
 

@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import subprocess
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from wreckage import picture, wreck
+from tools.wreckage import picture, wreck
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    Git = Callable[..., str]
+Git = Callable[..., str]
 
 pytestmark = pytest.mark.real
 

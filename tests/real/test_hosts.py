@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from real.hosts import Host
-from scripted_model import ANSWER, ScriptedModel
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.scripted_model import ANSWER, ScriptedModel
 
 pytestmark = pytest.mark.real
 

@@ -3,16 +3,13 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.settings import BUILT_IN_EXCLUDES, CaptureSettings, Settings
-from wreckage import copy, picture, wreck
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.wreckage import copy, picture, wreck
 
 pytestmark = pytest.mark.real
 

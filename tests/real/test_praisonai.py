@@ -7,16 +7,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
 from lastgood.integrations.praisonai import CheckpointService
-from scripted_openai import ScriptedCompletions
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.scripted_openai import ScriptedCompletions
 
 pytestmark = pytest.mark.real
 

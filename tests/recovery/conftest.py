@@ -5,21 +5,17 @@ from __future__ import annotations
 import os
 import signal
 import traceback
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood as package
-from command import Command
+from lastgood.workspace import Workspace
+from lastgood.workspace.session import OpenSession
+from tools.command import Command
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-    from lastgood.workspace.session import OpenSession
-
-    Act = Callable[[OpenSession[Workspace]], None]
+Act = Callable[[OpenSession[Workspace]], None]
 
 
 @pytest.fixture

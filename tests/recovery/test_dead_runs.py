@@ -7,7 +7,9 @@ import signal
 import subprocess
 import sys
 import threading
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from pathlib import Path
 
 import pytest
 
@@ -15,16 +17,10 @@ import lastgood
 from lastgood.errors import Ambiguous, Busy, Conflict, LastgoodError, NotFound, Usage
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
+from lastgood.workspace.session import OpenSession
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from contextlib import AbstractContextManager
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-    from lastgood.workspace.session import OpenSession
-
-    Died = Callable[..., str]
+Died = Callable[..., str]
 
 
 # Blocks that are entered and never left: a run that is killed leaves none.

@@ -6,19 +6,16 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood as package
-from command import ROOT
-from runs import Runner, Told
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
+from tools.command import ROOT
+from tools.runs import Runner, Told
 
 
 @pytest.fixture

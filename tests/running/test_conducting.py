@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
-from typing import TYPE_CHECKING, Any
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -13,13 +17,9 @@ from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
-from runs import Told, states
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
+from tools.command import ROOT
+from tools.runs import Told, states, wait_for
 
 
 def test_a_plan_is_carried_out_in_a_session_of_its_own(workspace: Workspace, told: Told) -> None:
@@ -462,3 +462,111 @@ def test_whoever_asks_for_it_gets_every_byte_that_the_commands_write(
     assert b"".join(parts) == b"a\n\n\xff\r\nb" + b"y\n" * 5000
     assert "too fast" not in told.notices
     workspace.run(plan, output=lambda part: part[-1:] + 1)  # type: ignore[operator]  # a fault of its own
+
+
+# A plan that lies in the workspace: what a person writes into it after a crash is not taken back (T17).
+
+
+WAITING = "echo half > half.txt; touch {outside}/waiting; sleep 600"
+
+
+def killed(project: Path, store: Path, outside: Path, *, run: str) -> str:
+    """Have a runner killed in the one task of a plan in the project, and return the plan's path."""
+    plan = project / "plan.json"
+    task = {"id": "A", "run": run.format(outside=outside), "on_failure": "rollback"}
+    plan.write_text(json.dumps({"tasks": [task]}))
+    body = f"import lastgood; lastgood.open({str(project)!r}, store={str(store)!r}).run({str(plan)!r})"
+    environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
+    with subprocess.Popen([sys.executable, "-c", body], env=environment) as runner:
+        wait_for(outside / "waiting")
+        runner.kill()
+    return str(plan)
+
+
+def test_a_plan_edited_after_a_crash_stays_edited_when_the_task_is_taken_back(
+    workspace: Workspace, project: Path, store: Path, outside: Path, told: Told
+) -> None:
+    """P7, T17: everything else of the attempt is taken back, deletions included."""
+    (project / "old.txt").write_text("old\n")
+    plan = killed(project, store, outside, run="rm old.txt; " + WAITING)
+    edited = json.dumps({"tasks": [{"id": "A", "run": "echo whole > whole.txt", "on_failure": "rollback"}]})
+    (project / "plan.json").write_text(edited)
+
+    report = workspace.run(plan, rebase=True, observer=told)
+    assert states(report) == {"A": "done"}
+    assert (project / "plan.json").read_text() == edited
+    assert not (project / "half.txt").exists()
+    assert (project / "old.txt").read_text() == "old\n"
+    assert (project / "whole.txt").exists()
+    (back,) = told.of("rolled-back")
+    assert sorted(back.paths) == [b"half.txt", b"old.txt"]
+
+
+def test_where_only_the_plan_changed_since_nothing_is_taken_back(
+    workspace: Workspace, project: Path, store: Path, outside: Path, told: Told
+) -> None:
+    """P7, T17."""
+    plan = killed(project, store, outside, run="touch {outside}/waiting; sleep 600")
+    edited = json.dumps({"tasks": [{"id": "A", "run": "true", "on_failure": "rollback"}]}, indent=1)
+    (project / "plan.json").write_text(edited)
+    assert workspace.run(plan, rebase=True, observer=told).state == "done"
+    assert (project / "plan.json").read_text() == edited
+    assert [event.paths for event in told.of("rolled-back")] in ([], [()])
+
+
+def test_what_a_failed_task_itself_wrote_into_the_plan_is_taken_back(
+    workspace: Workspace, project: Path, told: Told
+) -> None:
+    """T17."""
+    plan = project / "plan.json"
+    task = {"id": "A", "run": "echo '# junk' >> plan.json; false", "on_failure": "rollback"}
+    plan.write_text(json.dumps({"tasks": [task]}))
+    before = plan.read_text()
+    assert workspace.run(str(plan), observer=told).state == "failed"
+    assert plan.read_text() == before
+
+
+# Agents commit: a task that fails after that is taken back in its files, and what stays is said (T9).
+
+
+def test_a_rollback_leaves_the_commits_of_a_failed_attempt_and_says_so(
+    workspace: Workspace, project: Path, git: Callable[..., str], told: Told
+) -> None:
+    """T9."""
+    (project / "app.py").write_text("good\n")
+    git(project, "init", "-q", "-b", "main")
+    git(project, "add", "-A")
+    git(project, "commit", "-q", "-m", "The first")
+    commit = 'echo "bad $LASTGOOD_ATTEMPT" > app.py && git commit -q -a -m "Attempt $LASTGOOD_ATTEMPT"'
+    task = {"id": "A", "run": f"{commit}; false", "on_failure": "rollback", "retries": 1}
+    report = workspace.run({"tasks": [task]}, observer=told)
+    assert states(report) == {"A": "failed"}
+    assert (project / "app.py").read_text() == "good\n"
+    assert git(project, "log", "--format=%s").split("\n")[:3] == ["Attempt 2", "Attempt 1", "The first"]
+    heads = git(project, "log", "--format=%h", "--abbrev=12", "-2").split()
+    said = "the project's HEAD is not taken back: it stands at {}, 1 commit on"
+    assert told.notices.split("\n") == [said.format(head) for head in reversed(heads)]
+
+
+def test_repositories_that_a_failed_attempt_moved_or_took_away_are_named(
+    workspace: Workspace, project: Path, git: Callable[..., str], told: Told
+) -> None:
+    """T9: no checkpoint holds a repository."""
+    for place in (project, project / "gone", project / "moved"):
+        place.mkdir(exist_ok=True)
+        (place / "file").write_text("good\n")
+        git(place, "init", "-q", "-b", "main")
+        git(place, "add", "file")
+        git(place, "commit", "-q", "-m", "The first")
+    commit = "(cd moved && git commit -q --allow-empty -m second)"
+    tasks = [
+        {"id": "A", "run": f"{commit}; rm -rf gone; false", "on_failure": "rollback"},
+        {"id": "B", "run": "rm -rf .git; false", "on_failure": "rollback"},
+    ]
+    workspace.run({"tasks": tasks}, observer=told)
+    assert (project / "gone" / "file").read_text() == "good\n"
+    assert [(event.task, event.reason, event.paths) for event in told.of("noticed")] == [
+        ("A", "a nested repository is gone, and no checkpoint holds it", (b"gone",)),
+        ("A", "the HEAD of a nested repository is not taken back", (b"moved",)),
+        ("B", "the project's HEAD is not taken back: it stands at no commit", ()),
+    ]

@@ -3,10 +3,16 @@
 from __future__ import annotations
 
 import json
-from typing import TYPE_CHECKING, Any
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
 
 import pyte
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 from rich.text import Text
 
 from lastgood.cli.running.display import Board, output_line, told, told_late
@@ -15,14 +21,14 @@ from lastgood.documents.work import event_document, report_record
 from lastgood.model.canonical import dumps
 from lastgood.model.run import RunEvent
 from lastgood.model.session import Task
-
-if TYPE_CHECKING:
-    from collections.abc import Sequence
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
+from lastgood.workspace.running.attempt import LINE_LIMIT, Lines
+from tools.command import COMMAND, Command
 
 SESSION = "sess_0123456789abcdef"
+
 CHECKPOINT = "ckpt_0123456789abcdef"
+
 EVENTS = (
     "started",
     "task-started",
@@ -229,3 +235,122 @@ def test_a_terminal_that_became_narrower_has_broken_lines_in_two() -> None:
     region = Region(colour=False)
     region.drawn([Text("x" * 60), Text("short")], above=[], columns=80)
     assert region.drawn([Text("x")], above=[], columns=40).count(b"\x1b[A") == 3
+
+
+# What other verbs say of a run that did not finish: how its plan goes on (P7, P8).
+
+
+# Writes its number down, then becomes another program of the same number.
+NUMBERED = "import os, sys; open('pid', 'w').write(str(os.getpid())); os.execv(sys.argv[1], sys.argv[1:])"
+
+KILLS = "import os, signal, time; os.kill(int(open('pid').read()), signal.SIGKILL); time.sleep(30)"
+
+
+def test_status_and_recover_name_the_plan_that_goes_on(
+    project: Path, store: Path, plan_file: Callable[..., str]
+) -> None:
+    """P7, P8."""
+    lastgood = Command(project, store)
+    plan = plan_file({"id": "A", "run": "exit 1"})
+    lastgood("run", plan, expect=3)
+    assert f"go on with its plan: lastgood run {plan}" in lastgood("status").out
+    assert f"is active again; go on with its plan: lastgood run {plan}" in lastgood("recover").out
+    assert "going on with session" in lastgood("run", plan, expect=3).out
+
+
+def test_a_command_whose_runner_was_killed_is_named_too(project: Path, store: Path) -> None:
+    """P8."""
+    lastgood = Command(project, store)
+    words = [sys.executable, "-c", NUMBERED, sys.executable, COMMAND, "run", "--", "python3", "-c", KILLS]
+    subprocess.run(words, cwd=project, env=lastgood.environment, check=False, capture_output=True)
+    assert "go on with its plan: lastgood run -- python3 -c 'import os" in lastgood("status").out
+
+
+# What a program reads of a run: a line for each thing that happens, none of them longer than need be.
+
+
+@pytest.fixture
+def lastgood(project: Path, store: Path) -> Command:
+    """Return the command, in the project."""
+    return Command(project, store)
+
+
+def test_a_line_says_only_of_those_tasks_how_they_stand_that_stand_otherwise(
+    lastgood: Command, plan_file: Callable[..., str]
+) -> None:
+    tasks = [{"id": f"T{number}", "run": "true"} for number in range(4)]
+    plan = plan_file(
+        *tasks, {"id": "bad", "run": "false", "on_failure": "keep"}, {"id": "not", "run": "true"}
+    )
+    lines = [json.loads(line) for line in lastgood("run", plan, "--json", expect=3).out.splitlines()]
+    assert lines[0]["event"] == "started"
+    assert [task["id"] for task in lines[0]["tasks"]] == ["T0", "T1", "T2", "T3", "bad", "not"]
+    standing: dict[str, Any] = {}
+    for line in lines:
+        changed = line.get("tasks", [])
+        assert len(changed) <= 1 or line is lines[0]
+        assert all(standing.get(task["id"]) != task for task in changed)
+        standing |= {task["id"]: task for task in changed}
+    assert list(standing.values()) == lines[-1]["report"]["tasks"]
+
+
+# Lines out of output that comes in parts.
+
+
+ALL = 10**9
+
+
+def told_of(parts: list[bytes]) -> list[str]:
+    lines = Lines()
+    return [line for part in parts for line in lines.of(part, most=ALL)[0]] + lines.rest()
+
+
+@given(st.lists(st.binary(max_size=40)))
+def test_lines_are_the_same_however_the_output_is_cut_into_parts(parts: list[bytes]) -> None:
+    told = told_of(parts)
+    whole = b"".join(parts).replace(b"\r", b"\n").split(b"\n")
+    assert told == [line.decode("utf-8", "replace") for line in whole if line]
+
+
+def test_a_line_is_told_when_it_ends() -> None:
+    lines = Lines()
+    assert lines.of(b"one", most=ALL) == ([], 0)
+    assert lines.of(b" two\nthr", most=ALL) == (["one two"], 0)
+    assert lines.of(b"ee", most=ALL) == ([], 0)
+    assert lines.rest() == ["three"]
+    assert lines.rest() == []
+
+
+def test_a_progress_bar_is_told_as_it_moves() -> None:
+    assert Lines().of(b"10%\r20%\r\n", most=ALL) == (["10%", "20%"], 0)
+
+
+def test_a_line_without_end_takes_bounded_memory_and_is_told_in_pieces() -> None:
+    told = told_of([b"x" * 65536] * 100)
+    assert "".join(told) == "x" * 6_553_600
+    assert max(len(line) for line in told) == LINE_LIMIT
+
+
+@given(
+    st.lists(st.binary(max_size=40).map(lambda part: part.replace(b"x", b"\n")), max_size=5),
+    st.integers(1, 5),
+)
+def test_of_a_flood_the_first_lines_and_the_last_are_told_and_the_others_counted(
+    parts: list[bytes], most: int
+) -> None:
+    lines, every = Lines(), Lines()
+    for part in parts:
+        told, untold = lines.of(part, most=most)
+        whole, _ = every.of(part, most=ALL)
+        assert len(told) + untold == len(whole)
+        assert len(told) == min(len(whole), most)
+        assert told == whole if not untold else told == [*whole[: most - 1], whole[-1]]
+    assert lines.rest() == every.rest()
+
+
+def test_of_a_flood_of_long_lines_no_more_is_told_either() -> None:
+    for part in (b"x" * 1_000_000, (b"y" * 10_000 + b"\n") * 100, b"\n" * 1_000_000 + b"z\n"):
+        told, untold = Lines().of(part, most=10)
+        assert len(told) <= 10
+        assert bool(untold) == (b"z" not in part)
+        assert max(map(len, told)) <= LINE_LIMIT

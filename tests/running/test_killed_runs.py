@@ -15,21 +15,19 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
-from command import COMMAND
-from judge import git_faults
 from lastgood.processes import ProcFiles
 from lastgood.procfs import content_of
-from living import children, lives
-from runs import catches
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from tools.command import COMMAND
+from tools.judge import git_faults
+from tools.living import children, lives
+from tools.runs import catches
 
 STRIKES = int(os.environ.get("LASTGOOD_RUN_KILLS", "12"))
 # The short form takes the same chances each time: whether a commit is sound must not depend on them.

@@ -5,21 +5,18 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood as package
 from lastgood.errors import Ambiguous, Conflict, Invalid, Usage
-from runs import wait_for
+from lastgood.workspace import Workspace
+from tools.runs import wait_for
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
-
-    Program = Callable[[str], Any]
+Program = Callable[[str], Any]
 
 # A program as its author writes it: started again after a crash, it goes on.
 PROGRAM = """
@@ -52,7 +49,7 @@ def program(project: Path, store: Path, outside: Path) -> Callable[..., Any]:
     import subprocess
     import sys
 
-    from command import ROOT
+    from tools.command import ROOT
 
     def run(*, irreversible: bool) -> subprocess.Popen[str]:
         body = (

@@ -8,17 +8,15 @@ import subprocess
 import sys
 import threading
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from command import COMMAND, Command
 from real.hosts import Host
-from scripted_model import ScriptedModel
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from tools.command import COMMAND, Command
+from tools.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real
 

@@ -6,18 +6,14 @@ import json
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from command import Command
 from real.hosts import CACHE
-from wreckage import picture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from command import Done
+from tools.command import Command, Done
+from tools.wreckage import picture
 
 pytestmark = pytest.mark.real
 

@@ -7,27 +7,24 @@ import os
 import signal
 import subprocess
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood as package
 from lastgood.errors import Busy, Conflict, NotFound, Usage
+from lastgood.model.run import RunEvent
 from lastgood.model.session import Owner
 from lastgood.processes import ProcFiles
+from lastgood.workspace import Workspace
 from lastgood.workspace.running.resume import plan_from
 from lastgood.workspace.running.workspace import RunWorkspace
-from runs import Runner, Told, states, wait_for
+from tools.runs import Runner, Told, states, wait_for
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.model.run import RunEvent
-    from lastgood.workspace import Workspace
-
-    Start = Callable[..., Runner]
-    Plan = Callable[..., str]
+Start = Callable[..., Runner]
+Plan = Callable[..., str]
 
 
 def killed_in(runner: Start, plan: str, outside: Path) -> None:

@@ -4,21 +4,21 @@ from __future__ import annotations
 
 import os
 import random
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
-from lastgood.model.run import ON_FAILURE
+from lastgood.model.run import ON_FAILURE, RunReport
+from lastgood.workspace import Workspace
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+    from lastgood.model.run import OnFailure
 
-    from lastgood.model.run import OnFailure, RunReport
-    from lastgood.workspace import Workspace
 
-    Files = dict[str, str]
+Files = dict[str, str]
 
 PLANS = int(os.environ.get("LASTGOOD_RUN_PLANS", "4"))
 SEED = int(os.environ.get("LASTGOOD_RUN_SEED", "1"))

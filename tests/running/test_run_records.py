@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import shutil
 import sqlite3
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
@@ -18,9 +18,6 @@ from lastgood.model.run import PlannedRun, PlannedTask, WorkPlan
 from lastgood.model.session import Effect, Owner, Progress, Session, Task
 from lastgood.tasks import registered
 from lastgood.testing.clock import FakeClock
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
 
 KEY = "aa" * 10
 OLD = Path(__file__).parents[1] / "stores_of_old" / "version-2" / "catalogue.sqlite3"

@@ -8,16 +8,14 @@ import re
 import signal
 import sys
 import time
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
-from command import COMMAND, ROOT, Command
-from terminal import Terminal
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
+from tools.command import COMMAND, ROOT, Command
+from tools.terminal import Terminal
 
 _MOVES = b"\x1b[A"
 _DRAWN = b"\x1b[?7l"

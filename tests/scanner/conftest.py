@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from desk import Desk
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.desk import Desk
 
 
 @pytest.fixture

@@ -10,6 +10,8 @@ import subprocess
 import sys
 import textwrap
 import time
+from collections.abc import Callable
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import pytest
@@ -19,16 +21,12 @@ from lastgood.objects.engine import GitEngine
 from lastgood.objects.memory import MemoryEngine
 from lastgood.scanner import read, walk
 from lastgood.scanner import scan as scanner
-from lastgood.scanner.read import Lister, open_file
-from living import children, descriptors, eventually
+from lastgood.scanner.read import Lister, Listing, open_file
+from tools.desk import Desk
+from tools.living import children, descriptors, eventually
 
 if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from desk import Desk
     from lastgood.scanner import Record
-    from lastgood.scanner.read import Listing
 
 
 class Count:

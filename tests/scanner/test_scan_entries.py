@@ -6,7 +6,9 @@ import errno
 import os
 import socket
 import subprocess
-from typing import TYPE_CHECKING
+import time
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
@@ -14,12 +16,7 @@ from hypothesis import strategies as st
 
 from lastgood.errors import NotFound, Storage, Unsafe
 from lastgood.model.path_safety import is_git_alias
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from desk import Desk
+from tools.desk import Desk
 
 
 def test_files_links_and_empty_directories_come_out_as_they_are(desk: Desk) -> None:
@@ -209,6 +206,7 @@ _NAMES = st.binary(min_size=1, max_size=6).filter(
         b"/" not in name and b"\0" not in name and name not in {b".", b".."} and not is_git_alias(name)
     )
 )
+
 _TREES = st.recursive(
     st.one_of(
         st.tuples(st.just("file"), st.sampled_from([0o644, 0o755, 0o600, 0o2775]), st.binary(max_size=20)),
@@ -316,3 +314,51 @@ def test_a_workspace_that_cannot_be_listed_is_told(desk: Desk, monkeypatch: pyte
     monkeypatch.setattr(os, "listdir", failing)
     with pytest.raises(Storage, match="cannot be listed: Input/output error"):
         desk.scan()
+
+
+# What a restore left under a name of its own is no file of anybody's while that is known (rule T12b).
+
+
+OPERATION = "op_0123456789abcdef"
+
+OURS = (f".lastgood-{OPERATION}-1", f".lastgood-{OPERATION}-22.old")
+
+OTHERS = (
+    f".lastgood-{OPERATION}-1.old.bak",
+    f".lastgood-{OPERATION}-",
+    f".lastgood-{OPERATION}-x",
+    ".lastgood-op_fedcba9876543210-1",
+    ".lastgood",
+)
+
+
+def test_just_the_names_of_the_restores_that_left_some_are_left_out(desk: Desk) -> None:
+    for name in (*OURS, *OTHERS):
+        desk.write(f"sub/{name}")
+    desk.write(f"sub/.lastgood-{OPERATION}-3.aside/inside")
+
+    scan = desk.scan(left_by=(OPERATION,))
+
+    assert desk.names(scan) == {"sub", *(f"sub/{name}" for name in OTHERS)}
+    assert set(scan.left_out(b"sub")) == {
+        *(name.encode() for name in OURS),
+        f".lastgood-{OPERATION}-3.aside".encode(),
+    }
+
+
+@pytest.mark.parametrize("forced", [(), (f"sub/{OURS[0]}".encode(), b"sub")])
+def test_what_is_forced_holds_no_such_name_either(desk: Desk, forced: tuple[bytes, ...]) -> None:
+    desk.write(f"sub/{OURS[0]}")
+    desk.write("sub/file")
+    assert desk.names(desk.scan(left_by=(OPERATION,), forced=forced)) == {"sub", "sub/file"}
+
+
+def test_a_scan_cache_proves_nothing_about_such_names_when_that_changes(desk: Desk) -> None:
+    """K6: the directory itself is as it was."""
+    desk.write(f"sub/{OURS[0]}")
+    desk.write("sub/file")
+    time.sleep(0.06)  # so that the cache proves what it holds
+    few, all_of_them = {"sub", "sub/file"}, {"sub", "sub/file", f"sub/{OURS[0]}"}
+    for left_by, names in (((OPERATION,), few), ((), all_of_them), ((OPERATION,), few)):
+        assert desk.names(desk.save(left_by=left_by)) == names
+        assert desk.names(desk.save(left_by=left_by)) == names

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import os
 import signal
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
-from desk import Desk
-from killing import Killer
 from lastgood.cancellation import Cancelled, CancelWhen
+from lastgood.engine import ObjectWriter
 from lastgood.errors import Busy, NotFound
 from lastgood.host import ScanRequest
 from lastgood.objects import borrow
@@ -18,14 +18,10 @@ from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.settings import CaptureSettings
 from lastgood.worker import Worker
-from living import children, descriptors
-from residents import Far
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.engine import ObjectWriter
+from tools.desk import Desk
+from tools.killing import Killer
+from tools.living import children, descriptors
+from tools.residents import Far
 
 # More than a pack keeps in memory: whoever has read it has a temporary file.
 LARGE = 5_000_000

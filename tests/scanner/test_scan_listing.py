@@ -4,23 +4,25 @@ from __future__ import annotations
 
 import os
 import time
+from pathlib import Path
 from typing import TYPE_CHECKING
 
-from lastgood.host import SystemClock
+import pytest
+
+from lastgood.host import Scan, SystemClock
+from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
+from lastgood.paths import join
 from lastgood.scanner import NAMES, SEEN
 from lastgood.scanner import scan as mounts
-from lastgood.scanner.read import Lister
+from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
 from lastgood.testing.clock import FakeClock
+from lastgood.view import Files, RememberedFiles, ScannedFiles
+from tools.desk import Desk
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
-
-    from desk import Desk
     from lastgood.scanner import Record, Seen
-    from lastgood.scanner.read import Listing
+
 
 SECOND = 1_000_000_000
 
@@ -255,3 +257,84 @@ def test_what_stays_captured_although_ignored_stays_private_beside_a_change(
     again = desk.save(include=("kept.log",))
     assert first.result.private == again.result.private == (b"d1/kept.log",)
     assert "d1/kept.log" in desk.names(again)
+
+
+# What a scan remembers of the last one: a directory by its identity, or nothing.
+
+
+def plant_kinds(desk: Desk) -> None:
+    desk.write(".gitignore", "*.log\nbuild/\n")
+    for number in range(12):
+        desk.write(f"d{number % 3}/e{number % 2}/f{number}", f"content {number}")
+    for name in ("x.log", "build/x", "d1/build/x/kept", "d1/x.log"):
+        desk.write(name)
+    os.chmod(desk.root / "d0" / "e0" / "f0", 0o600)
+    os.chmod(desk.root / "d2", 0o700)
+    os.symlink("d1", desk.root / "link")
+    os.mkdir(desk.root / "empty")
+
+
+def directories(desk: Desk, scan: Scan) -> list[tuple[bytes, TreeId]]:
+    found = [(b"", scan.result.tree)]
+    for path, tree in found:  # grows
+        found += [
+            (join(path, entry.name), entry.tree_id)
+            for entry in desk.engine.directory(tree)
+            if entry.kind == DIRECTORY
+        ]
+    return found
+
+
+def change(desk: Desk) -> None:
+    desk.write("d0/e0/f0", "changed")
+    desk.write("d2/new/file")
+    os.unlink(desk.root / "d1" / "e1" / "f1")
+    os.rmdir(desk.root / "empty")
+
+
+def test_what_the_last_scan_found_is_remembered_as_the_engine_holds_it(desk: Desk) -> None:
+    plant_kinds(desk)
+    first = desk.save(forced=(b"d1/x.log", b"d1/build/x"))
+    change(desk)
+    second = desk.scan()
+    places = directories(desk, first)
+    assert {b"", b"d0/e0", b"d1/build/x", b"empty"} <= {path for path, _ in places}
+    for path, tree in places:
+        assert tuple(second.remembered(path, tree) or ("nothing",)) == (
+            desk.engine.directory(tree) or ("nothing",)
+        )
+
+
+def test_nothing_is_remembered_of_another_identity(desk: Desk) -> None:
+    plant_kinds(desk)
+    desk.save()
+    change(desk)
+    second = desk.scan()
+    for path, tree in directories(desk, second):
+        if second.remembered(path, tree) is not None:
+            assert path in {b"d0/e1", b"d1/e0", b"d2/e0", b"d2/e1"}
+    first = TreeId(tree=b"\1" * 20)
+    assert second.remembered(b"", first) is None
+    assert second.remembered(b"nowhere", second.result.tree) is None
+
+
+def test_nothing_is_remembered_when_the_details_are_damaged(desk: Desk) -> None:
+    """K6."""
+    plant_kinds(desk)
+    first = desk.save()
+    second = desk.scan()
+    for details in desk.cache.glob("scan.details.*"):
+        details.write_bytes(bytes(details.stat().st_size))
+    assert second.remembered(b"", first.result.tree) is None
+
+
+def test_changes_are_the_same_whether_remembered_or_read(desk: Desk) -> None:
+    plant_kinds(desk)
+    first = desk.save()
+    change(desk)
+    second = desk.scan()
+    held = Files(first.result.tree, desk.engine)
+    now = ScannedFiles(second)
+    remembered = list(compare(RememberedFiles(held, second), now))
+    assert remembered == list(compare(StoredTree(held.root, desk.engine.directory), now))
+    assert len(remembered) == 4

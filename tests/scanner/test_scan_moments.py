@@ -3,18 +3,15 @@
 from __future__ import annotations
 
 import os
-from typing import TYPE_CHECKING
+from pathlib import Path
 
-from desk import Desk
+import pytest
+
 from lastgood import scanner
 from lastgood.scanner import read
 from lastgood.scanner.read import open_file
 from lastgood.testing.clock import FakeClock
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    import pytest
+from tools.desk import Desk
 
 SECOND = 1_000_000_000
 

@@ -9,22 +9,19 @@ import sys
 import textwrap
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from desk import Desk
 from lastgood.errors import Internal, NotFound
 from lastgood.host import ScanRequest
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner.remote import RemoteScanner, others_alive
 from lastgood.settings import CaptureSettings
-from living import children, descriptors, eventually
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from tools.desk import Desk
+from tools.living import children, descriptors, eventually
 
 
 @pytest.fixture

@@ -7,19 +7,16 @@ import signal
 import subprocess
 import sys
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from lastgood.cancellation import Cancelled, CancelWhen
 from lastgood.errors import NotFound
 from lastgood.scanner.remote import RemoteScanner
-from living import descriptors
-from residents import Far, ends, owner, readers, source
-
-if TYPE_CHECKING:
-    from collections.abc import Iterator
-    from pathlib import Path
+from tools.living import descriptors
+from tools.residents import Far, ends, owner, readers, source
 
 
 @pytest.fixture

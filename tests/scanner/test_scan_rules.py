@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
 
 import pytest
 
 from lastgood import worker
 from lastgood.scanner import walk
 from lastgood.settings import CaptureSettings
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from desk import Desk
+from tools.desk import Desk
 
 
 def test_ignored_entries_are_left_out_and_counted_a_directory_as_one(desk: Desk) -> None:

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.integrations.praisonai import CheckpointService
-from listening import Heard
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.listening import Heard
 
 
 @pytest.fixture

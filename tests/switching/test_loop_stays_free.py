@@ -6,24 +6,28 @@ import asyncio
 import gc
 import inspect
 import os
+import random
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine
+from functools import partial
+from pathlib import Path
+from types import FrameType
+from typing import Any
+
+import pytest
 
 import lastgood
 from lastgood.aio import under_asyncio, under_trio
 from lastgood.integrations.checkpoint_manager import CheckpointManager, ErrorRecoverer
+from lastgood.integrations.praisonai import CheckpointService
+from tools.event_loops import Loop
 
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-    from pathlib import Path
-    from types import FrameType
-
-    from lastgood.integrations.praisonai import CheckpointService
-
-    Calls = dict[str, Callable[[], Coroutine[Any, Any, object]]]
+Calls = dict[str, Callable[[], Coroutine[Any, Any, object]]]
 
 PACKAGE = os.path.dirname(lastgood.__file__) + os.sep
+
 BLOCKING = {"posix", "fcntl", "sqlite3", "_sqlite3", "_io", "io", "select", "_posixsubprocess", "mmap"}
+
 HARMLESS = {"getpid", "fspath", "fsencode"}
 
 
@@ -125,3 +129,61 @@ def test_no_method_of_the_manager_blocks_the_loop(project: Path, store: Path) ->
     methods = {name for name in dir(manager) if inspect.iscoroutinefunction(getattr(manager, name))}
     assert {name for name in methods if not name.startswith("_")} == set(calls) - {"recovered"}
     assert watched(calls, project) == {}
+
+
+# A call of a drop-in that is given up has not started, or is over when its caller hears of it.
+
+
+FILES = 40
+
+ROUNDS = 8
+
+
+def write(project: Path, text: str) -> None:
+    for number in range(FILES):
+        (project / f"file{number}").write_text(text)
+
+
+def texts(project: Path) -> set[str]:
+    return {(project / f"file{number}").read_text() for number in range(FILES)}
+
+
+@pytest.mark.chance("how far a restore is when it is cancelled")
+@pytest.mark.parametrize("name", ["asyncio", "trio"])
+def test_a_restore_that_is_given_up(project: Path, storage: Path, name: str) -> None:
+    loop, chance = Loop(name), random.Random(3)
+    service = CheckpointService(str(project), str(storage))
+
+    async def main() -> None:
+        write(project, "before")
+        assert await service.initialize()
+        saved = await service.save("before")
+        for number in range(ROUNDS):
+            write(project, f"changed {number}")
+            await loop.within(chance.random() * 0.08, partial(service.restore, saved))
+            assert not service.timeline._lock.locked()
+            assert len(texts(project)) == 1
+        assert (await service.restore(saved)).success
+
+    loop.run(main)
+    assert texts(project) == {"before"}
+
+
+@pytest.mark.chance("how far a rollback is when it is cancelled")
+@pytest.mark.parametrize("name", ["asyncio", "trio"])
+def test_a_rollback_that_is_given_up(project: Path, store: Path, name: str) -> None:
+    loop, chance = Loop(name), random.Random(5)
+    manager = CheckpointManager(project, store=store)
+
+    async def main() -> None:
+        write(project, "before")
+        made = await manager.create_checkpoint("before")
+        for number in range(ROUNDS):
+            write(project, f"changed {number}")
+            await loop.within(chance.random() * 0.08, partial(manager.rollback, made.id))
+            assert not manager.keeper._lock.locked()
+            assert len(texts(project)) == 1
+        assert (await manager.rollback(made.id)).success
+
+    loop.run(main)
+    assert texts(project) == {"before"}

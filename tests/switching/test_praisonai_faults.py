@@ -6,21 +6,17 @@ import asyncio
 import os
 import subprocess
 import sys
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Coroutine, Iterator
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
-from alike import AlikeClock
-from lastgood.integrations.praisonai import CheckpointService
-from listening import Heard
-from wreckage import picture
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterator
-    from pathlib import Path
-
-    from lastgood.integrations.praisonai import CheckpointResult
+from lastgood.integrations.praisonai import CheckpointResult, CheckpointService
+from tools.alike import AlikeClock
+from tools.listening import Heard
+from tools.wreckage import picture
 
 SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
 

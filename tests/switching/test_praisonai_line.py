@@ -8,17 +8,12 @@ import os
 import signal
 import subprocess
 import sys
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import lastgood
-from lastgood.integrations.praisonai import CheckpointService
+from lastgood.integrations.praisonai import CheckpointResult, CheckpointService
 from lastgood.workspace.arguments import JOURNAL
-from wreckage import picture
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.integrations.praisonai import CheckpointResult
+from tools.wreckage import picture
 
 SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import shutil
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from lastgood.integrations.praisonai import CheckpointDiff, SessionCheckpointManager
-
-if TYPE_CHECKING:
-    from pathlib import Path
 
 
 class Conversation:

@@ -9,26 +9,22 @@ import cProfile
 import os
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Unsafe
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.path_safety import DEEPEST, LONGEST_PATH
 from lastgood.model.tree import DIRECTORY, FILE, Entry
 from lastgood.paths import join
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, Saving
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
-
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 LONG = os.environ.get("LASTGOOD_TORTURE") == "1"
 FRAMES = 200

@@ -7,22 +7,20 @@ import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 import lastgood
-from command import Command
 from lastgood.model.checkpoint import KINDS
 from lastgood.settings import CaptureSettings, LimitSettings, Rungs, Settings
-from lastgood.workspace import Upkeep, maintenance
+from lastgood.workspace import Upkeep, Workspace, maintenance
 from lastgood.workspace.maintenance import decode_settings, encode_settings
-from living import until_tidied
+from tools.command import Command
+from tools.living import until_tidied
 
 if TYPE_CHECKING:
-    import pytest
-
     from lastgood.settings import Durability
-    from lastgood.workspace import Workspace
 
 FEW = 3
 # After so many checkpoints it is asked whether there are too many.

@@ -7,19 +7,15 @@ import mmap
 import os
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 import pytest
 
 import lastgood
 from lastgood.errors import Conflict, Damaged, LastgoodError
 from lastgood.restore.apply import DescriptorApplier
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def test_a_plan_is_refused_when_what_it_deletes_became_ignored(workspace: Workspace, project: Path) -> None:

@@ -4,21 +4,18 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from command import Command
 from lastgood.catalogue import WorkspaceRow
 from lastgood.ledger_anchor import LedgerAnchor, LedgerState, find_store
 from lastgood.store import mend_machine, store_machine
+from lastgood.workspace import Workspace
 from lastgood.workspace.verify import agreed_machine, own_machine
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from tools.command import Command
 
 OWN = "0123456789abcdef"
 
@@ -277,3 +274,30 @@ def test_a_checkpoint_whose_row_is_lost_is_counted_and_listed_again(
     assert "1 checkpoint stored and not listed" in copy("verify").out
     copy("verify", "--repair")
     assert lost in copy("list", "--json").out
+
+
+# Packs that nothing relies on are told where somebody looks.
+
+
+def packs_of(workspace: Workspace) -> tuple[str, str]:
+    """Return what the examination says of packs: how it stands with them, and what to do."""
+    (finding,) = (one for one in workspace.examine() if one.code == "packs")
+    return finding.state, finding.hint
+
+
+@pytest.mark.damages
+def test_damaged_packs_are_told_by_doctor_and_by_maintenance(
+    workspace: Workspace, project: Path, spoil: Callable[[], None]
+) -> None:
+    (project / "a").write_text("content")
+    workspace.save("first")
+    assert packs_of(workspace) == ("good", "")
+    assert not any("verify --repair" in line for line in workspace.maintain())
+    spoil()
+    workspace.verify()
+    state, hint = packs_of(workspace)
+    assert state == "note"
+    assert "lastgood verify --repair" in hint
+    assert any("lastgood verify --repair" in line for line in workspace.maintain())
+    workspace.verify(repair=True)
+    assert packs_of(workspace) == ("good", "")

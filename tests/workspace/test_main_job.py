@@ -4,18 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Conflict, Invalid, NotFound, Unsafe
 from lastgood.settings import CaptureSettings
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def picture(folder: Path) -> dict[str, tuple[object, ...]]:

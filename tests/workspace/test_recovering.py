@@ -4,22 +4,18 @@ from __future__ import annotations
 
 import shutil
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from pathlib import Path
 
 import pytest
 
 import lastgood
 from lastgood.errors import Busy, Damaged, NotFound
+from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
+from lastgood.workspace import Workspace
 
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.workspace import Workspace
-
-    Kill = Callable[..., None]
+Kill = Callable[..., None]
 
 DAY = 24 * 3600 * 1_000_000_000
 

@@ -2,26 +2,27 @@
 
 from __future__ import annotations
 
+import gc
 import os
+import sys
 import threading
 import time
-from typing import TYPE_CHECKING
+from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import pytest
 
 import lastgood
-from desk import Desk
 from lastgood import workspace as scanning
+from lastgood.errors import Busy, NotFound
 from lastgood.objects.engine import GitEngine
 from lastgood.scanner import scan
 from lastgood.scanner.remote import RemoteScanner
 from lastgood.scanner.scan import ScanLimits, Starved, ThreadBudget, WorkspaceScanner
 from lastgood.testing.clock import FakeClock
-from lastgood.workspace import ScannerOfChoice
-
-if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from pathlib import Path
+from lastgood.workspace import ScannerOfChoice, Workspace, opened
+from tools.desk import Desk
+from tools.killing import Killer
 
 SIZE = 12_345
 
@@ -217,3 +218,116 @@ def test_a_busy_thread_does_not_hinder_a_save(choice: Choice, monkeypatch: pytes
     finally:
         stop.set()
         thread.join()
+
+
+# Whatever verb has a workspace scanned, it does not notice that the process that scans was killed.
+
+
+Verb = Callable[[Workspace], object]
+
+
+@pytest.fixture
+def killer(project: Path, workspace: Workspace, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Killer:
+    """Return what kills the processes that scan the workspace, of which two checkpoints were made."""
+    killer = Killer(tmp_path, monkeypatch, call="ftruncate")
+    monkeypatch.setattr(sys, "executable", str(killer.python))
+    monkeypatch.setattr(scanning, "_count", lambda: 1)  # as beside another thread
+    monkeypatch.setattr(scan, "MOST_FILES", -1)  # as if there were many files
+    (project / "a").write_text("first")
+    workspace.save("first", name="first")
+    (project / "a").write_text("second")
+    workspace.save("second")
+    return killer
+
+
+VERBS: dict[str, Verb] = {
+    "save": lambda workspace: workspace.save("third"),
+    "restore": lambda workspace: workspace.restore("first"),
+    "undo": lambda workspace: workspace.undo(),
+    "diff": lambda workspace: workspace.diff("first"),
+    "status": lambda workspace: workspace.status(),
+}
+
+CHECK: dict[str, Verb] = {"check": lambda workspace: workspace.check("latest", ["true"])}
+
+
+@pytest.mark.parametrize("verb", VERBS | CHECK)
+def test_a_killed_scan_is_not_noticed(workspace: Workspace, project: Path, killer: Killer, verb: str) -> None:
+    if verb == "undo":
+        workspace.restore("first")
+    (project / "b").write_text("new")
+    killer.kill(1)
+    (VERBS | CHECK)[verb](workspace)
+    assert len(killer.killed) == 1
+
+
+def test_a_check_that_cannot_look_at_the_workspace_is_made_aside(
+    workspace: Workspace, killer: Killer
+) -> None:
+    killer.kill(99)
+    report = workspace.check("latest", ["true"])
+    assert (report.good, report.aside) == (True, True)
+
+
+@pytest.mark.parametrize("verb", VERBS)
+def test_scans_that_are_killed_again_and_again_are_told(
+    workspace: Workspace, project: Path, store: Path, killer: Killer, verb: str
+) -> None:
+    if verb == "undo":
+        workspace.restore("first")
+    (project / "b").write_text("new")
+    killer.kill(99)
+    with pytest.raises(Busy, match="killed"):
+        VERBS[verb](workspace)
+    assert list((store / "tmp").iterdir()) == []
+    killer.kill(0)
+    VERBS[verb](workspace)
+
+
+# Verbs do without the collector of cycles, and leave it as they found it.
+
+
+Looks = list[str]
+
+
+@pytest.fixture
+def looks() -> Iterator[Looks]:
+    """Have the collector look often, and write down that it did."""
+    enabled, thresholds, seen = gc.isenabled(), gc.get_threshold(), list[str]()
+
+    def note(phase: str, _facts: dict[str, int]) -> None:
+        seen.append(phase)
+
+    gc.enable()
+    gc.set_threshold(1000)
+    gc.callbacks.append(note)
+    yield seen
+    gc.callbacks.remove(note)
+    gc.set_threshold(*thresholds)
+    (gc.enable if enabled else gc.disable)()
+
+
+def test_no_cycles_are_looked_for_during_a_verb(
+    workspace: Workspace, project: Path, looks: Looks, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(opened, "_count", int)  # a worker of xdist has threads
+    for word in ("one", "two"):
+        for number in range(1000):
+            (project / f"file{number}").write_text(word)
+        workspace.save(word)
+    before = len(looks)
+    workspace.restore("@~1")
+    assert len(looks) - before < 12
+    assert gc.isenabled()
+
+
+def test_the_collector_goes_on_after_a_verb_that_failed(workspace: Workspace, looks: Looks) -> None:
+    with pytest.raises(NotFound):
+        workspace.undo()
+    assert gc.isenabled()
+
+
+def test_a_collector_that_was_off_stays_off(workspace: Workspace, looks: Looks) -> None:
+    gc.disable()
+    workspace.save("one", allow_empty=True)
+    assert not gc.isenabled()

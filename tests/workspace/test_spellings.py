@@ -5,18 +5,15 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 import lastgood
 from lastgood.errors import LastgoodError, NotFound, Unsafe, Usage
-
-if TYPE_CHECKING:
-    from collections.abc import Callable
-    from pathlib import Path
-
-    from lastgood.workspace import Workspace
+from lastgood.workspace import Workspace
 
 
 def test_a_symlinked_spelling_is_the_same_workspace(

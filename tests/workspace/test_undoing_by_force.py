@@ -4,17 +4,13 @@ from __future__ import annotations
 
 import os
 import shutil
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
 from lastgood.errors import Conflict, Unsafe
-
-if TYPE_CHECKING:
-    from pathlib import Path
-
-    from lastgood.model.report import UndoReport
-    from lastgood.workspace import Workspace
+from lastgood.model.report import UndoReport
+from lastgood.workspace import Workspace
 
 
 @pytest.fixture

@@ -4,15 +4,12 @@ from __future__ import annotations
 
 import sqlite3
 from contextlib import closing
-from typing import TYPE_CHECKING
+from pathlib import Path
 
 import pytest
 
-from command import Command
 from lastgood.catalogue.database import CURRENT
-
-if TYPE_CHECKING:
-    from pathlib import Path
+from tools.command import Command
 
 
 @pytest.fixture

@@ -1,0 +1,285 @@
+"""A row's copy of a manifest: small, whole, and told as damage where it is not (K4)."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+import zlib
+from collections.abc import Callable
+from contextlib import closing
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+import lastgood
+from lastgood.catalogue import Query, rows
+from lastgood.catalogue.backup import is_sound, soundest_backup
+from lastgood.catalogue.checkpoints import SqliteCatalogue
+from lastgood.catalogue.rebuild import restore_from_backup
+from lastgood.catalogue.rows import pack_manifest, unpack_manifest
+from lastgood.errors import Damaged
+from lastgood.model.checkpoint import Checkpoint, Manifest, encode
+from lastgood.model.session import Progress, Task
+from lastgood.testing.clock import FakeClock
+
+if TYPE_CHECKING:
+    from lastgood.model.session import TaskState
+
+
+Save = Callable[..., Checkpoint]
+
+
+@given(st.binary(max_size=3000))
+def test_any_text_comes_back_as_it_was(text: bytes) -> None:
+    assert unpack_manifest(pack_manifest(text)) == text
+
+
+def test_a_manifest_takes_a_fraction_of_its_text(manifest: Callable[..., Manifest]) -> None:
+    text = encode(manifest(1))
+
+    assert len(pack_manifest(text)) < len(text) / 3
+
+
+def test_a_text_of_an_earlier_release_is_taken_as_it_is() -> None:
+    assert unpack_manifest('{"schema":"lastgood.manifest/1"}') == '{"schema":"lastgood.manifest/1"}'
+
+
+@pytest.mark.parametrize(
+    "kept", [b"", b"\x01", b"\x02abc", pack_manifest(b"a text")[:-1], b"\x01\xff\xff\xff\xff"]
+)
+def test_what_cannot_be_made_out_is_damage(kept: bytes) -> None:
+    with pytest.raises(Damaged, match="manifest"):
+        unpack_manifest(kept)
+
+
+def test_a_manifest_that_cannot_be_made_out_hides_no_other_checkpoint(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    """K4."""
+    for number in range(1, 4):
+        save(number)
+    other = sqlite3.connect(catalogue.path, isolation_level=None)
+    other.execute("UPDATE checkpoint SET manifest = x'01ff' WHERE sequence = 2")
+    other.close()
+
+    third, second, first = catalogue.find(Query())
+
+    assert (third.damaged, first.damaged) == (None, None)
+    assert second.damaged is not None
+    assert second.manifest.id == f"ckpt_{2:016x}"
+    assert "checkpoint ckpt_0000000000000002" in str(catalogue.fault())
+
+
+# Long records are kept compressed: smaller, and never taken for what they are not (P2, K4).
+
+
+OLD = Path(__file__).parents[1] / "stores_of_old" / "version-4" / "catalogue.sqlite3"
+
+OLD_KEY = "a1" * 10
+
+KEY = "aa" * 10
+
+MANY = 2000
+
+
+def many(state: TaskState = "pending") -> Progress:
+    return Progress(goal="all of it", tasks=tuple(Task(id=f"T{n:05}", state=state) for n in range(MANY)))
+
+
+def kept(path: str) -> list[tuple[str, int]]:
+    """Return the kind and size of what rows keep of progress."""
+    with closing(sqlite3.connect(path)) as connection:
+        return connection.execute("SELECT typeof(payload), length(payload) FROM progress").fetchall()
+
+
+def test_long_progress_is_kept_compressed_and_comes_back_as_it_was(catalogue: SqliteCatalogue) -> None:
+    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
+    ((kind, size),) = kept(catalogue.path)
+    assert kind == "blob"
+    assert size < 20 * MANY
+    assert catalogue.work.progress(KEY) == many()
+    assert catalogue.altered() == []
+    assert catalogue.fault() is None
+
+
+def test_short_progress_is_kept_as_text(catalogue: SqliteCatalogue) -> None:
+    short = Progress(goal="g", tasks=(Task(id="T01"),))
+    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
+    catalogue.work.change_progress(KEY, lambda _: short, workspace_key=KEY)
+    assert kept(catalogue.path)[0][0] == "text"
+    assert catalogue.work.progress(KEY) == short
+
+
+def test_compressed_progress_that_was_altered_is_not_believed(catalogue: SqliteCatalogue) -> None:
+    """K4: also where it could still be unpacked."""
+    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
+    with closing(sqlite3.connect(catalogue.path, isolation_level=None)) as connection:
+        other = b"\x01" + zlib.compress(b'{"goal":"another"}')
+        connection.execute("UPDATE progress SET payload = ?", (other,))
+    assert catalogue.work.progress(KEY) == Progress()
+    assert catalogue.fault() == f"altered: progress {KEY}"
+
+
+def test_a_repair_keeps_compressed_progress(catalogue: SqliteCatalogue) -> None:
+    """Of what is newer than the backup too."""
+    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
+    assert catalogue.back_up()
+    catalogue.work.change_progress(KEY, lambda _: many("done"), workspace_key=KEY)
+    catalogue.close()
+    path = Path(catalogue.path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
+        index = "SELECT rootpage FROM sqlite_master WHERE name = 'operation_of_workspace'"
+        ((page,),) = connection.execute(index).fetchall()
+        ((size,),) = connection.execute("PRAGMA page_size").fetchall()
+    with path.open("r+b") as file:
+        file.seek((page - 1) * size)
+        file.write(b"\xa5" * size)
+    assert restore_from_backup(str(path), generation="g", at=1)
+    again = SqliteCatalogue.open(str(path), clock=FakeClock(), create=False)
+    assert again.work.progress(KEY) == many("done")
+    again.close()
+
+
+def test_progress_of_the_fourth_version_is_read_and_then_kept_anew(path: str) -> None:
+    shutil.copyfile(OLD, path)
+    catalogue = SqliteCatalogue.open(path, clock=FakeClock(), create=False)
+    before = catalogue.work.progress(OLD_KEY)
+    assert (before.goal, before.count("done"), before.count("pending")) == ("all of it", 50, 50)
+    assert {kind for kind, _ in kept(path)} == {"text"}
+    after = catalogue.work.change_progress(
+        OLD_KEY, lambda found: found.replace(goal="more"), workspace_key=OLD_KEY
+    )
+    assert after == before.replace(goal="more")
+    assert {kind for kind, _ in kept(path)} == {"text", "blob"}
+    assert catalogue.work.progress(OLD_KEY) == after
+    assert catalogue.fault() is None
+    catalogue.close()
+
+
+@given(text=st.text(st.characters(max_codepoint=127), max_size=50), times=st.sampled_from([1, 100, 1000]))
+def test_every_record_comes_back_as_it_was(text: str, times: int) -> None:
+    assert rows.unpack_record(rows.pack_record(text * times)) == text * times
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        b"",
+        b"\x02",
+        b"\x01",
+        b"\x01garbage",
+        b"\x01" + zlib.compress(b"x" * 5000)[:-3],
+        b"\x01" + zlib.compress(b"\xff" * 5000),
+        b"\x01" + zlib.compress(bytes(300 << 20), 9),
+    ],
+    ids=["nothing", "another form", "no content", "garbage", "cut short", "no ASCII", "a bomb"],
+)
+def test_what_is_no_record_is_damaged(value: bytes) -> None:
+    with pytest.raises(Damaged):
+        rows.unpack_record(value)
+
+
+# Damage to the words that made the tables: no page shows it, and it is found and mended (K4).
+
+
+FLIPS = {
+    "a column": ("operation", " at INTEGER", " au INTEGER"),
+    "a column of the checkpoints": ("checkpoint", "gaps TEXT", "gapq TEXT"),
+    "a table": ("step", "TABLE step", "TABLE stdp"),
+    "a reference": ("checkpoint", "workspace (key)", "workspaca (key)"),
+    "what is filled in": ("run", "DEFAULT 0", "DEFAULT 1"),
+    "an index": ("operation_of_workspace", "(workspace_key, number)", "(workspace_key, undone)"),
+}
+
+
+def flip(path: str, name: str, before: str, after: str) -> None:
+    """Alter the words that made a table or an index, and where it is a table's name, that as well."""
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA writable_schema = ON")
+    changed = connection.execute(
+        "UPDATE sqlite_master SET sql = replace(sql, :before, :after),"
+        " name = CASE WHEN :before = 'TABLE ' || name THEN substr(:after, 7) ELSE name END,"
+        " tbl_name = CASE WHEN :before = 'TABLE ' || tbl_name THEN substr(:after, 7) ELSE tbl_name END"
+        " WHERE name = :name AND sql LIKE '%' || :before || '%'",
+        {"name": name, "before": before, "after": after},
+    ).rowcount
+    connection.commit()
+    connection.close()
+    assert changed == 1
+
+
+@pytest.mark.parametrize("what", FLIPS)
+def test_altered_words_of_a_table_are_damage_that_a_repair_mends(
+    catalogue: SqliteCatalogue, save: Save, what: str
+) -> None:
+    for number in (1, 2):
+        save(number, message=f"message {number}")
+    catalogue.back_up()
+    save(3)
+    path = catalogue.path
+    catalogue.close()
+    flip(path, *FLIPS[what])
+
+    assert not is_sound(path)
+    restore_from_backup(path, generation="another", at=1)
+
+    mended = SqliteCatalogue.open(path, clock=FakeClock(), create=False)
+    assert mended.fault() is None
+    assert {one.message for one in mended.find(Query())} >= {"message 1", "message 2"}
+    mended.mend()
+    mended.close()
+
+
+def test_a_catalogue_with_altered_words_pushes_no_sound_backup_out(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    save(1)
+    catalogue.back_up()
+    sound = soundest_backup(catalogue.path)
+    save(2)
+    flip(catalogue.path, *FLIPS["a reference"])
+    again = SqliteCatalogue.open(catalogue.path, clock=FakeClock(), create=False)
+    with pytest.raises(Damaged):
+        again.back_up()
+    again.close()
+    assert soundest_backup(catalogue.path) == sound
+
+
+# A flipped id is told from its index entry, whatever SQLite takes the id from (rule K4).
+
+
+def places(catalogue: Path, id: str) -> list[int]:
+    """Return where an id stands in the file: in the row, in the index, in the row's compressed manifest."""
+    content = catalogue.read_bytes()
+    found = [at for at in range(len(content)) if content.startswith(id.encode(), at)]
+    assert len(found) == 2
+    connection = sqlite3.connect(catalogue)
+    (manifest,) = connection.execute("SELECT manifest FROM checkpoint WHERE id = ?", (id,)).fetchone()
+    connection.close()
+    return [*found, content.index(manifest)]
+
+
+@pytest.mark.parametrize("place", range(3))
+def test_an_id_altered_in_one_place_is_mended(project: Path, store: Path, place: int) -> None:
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        for number in range(3):
+            (project / "file").write_text(str(number))
+            workspace.save(str(number))
+        workspace.maintain()
+        ids = [one.id for one in workspace.list()]
+    catalogue = store / "catalogue.sqlite3"
+    sqlite3.connect(catalogue).execute("PRAGMA wal_checkpoint(TRUNCATE)").connection.close()
+    content = bytearray(catalogue.read_bytes())
+    content[places(catalogue, ids[0])[place] + 20] ^= 1
+    catalogue.write_bytes(content)
+
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        assert not workspace.verify().ok
+    with lastgood.open(project, store=store, maintenance="off", repair=True) as workspace:
+        assert workspace.verify(repair=True).ok
+
+        assert [workspace.get(id).id for id in ids] == ids

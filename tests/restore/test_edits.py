@@ -1,0 +1,605 @@
+"""Nobody's edit is lost between the last look at a path and its replacement (rule T12b)."""
+
+from __future__ import annotations
+
+import errno
+import mmap
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+import pytest
+
+from lastgood import renames
+from lastgood.model.operation import Outcome
+from lastgood.restore.displaced import discard
+from tools.forest import TOKEN, Field, Names, Node, folder, read_in
+
+if TYPE_CHECKING:
+    from lastgood.renames import Rename
+
+
+Act = Callable[[], None]
+
+A: Node = (0o644, b"a")
+B: Node = (0o644, b"b")
+EDIT: Node = (0o644, b"the latest work")
+NEWER: Node = (0o644, b"and then this")
+
+
+class Window:
+    """Lets somebody act just before, or just after, the nth change of names that a restore makes."""
+
+    def __init__(self, *, exchanging: bool) -> None:
+        system = renames.of_system()
+        assert system is not None
+        self._system: Rename = system
+        self.exchanging = exchanging
+        self._acts: dict[bytes, list[Act]] = {}
+
+    def before(self, name: bytes, *acts: Act) -> None:
+        """Do one thing after another, each just before the next time that a name is given away."""
+        self._acts[name] = list(acts)
+
+    def __call__(self, directory: int, name: bytes, target: int, to: bytes, flags: int) -> int:
+        for one in (name, to):
+            if self._acts.get(one):
+                self._acts[one].pop(0)()
+        if not self.exchanging:
+            return errno.EINVAL
+        return self._system(directory, name, target, to, flags)
+
+
+@pytest.fixture(params=[True, False], ids=["exchanging", "without"])
+def window(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> Window:
+    """The system's call as it is, and as it is where a file system does not know it."""
+    made = Window(exchanging=request.param)
+    monkeypatch.setattr(renames, "_renames", [made])
+    return made
+
+
+def writes(field: Field, path: bytes, node: Node) -> Act:
+    """An editor that writes in place."""
+
+    def act() -> None:
+        assert isinstance(node[1], bytes)
+        with open(field.at(path), "wb") as file:
+            file.write(node[1])
+
+    return act
+
+
+def replaces(field: Field, path: bytes, node: Node) -> Act:
+    """An editor that writes beside and renames."""
+
+    def act() -> None:
+        writes(field, path + b"~", node)()
+        os.rename(field.at(path + b"~"), field.at(path))
+
+    return act
+
+
+def makes_directory(field: Field, path: bytes) -> Act:
+    """Somebody who puts a directory in a file's place."""
+
+    def act() -> None:
+        os.unlink(field.at(path))
+        os.mkdir(field.at(path))
+        writes(field, path + b"/in it", EDIT)()
+
+    return act
+
+
+EDITORS = pytest.mark.parametrize("editor", [writes, replaces], ids=["in place", "by rename"])
+
+
+def results(outcomes: Sequence[Outcome]) -> dict[bytes, tuple[str, str | None]]:
+    return {one.path: (one.result, one.reason) for one in outcomes}
+
+
+def kept_of(outcomes: Sequence[Outcome]) -> list[bytes]:
+    """Return the contents of what was kept outside."""
+    contents = []
+    for one in outcomes:
+        if one.kept is not None:
+            with open(one.kept, "rb") as file:
+                contents.append(file.read())
+    return contents
+
+
+# A file is replaced
+
+
+@EDITORS
+def test_an_edit_just_before_the_replacement_stays(
+    field: Field, window: Window, editor: Callable[[Field, bytes, Node], Act]
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+    window.before(b"a", editor(field, b"a", EDIT))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": EDIT}
+    assert results(outcomes) == {b"a": ("failed", "changed")}
+
+
+def test_a_directory_made_just_before_the_replacement_stays(field: Field, window: Window) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+    window.before(b"a", makes_directory(field, b"a"))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": (0o755, {b"in it": EDIT})}
+    assert results(outcomes) == {b"a": ("failed", "changed")}
+
+
+def test_a_link_made_just_before_the_replacement_stays(field: Field, window: Window) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+
+    def link() -> None:
+        os.unlink(field.at(b"a"))
+        os.symlink(b"elsewhere", field.at(b"a"))
+
+    window.before(b"a", link)
+    assert results(field.apply(steps)) == {b"a": ("failed", "changed")}
+    assert field.now() == {b"a": "elsewhere"}
+
+
+def test_a_file_deleted_just_before_the_replacement_stays_deleted(field: Field, window: Window) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+    window.before(b"a", lambda: os.unlink(field.at(b"a")))
+    (outcome,) = field.apply(steps)
+    assert outcome.result == "failed"
+    assert field.now() == {}
+
+
+def test_of_two_edits_around_a_replacement_the_newer_stays_and_the_older_is_kept(
+    field: Field, window: Window
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+    edits = [replaces(field, b"a", EDIT), replaces(field, b"a", NEWER)]
+    if window.exchanging:
+        window.before(b"a", *edits)
+    else:  # the first takes it out, the second brings the new content
+        window.before(b"a", edits[0], lambda: None, edits[1])
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": NEWER}
+    assert kept_of(outcomes) == [b"the latest work"]
+    assert outcomes[0].result == "failed"
+    assert outcomes[0].reason is not None
+    assert os.fsdecode(outcomes[0].kept or b"?") in outcomes[0].reason
+
+
+def thrice(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let a path be edited before it is taken, before it is put back, and after that: without exchange."""
+    window = Window(exchanging=False)
+    edits = (replaces(field, b"a", EDIT), replaces(field, b"a", NEWER), writes(field, b"a", B))
+
+    def nothing() -> None:
+        pass
+
+    window.before(b"a", edits[0], nothing, nothing, edits[1], nothing, edits[2])
+    monkeypatch.setattr(renames, "_renames", [window])
+
+
+def test_of_three_edits_the_newest_stays_and_both_others_are_kept_and_named(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": (0o644, b"wanted")})
+    thrice(field, monkeypatch)
+    (outcome,) = field.apply(steps)
+    assert field.now() == {b"a": B}
+    assert outcome.kept is not None
+    folder_kept = os.path.dirname(outcome.kept)
+    assert outcome.kept == os.path.join(folder_kept, b"a")
+    assert read_in(folder_kept) == {b"a": EDIT, b"a.2": NEWER}
+    said = os.fsdecode(folder_kept)
+    assert results([outcome])[b"a"] == (
+        "failed",
+        f"changed; what was there is kept in {said}/a; what came after it is kept in {said}/a.2",
+    )
+
+
+@pytest.mark.parametrize("failures", [1, 2, 9])
+def test_of_three_edits_both_that_are_no_more_are_named_although_the_disk_fails(
+    field: Field, monkeypatch: pytest.MonkeyPatch, failures: int
+) -> None:
+    """What cannot be brought out is left in the workspace, for `recover` to take away."""
+    field.lay({b"a": A})
+    steps, mkdir, left = field.plan({b"a": (0o644, b"wanted")}), os.mkdir, [failures]
+
+    def failing(path: bytes, mode: int, *, dir_fd: int | None = None) -> None:
+        if left[0] and path.endswith(b"-kept"):
+            left[0] -= 1
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        mkdir(path, mode, dir_fd=dir_fd)
+
+    thrice(field, monkeypatch)
+    monkeypatch.setattr(os, "mkdir", failing)
+    (outcome,) = field.apply(steps)
+    now = field.now()
+    assert now[b"a"] == B
+    others = {name: node for name, node in now.items() if name != b"a"}
+    if os.path.isdir(field.kept):
+        kept = os.path.join(field.kept, TOKEN.encode())
+        others |= {os.path.join(kept, name): node for name, node in read_in(kept).items()}
+    assert sorted(others.values(), key=str) == sorted([EDIT, NEWER], key=str)
+    for place in others:
+        assert os.fsdecode(place) in (outcome.reason or "")
+
+
+# Somebody has it open
+
+
+def test_what_somebody_has_open_for_writing_is_kept_outside_and_named(field: Field, window: Window) -> None:
+    field.lay({b"a": A, b"gone": A})
+    steps = field.plan({b"a": B})
+    with open(field.at(b"a"), "r+b", buffering=0) as one, open(field.at(b"gone"), "r+b", buffering=0) as two:
+        outcomes = field.apply(steps)
+        one.write(b"more of one")
+        two.write(b"more of two")
+    assert field.now() == {b"a": B}
+    assert [one.result for one in outcomes] == ["restored", "removed"]
+    assert sorted(kept_of(outcomes)) == [b"more of one", b"more of two"]
+    for outcome in outcomes:
+        assert f"(pid {os.getpid()})" in (outcome.reason or "")
+    assert read_in(os.path.dirname(outcomes[0].kept or b"")).keys() == {b"a", b"gone"}
+
+
+def test_what_is_kept_is_named_although_the_disk_fails_when_it_has_moved(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field.lay({b"a": A})
+    steps, sync = field.plan({b"a": B}), os.fsync
+
+    def failing(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(f"/{TOKEN}"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    with open(field.at(b"a"), "r+b", buffering=0) as one:
+        monkeypatch.setattr(os, "fsync", failing)
+        outcomes = field.apply(steps)
+        monkeypatch.undo()
+        one.write(b"more of one")
+    assert kept_of(outcomes) == [b"more of one"]
+
+
+def test_what_somebody_has_mapped_for_writing_is_kept_outside(field: Field, window: Window) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+    with open(field.at(b"a"), "r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 1)
+    outcomes = field.apply(steps)
+    mapped[0:1] = b"!"
+    mapped.close()
+    assert field.now() == {b"a": B}
+    assert kept_of(outcomes) == [b"!"]
+
+
+def test_an_edit_of_somebody_who_has_it_open_is_put_back(field: Field, window: Window) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": B})
+    with open(field.at(b"a"), "r+b", buffering=0) as file:
+        window.before(b"a", lambda: (file.write(b"one, "), None)[1])
+        outcomes = field.apply(steps)
+        file.write(b"two")
+    assert field.now() == {b"a": (0o644, b"one, two")}
+    assert results(outcomes) == {b"a": ("failed", "changed")}
+
+
+@pytest.fixture
+def apart(tmp_path: object) -> Iterator[Field]:
+    """A workspace on another disk than the folder for what is kept."""
+    memory = "/dev/shm"
+    if not os.path.isdir(memory) or os.stat(memory).st_dev == os.stat(str(tmp_path)).st_dev:
+        pytest.skip("there are no two file systems here")
+    with tempfile.TemporaryDirectory(dir=memory) as made:
+        field = Field(os.fsencode(made) + b"/workspace", kept=os.fsencode(str(tmp_path)) + b"/kept")
+        os.mkdir(field.root)
+        yield field
+
+
+def test_what_somebody_has_open_stays_where_the_store_is_on_another_disk(
+    apart: Field, window: Window
+) -> None:
+    apart.lay({b"a": A, b"gone": A})
+    steps = apart.plan({b"a": B})
+    with open(apart.at(b"a"), "r+b", buffering=0) as one, open(apart.at(b"gone"), "r+b", buffering=0) as two:
+        outcomes = apart.apply(steps)
+        one.write(b"more of one")
+        two.write(b"more of two")
+    assert apart.now() == {b"a": (0o644, b"more of one"), b"gone": (0o644, b"more of two")}
+    for outcome in outcomes:
+        assert outcome.result == "failed"
+        assert f"(pid {os.getpid()}), and the store is on another disk" in (outcome.reason or "")
+
+
+def test_the_older_of_two_edits_is_kept_on_another_disk(apart: Field) -> None:
+    apart.lay({b"a": A})
+    steps = apart.plan({b"a": B})
+    window = Window(exchanging=True)
+    window.before(b"a", makes_directory(apart, b"a"), replaces(apart, b"a", NEWER))
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(renames, "_renames", [window])
+        (outcome,) = apart.apply(steps)
+    assert apart.now() == {b"a": NEWER}
+    assert outcome.kept is not None
+    assert read_in(outcome.kept) == {b"in it": EDIT}
+
+
+@pytest.fixture
+def edited(apart: Field, monkeypatch: pytest.MonkeyPatch) -> Callable[[], Outcome]:
+    """Restore a file that becomes a directory, and then a file: the directory is kept on the other disk."""
+
+    def make() -> None:
+        makes_directory(apart, b"a")()
+        os.makedirs(apart.at(b"a/sub/empty"))
+        writes(apart, b"a/sub/x", EDIT)()
+
+    def restore() -> Outcome:
+        apart.lay({b"a": A})
+        steps = apart.plan({b"a": B})
+        window = Window(exchanging=True)
+        window.before(b"a", make, replaces(apart, b"a", NEWER))
+        monkeypatch.setattr(renames, "_renames", [window])
+        (outcome,) = apart.apply(steps)
+        assert apart.now()[b"a"] == NEWER
+        return outcome
+
+    return restore
+
+
+WHOLE: Names = {b"in it": EDIT, b"sub": folder({b"empty": folder({}, 0o700), b"x": EDIT}, 0o700)}
+
+
+def test_nothing_is_deleted_before_the_names_of_its_copy_are_on_the_other_disk(
+    apart: Field, edited: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T12b: up to the folder that holds the one for what is kept."""
+    synced: dict[int, list[str]] = {}
+    unsynced, looked = set(), []
+    sync, unlink = os.fsync, os.unlink
+
+    def watched_sync(descriptor: int) -> None:
+        sync(descriptor)
+        if os.path.isdir(f"/proc/self/fd/{descriptor}"):
+            synced[os.fstat(descriptor).st_ino] = sorted(os.listdir(descriptor))
+
+    def watched_unlink(name: bytes, *, dir_fd: int | None = None) -> None:
+        if name in {b"in it", b"x"}:
+            looked.append(name)
+            for place in (os.path.dirname(apart.kept), *(one for one, _, _ in os.walk(apart.kept))):
+                if synced.get(os.stat(place).st_ino) != sorted(os.fsdecode(one) for one in os.listdir(place)):
+                    unsynced.add(place)
+        unlink(name, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "fsync", watched_sync)
+    monkeypatch.setattr(os, "unlink", watched_unlink)
+    outcome = edited()
+    assert sorted(looked) == [b"in it", b"x"]
+    assert unsynced == set()
+    assert read_in(outcome.kept or b"") == WHOLE
+
+
+def test_nothing_is_deleted_where_the_other_disk_does_not_take_its_copy(
+    apart: Field, edited: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def failing(descriptor: int) -> None:
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(f"/{TOKEN}/a/sub"):
+            raise OSError(errno.EIO, os.strerror(errno.EIO))
+        sync(descriptor)
+
+    monkeypatch.setattr(os, "fsync", failing)
+    outcome = edited()
+    assert outcome.kept is None
+    assert read_in(apart.at(outcome.left or b"?")) == {
+        b"in it": EDIT,
+        b"sub": folder({b"empty": folder({}), b"x": EDIT}),
+    }
+    assert read_in(apart.kept) == {TOKEN.encode(): folder({}, 0o700)}
+
+
+def test_what_came_while_the_rest_was_copied_is_left_and_named_beside_the_copy(
+    apart: Field, edited: Callable[[], Outcome], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sync = os.fsync
+
+    def watched(descriptor: int) -> None:
+        sync(descriptor)
+        if os.readlink(f"/proc/self/fd/{descriptor}").endswith(f"/{TOKEN}/a/sub"):
+            (old,) = (name for name in os.listdir(apart.root) if name.endswith(b".old"))
+            writes(apart, old + b"/late", EDIT)()
+
+    monkeypatch.setattr(os, "fsync", watched)
+    outcome = edited()
+    assert read_in(outcome.kept or b"") == WHOLE
+    assert read_in(apart.at(outcome.left or b"?"))[b"late"] == EDIT
+    for place in (outcome.kept, outcome.left):
+        assert os.fsdecode(place or b"?") in (outcome.reason or "")
+
+
+def test_a_file_with_another_name_needs_no_keeping(field: Field, window: Window) -> None:
+    field.lay({b"a": A})
+    os.link(field.at(b"a"), field.root + b"-link")
+    steps = field.plan({b"a": B})
+    with open(field.at(b"a"), "r+b", buffering=0) as file:
+        (outcome,) = field.apply(steps)
+        file.write(b"through the other name")
+    assert (outcome.result, outcome.kept) == ("restored", None)
+    with open(field.root + b"-link", "rb") as file:
+        assert file.read() == b"through the other name"
+
+
+def test_who_opens_a_file_while_it_is_looked_at_keeps_it_and_ends_nobody(field: Field) -> None:
+    """The kernel tells the holder of a lease by a signal, whose default would end the process."""
+    field.lay({b"a": A})
+    directory = os.open(field.root, os.O_RDONLY)
+    opener = "import os, sys; os.open(sys.argv[1], os.O_WRONLY | os.O_NONBLOCK)"
+
+    def expected(_entry: object) -> bool:
+        said = subprocess.run(
+            [sys.executable, "-c", opener, field.at(b"a")], check=False, capture_output=True, text=True
+        )
+        assert "BlockingIOError" in said.stderr
+        return True
+
+    try:
+        assert discard(b"a", directory, expected=expected) == "held"
+    finally:
+        os.close(directory)
+    assert field.now() == {b"a": A}
+
+
+# A file is deleted, made, or changes its kind
+
+
+@EDITORS
+def test_an_edit_just_before_the_deletion_stays(
+    field: Field, window: Window, editor: Callable[[Field, bytes, Node], Act]
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({})
+    window.before(b"a", editor(field, b"a", EDIT))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": EDIT}
+    assert results(outcomes) == {b"a": ("failed", "changed")}
+
+
+def test_a_file_made_just_after_an_edited_one_was_moved_stays_beside_it(field: Field, window: Window) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({})
+    window.before(b"a", writes(field, b"a", EDIT), writes(field, b"a", NEWER))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": NEWER}
+    assert kept_of(outcomes) == [b"the latest work"]
+
+
+def test_a_file_made_just_before_ours_stays(field: Field, window: Window) -> None:
+    steps = field.plan({b"a": B})
+    window.before(b"a", writes(field, b"a", EDIT))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": EDIT}
+    assert results(outcomes) == {b"a": ("failed", "changed")}
+
+
+def test_a_directory_made_just_before_ours_keeps_its_permissions(field: Field) -> None:
+    """What is to be in it gets there all the same."""
+    steps = field.plan({b"d": folder({b"x": B}, 0o755)})
+    os.mkdir(field.at(b"d"), 0o700)
+    outcomes = field.apply(steps)
+    assert field.now() == {b"d": folder({b"x": B}, 0o700)}
+    assert results(outcomes) == {b"d": ("failed", "changed"), b"d/x": ("restored", None)}
+
+
+@EDITORS
+def test_an_edit_just_before_a_directory_takes_the_place_of_a_file_stays(
+    field: Field, monkeypatch: pytest.MonkeyPatch, editor: Callable[[Field, bytes, Node], Act]
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": folder({b"x": B})})
+    act, mkdir = editor(field, b"a", EDIT), os.mkdir
+
+    def watched(name: bytes, mode: int, *, dir_fd: int) -> None:
+        mkdir(name, mode, dir_fd=dir_fd)
+        if name.endswith(b".aside"):
+            act()
+
+    monkeypatch.setattr(os, "mkdir", watched)
+    outcomes = field.apply(steps)
+    monkeypatch.undo()
+    assert field.now() == {b"a": EDIT}
+    assert {one.result for one in outcomes} == {"failed"}
+
+
+def test_a_file_made_where_a_directory_is_about_to_be_stays(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """As measured: what had been set aside was renamed over it."""
+    field.lay({b"a": A})
+    steps = field.plan({b"a": folder({b"x": B})})
+    act, mkdir = writes(field, b"a", EDIT), os.mkdir
+
+    def watched(name: bytes, mode: int, *, dir_fd: int) -> None:
+        if name == b"a":
+            act()
+        mkdir(name, mode, dir_fd=dir_fd)
+
+    monkeypatch.setattr(os, "mkdir", watched)
+    outcomes = field.apply(steps)
+    monkeypatch.undo()
+    assert field.now() == {b"a": EDIT}
+    assert {one.result for one in outcomes} == {"failed"}
+
+
+def test_a_file_made_where_a_directory_was_a_moment_ago_stays(field: Field, window: Window) -> None:
+    field.lay({b"a": folder({b"x": A})})
+    steps = field.plan({b"a": B})
+    window.before(b"a", writes(field, b"a", EDIT))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": EDIT}
+    assert results(outcomes)[b"a"] == ("failed", "changed")
+
+
+@pytest.mark.parametrize("name", [b"a/x", b"a/new", b"a/sub/new"])
+def test_a_directory_changed_just_before_it_makes_room_stays(
+    field: Field, monkeypatch: pytest.MonkeyPatch, name: bytes
+) -> None:
+    field.lay({b"a": folder({b"x": A, b"sub": folder({b"y": A})})})
+    steps = field.plan({b"a": B})
+    act, mkdir = writes(field, name, EDIT), os.mkdir
+
+    def watched(made: bytes, mode: int, *, dir_fd: int) -> None:
+        mkdir(made, mode, dir_fd=dir_fd)
+        act()
+
+    monkeypatch.setattr(os, "mkdir", watched)
+    outcomes = field.apply(steps)
+    monkeypatch.undo()
+    assert field.now()[b"a"] != B
+    with open(field.at(name), "rb") as file:
+        assert file.read() == b"the latest work"
+    assert results(outcomes)[b"a"] == ("failed", "changed")
+    assert os.listdir(field.at(b"a/sub")) != []
+    assert sorted(os.listdir(field.root)) == [b"a"]
+
+
+def test_what_comes_into_a_directory_that_makes_room_is_kept_outside(field: Field, window: Window) -> None:
+    field.lay({b"a": folder({b"x": A})})
+    steps = field.plan({b"a": B})
+    inside = b".lastgood-%b-%d.aside/a/new" % (TOKEN.encode(), _number(b"a"))
+    window.before(b"x", writes(field, inside, EDIT))
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": B}
+    kept = next(one.kept for one in outcomes if one.kept is not None)
+    assert read_in(kept) == {b"new": EDIT}
+
+
+def test_permissions_of_a_file_that_took_the_place_of_another_stay(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    field.lay({b"a": A})
+    steps = field.plan({b"a": (0o755, b"a")})
+    act, fchmod = replaces(field, b"a", EDIT), os.fchmod
+
+    def watched(descriptor: int, mode: int) -> None:
+        act()
+        fchmod(descriptor, mode)
+
+    monkeypatch.setattr(os, "fchmod", watched)
+    field.apply(steps)
+    monkeypatch.undo()
+    assert field.now() == {b"a": EDIT}
+
+
+def _number(path: bytes) -> int:
+    from lastgood.renames import number_of
+
+    return number_of(path)

@@ -1,0 +1,124 @@
+"""The command as a real process, in a project and a store of the test."""
+
+from __future__ import annotations
+
+import json
+import os
+import pty
+import select
+import subprocess
+import sys
+import termios
+import time
+from pathlib import Path
+from typing import Any
+
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+COMMAND = os.path.join(ROOT, "lastgood")
+
+
+# How long anything at all may take on a busy machine, in seconds.
+PATIENCE = 600
+
+CODES = {2: "usage", 10: "not-found", 11: "ambiguous", 12: "invalid", 15: "unsafe", 16: "damaged"}
+
+
+class Done:
+    """What came of a run."""
+
+    def __init__(self, code: int, out: bytes, err: bytes) -> None:
+        self.code = code
+        self.out_bytes = out
+        self.out = out.decode("utf-8", "replace")
+        self.err = err.decode("utf-8", "replace")
+
+    @property
+    def json(self) -> Any:
+        return json.loads(self.out)
+
+
+class Command:
+    """Runs the command in the project."""
+
+    def __init__(self, project: Path, store: Path) -> None:
+        self.project = project
+        self.store = store
+        self.environment = dict(os.environ) | {"LASTGOOD_STORE": str(store)}
+
+    def __call__(
+        self,
+        *words: str | bytes,
+        cwd: Path | None = None,
+        stdin: bytes = b"",
+        env: dict[str, str] | None = None,
+        expect: int | None = 0,
+    ) -> Done:
+        done = subprocess.run(
+            [sys.executable, COMMAND, *words],
+            cwd=cwd or self.project,
+            env=self.environment | (env or {}),
+            input=stdin,
+            capture_output=True,
+            timeout=PATIENCE,
+            check=False,
+        )
+        result = Done(done.returncode, done.stdout, done.stderr)
+        assert expect is None or result.code == expect, (result.code, result.out, result.err)
+        return result
+
+    def terminal(self, *words: str, answers: str = "", expect: int | None = 0) -> Done:
+        """Run it on a terminal (80 columns), with a person's answers typed one after the other."""
+        pid, terminal = pty.fork()
+        if pid == 0:
+            termios.tcsetwinsize(0, (24, 80))
+            os.chdir(self.project)
+            environment = self.environment | {"TERM": "xterm", "COLUMNS": "80"}
+            os.execve(sys.executable, [sys.executable, COMMAND, *words], environment)
+        out = b""
+        pending = answers
+        ends = time.monotonic() + PATIENCE
+        while time.monotonic() < ends:
+            if not select.select([terminal], [], [], 0.1)[0]:
+                continue
+            try:
+                part = os.read(terminal, 65536)
+            except OSError:
+                break
+            if not part:
+                break
+            out += part
+            if pending and out.rstrip(b" ").endswith((b"[y/N]", b"to leave:")):
+                line, _, pending = pending.partition("\n")
+                os.write(terminal, line.encode() + b"\n")
+        os.close(terminal)
+        code = os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+        result = Done(code, out.replace(b"\r\n", b"\n"), b"")
+        assert expect is None or code == expect, (code, result.out)
+        return result
+
+    def save(self, *words: str) -> str:
+        """Save and return the id."""
+        saved: str = self("save", "--json", *words).json["checkpoint"]["id"]
+        return saved
+
+
+def told(done: Done, code: int) -> None:
+    """Assert that a failure is told with what, why and what to do, and nothing else."""
+    assert done.code == code, (done.code, done.out, done.err)
+    assert done.out == ""
+    first, *rest = done.err.rstrip("\n").split("\n")
+    assert first.startswith("lastgood: ")
+    assert rest, "no hint"
+    assert "Traceback" not in done.err
+
+
+def told_as_document(done: Done, code: int) -> None:
+    """Assert the same of a failure told as JSON."""
+    assert done.code == code, (done.code, done.out, done.err)
+    document = done.json
+    assert document["schema"] == "lastgood.error/1"
+    assert set(document["error"]) == {"code", "message", "hint", "details"}
+    assert document["error"]["message"]
+    assert document["error"]["hint"]
+    assert document["error"]["code"] == CODES.get(code, document["error"]["code"])
+    assert done.err == ""

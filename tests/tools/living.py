@@ -1,0 +1,60 @@
+"""Whether processes live, and waiting until something is so."""
+
+from __future__ import annotations
+
+import fcntl
+import gc
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+LONG = 120.0
+
+
+def state(pid: int) -> str:
+    """Return the letter by which the kernel tells a process's state (proc(5)); X when it is gone."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0]
+    except (FileNotFoundError, ProcessLookupError):
+        return "X"
+
+
+def lives(pid: int) -> bool:
+    return state(pid) not in "ZX"
+
+
+def eventually(so: Callable[[], bool]) -> bool:
+    """Wait until something is so; False if that takes longer than is to be expected."""
+    ends = time.monotonic() + LONG
+    while not so() and time.monotonic() < ends:
+        time.sleep(0.02)
+    return so()
+
+
+def eventually_gone(pid: int) -> bool:
+    return eventually(lambda: not lives(pid))
+
+
+def written(path: Path) -> str:
+    """Wait for a file that a command writes whole, and return what it says."""
+    assert eventually(lambda: path.exists() and path.read_text().endswith("\n")), path
+    return path.read_text().strip()
+
+
+def descriptors() -> list[str]:
+    """Return the files that this process has open, once what nobody has any more was let go of."""
+    gc.collect()
+    return sorted(os.listdir("/proc/self/fd"))
+
+
+def children(pid: int) -> list[int]:
+    return [int(word) for word in Path(f"/proc/{pid}/task/{pid}/children").read_text().split()]
+
+
+def until_tidied(store: Path) -> None:
+    """Wait until no maintenance is under way that a save started: its process holds this lock."""
+    path = store / "locks" / "upkeep.lock"
+    if path.exists():
+        with path.open("rb") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
