@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import CheckReport
-    from lastgood.workspace.save import Checks
+    from lastgood.workspace.door import Door
 
 
 # --- How a check runs on the command line, and how its verdict is told ---
@@ -28,7 +28,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def judged(
-    workspace: Checks,
+    workspace: Door,
     ref: str,
     command: str | Sequence[str],
     *,

@@ -11,7 +11,7 @@ from lastgood.cli.verbs.work import owner, standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, place, size
 from lastgood.paths import printable, to_text
 from lastgood.workspace.configuration import added_by_project
-from lastgood.workspace.look import Looks
+from lastgood.workspace.door import Door
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _GAPS_SHOWN = 5
 
 def status_verb(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
-    with open_group(call, Looks, purpose="find") as workspace, ProgressLine(console, "looking"):
+    with open_group(call, Door, purpose="find") as workspace, ProgressLine(console, "looking"):
         report = workspace.status()
     added = added_by_project(report.workspace, environment=os.environ)
     if console.json:

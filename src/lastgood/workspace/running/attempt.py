@@ -180,11 +180,13 @@ def _changed(stage: Stage, one: Checkpoint, other: Checkpoint | None = None) -> 
 def _merged(stage: Stage, start: Checkpoint, left: Checkpoint, paths: Sequence[bytes]) -> RestoreReport:
     for _ in range(_TRIES - 1):
         try:
-            return stage.hands.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
+            return stage.hands.workspace.restore(
+                start.id, paths=paths, only=["files"], merge=True, base=left.id
+            )
         except Conflict as error:
             if not error.details.get("paths"):
                 raise
-    return stage.hands.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
+    return stage.hands.workspace.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
 
 
 def _told(stage: Stage, task: PlannedTask, report: RestoreReport, *, left: Checkpoint) -> str | None:

@@ -248,7 +248,7 @@ class Stage:
 
     def _beat(self) -> None:
         try:
-            self.hands.session_heartbeat(self.hands.own)
+            self.hands.workspace.session_heartbeat(self.hands.own)
         except (Busy, Storage) as error:
             self.telling.notice(f"no sign of life could be given: {said(error)}")
 

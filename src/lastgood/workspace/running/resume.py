@@ -200,7 +200,9 @@ def _reclaim(hands: Hands, plan: WorkPlan) -> None:
         if run is None:
             continue
         if hands.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
-            hands.session_break_off(one.id, reason="its runner is gone", interrupted=True, save=False)
+            hands.workspace.session_break_off(
+                one.id, reason="its runner is gone", interrupted=True, save=False
+            )
 
 
 def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
@@ -227,7 +229,7 @@ def _finished(hands: Hands, plan: WorkPlan, *, orders: Orders) -> RunReport:
     run = next((one for one in hands.runs() if _is_same(one, plan)), None)
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
-    report = hands.get_session(run.session)
+    report = hands.workspace.get_session(run.session)
     left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
     if report.session.ended_by != "finished" or left:
         raise NotFound(
@@ -271,7 +273,7 @@ def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:
     if not dead:
         raise _nothing_waits(hands, plan)
     report, run = dead[0]
-    steps = hands.steps(report.id)
+    steps = hands.workspace.steps(report.id)
     more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
     told = _told(
         report.progress, run.plan, report, state="interrupted", reason=f"nothing was carried out{more}"
@@ -315,7 +317,7 @@ def _give_up(hands: Hands, dead: Sequence[Dead], signals: Signals) -> None:
     for report, _ in dead:
         _await_silence(hands, report.id, signals)
     for report, _ in dead:
-        hands.recover(report.id, choice="fresh")
+        hands.workspace.recover(report.id, choice="fresh")
 
 
 def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish, *, signals: Signals) -> Engaged:
@@ -324,7 +326,7 @@ def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish, *, signals:
         _demand_same(run, plan)
     _await_silence(hands, report.id, signals)
     try:
-        recovered = hands.recover(report.id, choice="continue", owner_pid=os.getpid())
+        recovered = hands.workspace.recover(report.id, choice="continue", owner_pid=os.getpid())
     except Conflict:
         _refuse_the_living(hands)
         raise
@@ -332,7 +334,7 @@ def _continued(hands: Hands, plan: WorkPlan, dead: Dead, wish: Wish, *, signals:
     try:
         notes = (*_noticed(recovered), *_replanned(inside, run, plan, recovered))
     except BaseException:
-        inside.session_break_off(report.id, reason="error", save=False)
+        inside.workspace.session_break_off(report.id, reason="error", save=False)
         raise
     return Engaged(hands=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
 

@@ -197,7 +197,7 @@ class Conductor:
     def _skipped(self, task: PlannedTask, missing: Task) -> bool:
         how = {"failed": "failed", "skipped": "was skipped"}.get(missing.state, "is not done")
         reason = f"it needs {missing.id}, which {how}"
-        self._stage.hands.task_skip(task.id)
+        self._stage.hands.workspace.task_skip(task.id)
         self._stage.telling.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
         return True
 
@@ -236,7 +236,7 @@ class Conductor:
     def _enter_sprint(self, task: PlannedTask) -> None:
         hands = self._stage.hands
         if task.sprint is not None and hands.stands().position.sprint != task.sprint:
-            hands.sprint_start(task.sprint)
+            hands.workspace.sprint_start(task.sprint)
 
     def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
         """Make the checkpoint of a sprint whose tasks are all done."""
@@ -246,7 +246,7 @@ class Conductor:
         if any(states[one.id].state != "done" for one in stage.plan.tasks if one.sprint == sprint):
             return
         self._enter_sprint(task)
-        report = stage.hands.sprint_done(sprint)
+        report = stage.hands.workspace.sprint_done(sprint)
         self._closed.add(sprint)
         stage.telling.saved(report.saved, sprint=sprint)
         stage.telling.tell("sprint-done", sprint=sprint, checkpoint=stage.telling.last)
@@ -272,7 +272,7 @@ class Conductor:
             self._keep_interrupted(self._reason)
         except LastgoodError as error:
             stage.telling.notice(f"no checkpoint could be made: {said(error)}")
-        ended = stage.hands.session_break_off(
+        ended = stage.hands.workspace.session_break_off(
             stage.hands.own, reason="interrupted", interrupted=True, save=False
         )
         self._unknown += ended.unknown
@@ -301,7 +301,7 @@ class Conductor:
         hands = self._stage.hands
         stopped = isinstance(error, KeyboardInterrupt)
         try:
-            hands.session_break_off(
+            hands.workspace.session_break_off(
                 hands.own,
                 reason="interrupted" if stopped else type(error).__name__,
                 interrupted=stopped,

@@ -13,14 +13,13 @@ from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
-from lastgood.workspace.look import Looks
-from lastgood.workspace.restore import Recovers, Restores
-from lastgood.workspace.work import Works
+from lastgood.workspace.door import Door
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
     from contextlib import AbstractContextManager
+    from typing import Self
 
     from lastgood.context import Context
     from lastgood.errors import Conflict
@@ -31,6 +30,8 @@ if TYPE_CHECKING:
     from lastgood.model.run import Command, PlannedRun, WorkPlan
     from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
     from lastgood.sessions.progress import Begun
+    from lastgood.workspace import Workspace
+    from lastgood.workspace.door import Commons
 
 
 # How many earlier runs are looked through for one of the same plan.
@@ -38,8 +39,16 @@ _RUNS_LOOKED_AT = 200
 _MESSAGE_LIMIT = 2000
 
 
-class Hands(Works, Looks, Restores, Recovers):
-    """A workspace as a run sees it; within a session, as `within` returns it."""
+class Hands(Door):
+    """A workspace as a run sees it, with all its other verbs; within a session, as `within` returns it."""
+
+    def __init__(self, commons: Commons, *, session: str | None, workspace: Workspace) -> None:
+        super().__init__(commons, session=session)
+        self.workspace = workspace
+
+    def within(self, session: str) -> Self:
+        """Return this workspace as those see it who work in a session; it shares everything else."""
+        return type(self)(self._commons, session=session, workspace=self.workspace.within(session))
 
     @property
     def key(self) -> str:
@@ -74,9 +83,7 @@ class Hands(Works, Looks, Restores, Recovers):
             owner = self._context.processes.owner(os.getpid())
             return session.start(self._context, owner=owner, goal=goal, plan=plan)
 
-        report = self._told("session_started", work)
-        self._after(report)
-        return report
+        return self._changed(work, type="session_started")
 
     def leave(self, *, finished: bool, by: str) -> SessionEnded:
         """End the session after its last checkpoint; not ``finished``, it waits to be continued."""
@@ -84,9 +91,7 @@ class Hands(Works, Looks, Restores, Recovers):
         def work() -> SessionEnded:
             return session.end(self._context, self.own, finished=finished, by=by)
 
-        report = self._told("session_ended", work)
-        self._after(report)
-        return report
+        return self._changed(work, type="session_ended")
 
     def living(self) -> tuple[SessionReport, ...]:
         """Return the sessions that live and hold the workspace."""
