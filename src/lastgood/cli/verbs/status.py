@@ -9,8 +9,8 @@ from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.plans import going_on
 from lastgood.cli.verbs.work import owner, standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, place, size
+from lastgood.configuration import added_by_project
 from lastgood.paths import printable, to_text
-from lastgood.workspace.configuration import added_by_project
 from lastgood.workspace.door import Door
 
 TYPE_CHECKING = False
