@@ -139,11 +139,6 @@ class Wrong(ValueError):
         self.path = path
 
 
-def read_value(value: object, key: Key) -> object:
-    """Return a value as its key's form has it; `Wrong` if it is not of that form."""
-    return _FORMS[key.form](value, key)
-
-
 def wrong(value: object, wanted: str, *, hint: str = "", path: Path = ()) -> Wrong:
     """Return the error for a value of another form than the wanted one."""
     if not hint and wanted == "a text" and isinstance(value, int | float):
@@ -476,7 +471,7 @@ class PlanReader:
             if name not in record:
                 continue
             try:
-                found[name] = read_value(record[name], keys[name])
+                found[name] = _FORMS[keys[name].form](record[name], keys[name])
             except Wrong as fault:
                 self._fail(fault, (*path, name))
         return found

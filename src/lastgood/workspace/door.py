@@ -90,22 +90,20 @@ class Door:
         base, known = self._commons.context, self._known
         if known is None or known[0] is not base:
             context = base if self._session is None else base.replace(session=self._session)
-            self._known = known = base, context, self._view_of(context)
+            view = View(
+                catalogue=context.catalogue,
+                objects=context.engine_of,
+                key=context.key,
+                clock=context.clock,
+                work=context.work_of,
+                session=self._session_at_hand,
+            )
+            self._known = known = base, context, view
         return known
 
     def _use(self, context: Context) -> None:
         """Have all doors go on with a context, each within its own session."""
         self._commons.context = context.replace(session=self._commons.context.session)
-
-    def _view_of(self, context: Context) -> View:
-        return View(
-            catalogue=context.catalogue,
-            objects=context.engine_of,
-            key=context.key,
-            clock=context.clock,
-            work=context.work_of,
-            session=self._session_at_hand,
-        )
 
     def _session_at_hand(self) -> str | None:
         from lastgood.lease import session_at_hand

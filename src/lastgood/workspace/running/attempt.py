@@ -7,6 +7,7 @@ import os
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
+from lastgood.sessions import progress, session
 from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
 from lastgood.value import Value
@@ -39,7 +40,7 @@ def keep_start(stage: Stage, task: PlannedTask) -> str | None:
     None where the settings want none and nothing is going to be taken back to it.
     """
     risky = task.risky or task.irreversible
-    if task.on_failure != "rollback" and not stage.hands.wants("risky" if risky else "task"):
+    if task.on_failure != "rollback" and not stage.hands.settings.auto.wants("risky" if risky else "task"):
         return None
     report = stage.hands.keep(
         "risky" if risky else "auto", f"before task {task.id}", task=task.id, moment="before"
@@ -54,7 +55,7 @@ def keep_leftover(stage: Stage, task: PlannedTask, attempt: Effect, *, reason: s
 
     None where the settings want none and nothing is going to be taken back.
     """
-    if task.on_failure != "rollback" and not stage.hands.wants("error"):
+    if task.on_failure != "rollback" and not stage.hands.settings.auto.wants("error"):
         return None
     report = stage.hands.keep(
         "error",
@@ -70,7 +71,9 @@ def keep_leftover(stage: Stage, task: PlannedTask, attempt: Effect, *, reason: s
 
 def keep_once(stage: Stage, task: PlannedTask, attempt: Effect) -> Checkpoint:
     """Return the checkpoint of what an attempt left of which nobody saw the end, made unless it is there."""
-    left = stage.hands.left_by(attempt) or keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
+    left = progress.left_by(stage.hands.context, attempt) or keep_leftover(
+        stage, task, attempt, reason=_INTERRUPTED
+    )
     assert left is not None
     return left
 
@@ -83,8 +86,8 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
     """
     hands = stage.hands
     try:
-        left = hands.left_by(attempt)
-        before = hands.taken_back(attempt, left)
+        left = progress.left_by(hands.context, attempt)
+        before = progress.taken_back(hands.context, attempt, left)
         if left is None and before is not None:
             return None  # somebody deleted the checkpoint of what it left since
         if left is None and not hands.is_newest(attempt):
@@ -95,7 +98,7 @@ def take_back(stage: Stage, task: PlannedTask, attempt: Effect) -> str | None:
         if left is None:
             left = keep_leftover(stage, task, attempt, reason=_INTERRUPTED)
             assert left is not None
-        start = hands.kept_start(attempt)
+        start = progress.kept_start(hands.context, attempt)
         limit = _beside_the_plan(stage, start, left) if attempt.state == "unknown" else ()
         if before is not None:
             limit = _missed(stage, start, left, before=before, limit=limit)
@@ -379,7 +382,7 @@ class Attempt:
             return self._failed(reason, ran=ran, unknown=unknown)
         if self._task.check is None:
             return self._done(None)
-        self._effect = self._stage.hands.command_ended(self.effect)
+        self._effect = session.finish(self._stage.hands.context, self.effect, state="done")
         return self._checked()
 
     def _begin(self) -> None:
@@ -509,7 +512,7 @@ class Attempt:
 
     def _own_word(self) -> str | None:
         """Return why the task failed by its own word, though its command ended well."""
-        found = task_of(self._stage.hands.stands(), self._task.id)
+        found = task_of(self._stage.hands.progress, self._task.id)
         said = found is not None and found.state == "failed"
         return "it said itself that it failed" if said else None
 

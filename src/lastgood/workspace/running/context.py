@@ -237,7 +237,7 @@ class Stage:
         if now < self._due:
             return
         self.rested()
-        if not self.hands.wants("interval"):
+        if not self.hands.settings.auto.wants("interval"):
             return
         try:
             report = self.hands.keep("auto", f"while task {task.id} runs", task=task.id)
@@ -335,7 +335,7 @@ class Telling:
         """Return how every task of the plan stands."""
         from lastgood.model.session import Task
 
-        recorded = self._hands.stands().tasks
+        recorded = self._hands.progress.tasks
         if recorded is not self._recorded:
             known = {task.id: task for task in recorded}
             self._recorded = recorded

@@ -16,6 +16,7 @@ from lastgood.tasks import task as task_of
 from lastgood.tasks import unknown_effects
 from lastgood.value import Value
 from lastgood.workplan import plan as rules
+from lastgood.workspace.running.workspace import taken_back_since
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -176,7 +177,7 @@ def _taken(hands: Hands, signals: Signals) -> AbstractContextManager[ExclusiveHo
     """Take the lock of runners; who holds it is about to have a session, or has just ended it."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        lock = hands.running(wait=0)
+        lock = hands.context.locks.running(hands.key, wait=0)
         try:
             lock.__enter__()
         except Busy:
@@ -196,7 +197,7 @@ def _reclaim(hands: Hands, plan: WorkPlan) -> None:
     container for example: the lock of runners is ours, so that it is gone (rule S16).
     """
     for one in hands.living():
-        run, owner = hands.run_of(one.id), one.session.owner
+        run, owner = hands.context.work.run(one.id), one.session.owner
         if run is None:
             continue
         if hands.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
@@ -237,7 +238,7 @@ def _finished(hands: Hands, plan: WorkPlan, *, orders: Orders) -> RunReport:
             hint="start anew: leave out --continue, or give --fresh",
         )
     _demand_same(run, plan)
-    back = hands.taken_back_since(report.session)
+    back = taken_back_since(hands.context, report.session)
     if back is not None:
         raise _gone(report, back)
     if orders.redo or orders.done:
@@ -287,7 +288,7 @@ def reviewed(hands: Hands, plan: WorkPlan) -> RunReport:
 
 def _nothing_waits(hands: Hands, plan: WorkPlan) -> NotFound:
     for one in hands.living():
-        run = hands.run_of(one.id)
+        run = hands.context.work.run(one.id)
         if run is not None and _is_same(run, plan):
             return NotFound(f"the run {one.id} of this plan is under way", hint="see it: lastgood status")
     return NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")

@@ -8,6 +8,7 @@ from lastgood.command import GuardedCommands
 from lastgood.errors import Conflict, LastgoodError, Usage
 from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
+from lastgood.sessions.progress import attempts
 from lastgood.tasks import ATTEMPT, doubt_of, outlook
 from lastgood.workspace.running.attempt import Attempt, keep_once, take_back
 from lastgood.workspace.running.context import Interrupted, Signals, Stage, Telling, name_of, said
@@ -144,7 +145,7 @@ class Conductor:
         missing = [states[need] for need in task.needs if need in states and states[need].state != "done"]
         if missing:
             return self._skipped(task, missing[0])
-        look = outlook(task, task=states[task.id], steps=stage.hands.attempts(task.id))
+        look = outlook(task, task=states[task.id], steps=attempts(stage.hands.context, task.id))
         if task.id not in self._orders.redo:
             doubt = self._doubt(task, look)
             if doubt is not None:
@@ -235,7 +236,7 @@ class Conductor:
 
     def _enter_sprint(self, task: PlannedTask) -> None:
         hands = self._stage.hands
-        if task.sprint is not None and hands.stands().position.sprint != task.sprint:
+        if task.sprint is not None and hands.progress.position.sprint != task.sprint:
             hands.workspace.sprint_start(task.sprint)
 
     def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
@@ -289,10 +290,12 @@ class Conductor:
     def _keep_interrupted(self, reason: str) -> None:
         """Keep what is there now: what the task under way left, from which it may be taken back."""
         stage, task = self._stage, self._at
-        if not stage.hands.wants("interrupt") and (task is None or task.on_failure != "rollback"):
+        if not stage.hands.settings.auto.wants("interrupt") and (
+            task is None or task.on_failure != "rollback"
+        ):
             return
         id = None if task is None else task.id
-        steps = [] if id is None else stage.hands.attempts(id)
+        steps = [] if id is None else attempts(stage.hands.context, id)
         metadata = {ATTEMPT: str(steps[-1].attempt)} if steps else {}
         stage.telling.saved(stage.hands.keep("interrupt", reason, task=id, metadata=metadata), task=id)
 

@@ -18,12 +18,11 @@ from lastgood.workspace.door import Door
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
     from typing import Self
 
     from lastgood.context import Context
     from lastgood.errors import Conflict
-    from lastgood.host import Commands, ExclusiveHold
+    from lastgood.host import Commands
     from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment
     from lastgood.model.operation import Operation, Step
     from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
@@ -45,6 +44,16 @@ class Hands(Door):
     def __init__(self, commons: Commons, *, session: str | None, workspace: Workspace) -> None:
         super().__init__(commons, session=session)
         self.workspace = workspace
+
+    @property
+    def context(self) -> Context:
+        """What the operations work with, within the session."""
+        return self._context
+
+    @property
+    def progress(self) -> Progress:
+        """How far the session has come, also when it has ended."""
+        return self._context.work.progress(self.own)
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
@@ -103,10 +112,6 @@ class Hands(Door):
 
         return living(self._context, session, doing="is active in this workspace")
 
-    def running(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
-        """Return the lock that a runner holds for as long as it lives."""
-        return self._context.locks.running(self.key, wait=wait)
-
     def is_out_of_sight(self, owner: Owner) -> bool:
         """Tell whether an owner is of this run of the machine, but cannot be seen from here."""
         processes = self._context.processes
@@ -116,10 +121,6 @@ class Hands(Door):
         """Return the runs of a plan that ended without finishing, newest first."""
         found = ((one, self._context.work.run(one.id)) for one in session.unfinished(self._context))
         return tuple((report, run) for report, run in found if run is not None)
-
-    def run_of(self, session: str) -> PlannedRun | None:
-        """Return the plan that a session carries out; None if it has none."""
-        return self._context.work.run(session)
 
     def unknown_within(self, task: str) -> Sequence[Effect]:
         """Return the irreversible steps within a task, done by its command, of which nobody saw the end."""
@@ -154,15 +155,7 @@ class Hands(Door):
         except NotFound:  # it has ended since
             return False
 
-    def stands(self) -> Progress:
-        """Return how far the session has come, also when it has ended."""
-        return self._context.work.progress(self.own)
-
     # Checkpoints
-
-    def wants(self, trigger: str) -> bool:
-        """Tell whether the settings want checkpoints of a moment."""
-        return self.settings.auto.wants(trigger)
 
     def keep(
         self,
@@ -231,10 +224,6 @@ class Hands(Door):
         self._changed(lambda: begun.report)
         return begun
 
-    def command_ended(self, effect: Effect) -> Effect:
-        """Record that an attempt's command ended well, before its check."""
-        return progress.command_ended(self._context, effect)
-
     def attempt_done(self, id: str) -> ProgressReport:
         """Record that a task is done, and make its checkpoint."""
         return self._changed(lambda: progress.done(self._context, id))
@@ -246,10 +235,6 @@ class Hands(Door):
     def happened(self, id: str) -> ProgressReport:
         """Record a person's word that a task is done."""
         return self._changed(lambda: progress.happened(self._context, id))
-
-    def attempts(self, id: str) -> Sequence[Effect]:
-        """Return the attempts of a task, oldest first."""
-        return progress.attempts(self._context, id)
 
     def all_attempts(self) -> Mapping[str, Sequence[Effect]]:
         """Return the attempts of every task, oldest first."""
@@ -263,22 +248,6 @@ class Hands(Door):
         """Tell whether no other attempt began after one."""
         steps = self._context.work.effects(self.key, session=self.own)
         return next(one.id for one in reversed(steps) if one.task == one.name) == attempt.id
-
-    def left_by(self, attempt: Effect) -> Checkpoint | None:
-        """Return the checkpoint of what an attempt left."""
-        return progress.left_by(self._context, attempt)
-
-    def taken_back(self, attempt: Effect, left: Checkpoint | None) -> frozenset[bytes] | None:
-        """Return which files that an attempt left were taken back already; None if that was never tried."""
-        return progress.taken_back(self._context, attempt, left)
-
-    def kept_start(self, attempt: Effect) -> Checkpoint:
-        """Return the checkpoint that an attempt began from."""
-        return progress.kept_start(self._context, attempt)
-
-    def taken_back_since(self, session: Session) -> TakenBack | None:
-        """Return the restore that took back what a session left at its end, if any did."""
-        return taken_back_since(self._context, session)
 
     def newest_of(self, session: str) -> str | None:
         """Return the id of a session's newest checkpoint."""
