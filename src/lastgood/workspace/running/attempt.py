@@ -17,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.host import Commands
+    from lastgood.command import GuardedCommands
     from lastgood.model.checkpoint import Checkpoint, CheckReport, Ran
     from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.run import PlannedTask
@@ -554,7 +554,7 @@ class Attempt:
 class _Checking:
     """Runs a check as a part of its attempt."""
 
-    def __init__(self, attempt: Attempt, commands: Commands) -> None:
+    def __init__(self, attempt: Attempt, commands: GuardedCommands) -> None:
         self.run = attempt.attend_check
         self.attend = commands.attend
 

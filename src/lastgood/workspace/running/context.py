@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self
 
-    from lastgood.host import Commands
+    from lastgood.command import GuardedCommands
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
@@ -174,7 +174,7 @@ class Stage:
         *,
         telling: Telling,
         signals: Signals,
-        commands: Commands,
+        commands: GuardedCommands,
         outputs: OutputFolder,
     ) -> None:
         self.hands = hands
