@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from lastgood.errors import Damaged, Invalid
 from lastgood.model.canonical import dumps
 from lastgood.model.run import PlannedTask, WorkPlan
-from lastgood.workplan.form import TASK_KEYS, checked_plan, decode_plan, encode_plan, plan_of
-from lastgood.workplan.plan import ordered
+from lastgood.workplan.form import TASK_KEYS, checked_plan, plan_of
+from lastgood.workplan.plan import decode_plan, encode_plan, ordered
 from lastgood.workplan.schema import plan_schema
 from workplans import documents, plans
 

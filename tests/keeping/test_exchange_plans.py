@@ -15,7 +15,7 @@ from lastgood.errors import Conflict, Damaged, Storage
 from lastgood.exchange.form import decode_facts, encode_facts
 from lastgood.model.exchange import ExportedPlan, Facts
 from lastgood.settings import LimitSettings, Settings
-from lastgood.workplan.form import encode_plan
+from lastgood.workplan.plan import encode_plan
 from parcels import facts_of, lines, members_of, rebuilt
 from runs import Told, states
 from workplans import plans

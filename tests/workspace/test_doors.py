@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING
 import pytest
 
 import lastgood
-from lastgood.workspace.running.workspace import RunWorkspace
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,9 +33,9 @@ def old(tmp_path: Path, store: Path) -> Path:
 def test_what_is_attached_within_a_session_is_attached_for_all_doors(workspace: Workspace, old: Path) -> None:
     """S19: no two of them have different keys, and each stays within its session."""
     inside = workspace.within("sess_0123456789abcdef")
-    before = inside._as(RunWorkspace)
+    before = inside._hands()
     inside.attach(str(old))
-    doors = [workspace, inside, before, inside.within("sess_fedcba9876543210"), workspace._as(RunWorkspace)]
+    doors = [workspace, inside, before, inside.within("sess_fedcba9876543210"), workspace._hands()]
     assert len({door._context.key for door in doors}) == 1
     assert [door._context.session for door in doors] == [
         None,

@@ -72,8 +72,7 @@ _PROGRAM = (
     "import os, sys; os.chdir('/'); "
     "os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
     "from lastgood.workspace.maintenance import lower_priority as stand_back; stand_back(int(sys.argv.pop(1))); "
-    "from lastgood.workspace.maintenance_process import maintain; "
-    "maintain(*sys.argv[1:])"
+    "from lastgood.workspace import maintain; maintain(*sys.argv[1:])"
 )
 
 
