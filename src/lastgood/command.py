@@ -91,10 +91,11 @@ def _idle() -> None:
 
 
 class GuardedCommands:
-    """Runs commands with the environment of the caller.
+    """Runs commands with the environment of the caller; when a call returns, nothing that it started is left.
 
-    ``tick`` is called while a command is just run, as `attend` has it; ``patience`` is how many seconds
-    a command has to end when it was asked to, ``settling`` what it left behind to end by itself.
+    Nor is anything left for long if the caller is killed meanwhile. ``tick`` is called while a command is
+    just run, as `attend` has it; ``patience`` is how many seconds a command has to end when it was asked
+    to, ``settling`` what it left behind to end by itself.
     """
 
     def __init__(
@@ -135,7 +136,15 @@ class GuardedCommands:
         tick: Callable[[], None],
         asked: Callable[[], Sequence[int]],
     ) -> CommandResult:
-        """Run a command and stay with it; what it started, and did not end, is ended with it."""
+        """Run a command, a text by the shell, and stay with it; standard input is empty.
+
+        ``output`` gets what it writes, standard output and standard error together, as it comes, in
+        parts of at most 64 KiB. ``tick`` is called about every 50 ms. ``asked`` tells which signals
+        have come so far that ask the work to end: each is forwarded to the command, which has a few
+        seconds then; the same one again ends it at once. All three are called in the caller's thread;
+        what they raise ends the command and goes on. ``timeout`` is in seconds, None for no end.
+        What the command started, and did not end, is ended with it.
+        """
         words = (*_SHELL, command) if isinstance(command, str) else command
         mark = os.urandom(8).hex()
         environment = {**self._environment, **variables, MARK: mark}

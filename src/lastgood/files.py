@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import stat
 from _blake2 import blake2b
 
 PRIVATE_FILE = 0o600
@@ -80,6 +81,22 @@ def read_whole(path: bytes) -> bytes | None:
     try:
         with open(descriptor, "rb", closefd=False) as file:
             return file.read()
+    finally:
+        os.close(descriptor)
+
+
+def read_plain(path: str, *, limit: int) -> bytes | None:
+    """Return the content of somebody's file; None for what is no plain file, or has more bytes than that.
+
+    A pipe or device in its place is never waited for.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    try:
+        found = os.fstat(descriptor)
+        if not stat.S_ISREG(found.st_mode) or found.st_size > limit:
+            return None
+        with open(descriptor, "rb", closefd=False) as file:
+            return file.read(limit)
     finally:
         os.close(descriptor)
 

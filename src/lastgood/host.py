@@ -14,12 +14,18 @@ if TYPE_CHECKING:
     from typing import Literal, Protocol
 
     from lastgood.engine import ObjectReader, ObjectWriter
+    from lastgood.journal import FileJournal
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, IgnoreState, PrefixEvidence
-    from lastgood.model.operation import Favour, Journal, Outcome, Step
-    from lastgood.model.run import Command
-    from lastgood.model.session import Living, Owner, Usage
+    from lastgood.model.operation import Favour, Outcome, Step
     from lastgood.model.tree import Change, Entry, Gap, TreeId
+    from lastgood.processes import ProcFiles
+    from lastgood.reserve import StoreReserve
     from lastgood.settings import CaptureSettings, Durability
+
+    # One implementation each, which verbs know by what it is for.
+    JournalFile = FileJournal
+    Processes = ProcFiles
+    Reserve = StoreReserve
 
     Presence = Literal["absent", "same", "different"]
 else:
@@ -77,48 +83,6 @@ class Locks(Protocol):
 
     def maintenance(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
         """Let one process at a time consolidate, back up and tag."""
-
-
-class Reserve(Protocol):
-    """Room that a store keeps on its disk, for the day on which that is full."""
-
-    def make_room(self) -> int:
-        """See that there is some room, before bytes are freed or an interrupted restore is settled.
-
-        What killed processes left goes first, then the reserve, then what can be made again. Returns how
-        many bytes of the reserve were given up.
-        """
-
-    def lay_in(self, *, again: int = 0) -> None:
-        """Make the reserve where there is plenty of room and it is not whole; failing to harms nothing.
-
-        ``again`` is what was given up of it: that much need not leave plenty.
-        """
-
-
-class Processes(Protocol):
-    """The processes of this machine, as far as they can be seen from here."""
-
-    def owner(self, pid: int | None) -> Owner:
-        """Describe the owner of a lease; without a pid one that lives by heartbeat alone.
-
-        Raises `NotFound` if no process has this number.
-        """
-
-    def alive(self, owner: Owner) -> bool | None:
-        """Tell whether an owner lives; None where that cannot be told from here (rule S16)."""
-
-    def boot(self) -> str | None:
-        """Return the id of the machine's present run; None where that cannot be told."""
-
-    def encloses(self, owner: Owner) -> bool:
-        """Tell whether this process is an owner, or was started below it."""
-
-    def marked(self, session: str) -> Sequence[Living]:
-        """Return the living processes that were started within a session, told by their environment."""
-
-    def usage(self, owner: Owner) -> Usage | None:
-        """Return what an owner and the processes below it use; None where that cannot be told."""
 
 
 class GitPosition(Value):
@@ -324,34 +288,6 @@ class Applier(Protocol):
         """Return, by the token of each restore, the directories that hold temporary files of its."""
 
 
-class JournalFile(Protocol):
-    """The record of a restore that is running."""
-
-    def read(self) -> Journal | None:
-        """Return the journal of an unfinished restore."""
-
-    def open(self, journal: Journal) -> None:
-        """Write the journal; durable when it returns."""
-
-    def close(self) -> None:
-        """Remove the journal; durable when it returns."""
-
-    def leave(self, operation: str) -> None:
-        """Put the journal of a restore aside that is done, and that left something behind."""
-
-    def left(self) -> Sequence[Journal]:
-        """Return the journals that were put aside so."""
-
-    def left_by(self) -> tuple[str, ...]:
-        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
-
-    def forget(self, operation: str) -> None:
-        """Remove one of them: what was left is gone."""
-
-    def set_aside(self) -> str:
-        """Give a damaged journal another name, durably, and return where it is."""
-
-
 # --- What a scan is asked for, and what it found ---
 
 
@@ -454,10 +390,7 @@ class Transcripts(Protocol):
 
 
 class Commands(Protocol):
-    """Runs commands; when a call returns, nothing that it started is left.
-
-    Nor is anything left for long if the caller is killed meanwhile.
-    """
+    """Runs checks; when a call returns, nothing that it started is left."""
 
     def run(
         self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
@@ -465,26 +398,6 @@ class Commands(Protocol):
         """Run a program with its arguments in a folder, standard input empty.
 
         ``variables`` are added to the caller's environment, ``timeout`` is in seconds.
-        """
-
-    def attend(
-        self,
-        command: Command,
-        *,
-        directory: bytes,
-        variables: Mapping[str, str],
-        timeout: float | None,
-        output: Callable[[bytes], None],
-        tick: Callable[[], None],
-        asked: Callable[[], Sequence[int]],
-    ) -> CommandResult:
-        """Run a command, a text by the shell, and stay with it; standard input is empty.
-
-        ``output`` gets what it writes, standard output and standard error together, as it comes, in
-        parts of at most 64 KiB. ``tick`` is called about every 50 ms. ``asked`` tells which signals
-        have come so far that ask the work to end: each is forwarded to the command, which has a few
-        seconds then; the same one again ends it at once. All three are called in the caller's thread;
-        what they raise ends the command and goes on. ``timeout`` is in seconds, None for no end.
         """
 
 

@@ -55,7 +55,7 @@ def test_options_of_every_verb_may_stand_on_either_side_of_it() -> None:
     for words in (["--json", "status"], ["status", "--json"], ["status", "-q", "--json"]):
         call = read(words)
         assert call is not None
-        assert call.json
+        assert call.has("json")
 
 
 def test_short_options_take_their_value_attached_or_apart() -> None:
@@ -150,7 +150,7 @@ def test_help_is_understood_although_the_rest_is_missing() -> None:
 def test_a_command_may_stand_in_the_place_of_an_argument() -> None:
     call = read(["run", "--check", "true", "--", "make", "-q", "--json"])
     assert call is not None
-    assert (call.arguments, call.paths, call.json) == ((), ("make", "-q", "--json"), False)
+    assert (call.arguments, call.paths, call.has("json")) == ((), ("make", "-q", "--json"), False)
     call = read(["run", "plan.yaml"])
     assert call is not None
     assert (call.arguments, call.paths) == (("plan.yaml",), None)

@@ -24,7 +24,7 @@ from lastgood.ledger.cells import _cell, piece_id
 from lastgood.model.exchange import ExportedPlan, Facts
 from lastgood.model.run import WorkPlan
 from lastgood.settings import LimitSettings, Settings
-from lastgood.workplan.form import encode_plan
+from lastgood.workplan.plan import encode_plan
 from lastgood.workspace import Workspace
 from tools.parcels import facts_of, lines, members_of, rebuilt
 from tools.runs import Told, states

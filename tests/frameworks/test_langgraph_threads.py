@@ -224,7 +224,7 @@ def ours() -> list[threading.Thread]:
 
 def test_many_awaited_calls_share_a_few_threads(workspace: Workspace) -> None:
     saver = LastgoodSaver(workspace)
-    ledger: Any = saver._records._ledger
+    ledger: Any = saver._records.ledger
 
     async def everyone() -> None:
         with ledger._file._lock:  # none can end

@@ -21,8 +21,17 @@ from lastgood.errors import Damaged, Invalid, LastgoodError, NotFound, Unsupport
 from lastgood.model.canonical import dumps
 from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.workplan.files import read_json, read_plan, read_yaml
-from lastgood.workplan.form import TASK_KEYS, checked_plan, decode_plan, encode_plan, plan_of
-from lastgood.workplan.plan import command_plan, compare, cycle, fingerprint, matches, ordered
+from lastgood.workplan.form import TASK_KEYS, checked_plan, plan_of
+from lastgood.workplan.plan import (
+    command_plan,
+    compare,
+    cycle,
+    decode_plan,
+    encode_plan,
+    fingerprint,
+    matches,
+    ordered,
+)
 from lastgood.workplan.schema import plan_schema
 from tools.workplans import IDS, documents, plans
 

@@ -44,12 +44,7 @@ class AsyncLedger(AsyncFace[Ledger]):
         """
         return await self._call(partial(self._inner.change, work), whole=True)
 
-    async def accept(self) -> None:
-        """Declare the present state to be genuine: for a store that its owner put back or moved here.
-
-        What is lost stays lost: entries whose values are not whole are dropped.
-        """
-        await self._call(self._inner.accept, whole=True)
+    accept = awaited(Ledger.accept, whole=True)
 
 
 # --- The verbs, awaited: each is one line, and all that it does is done by the synchronous one ---

@@ -8,7 +8,7 @@ from lastgood.errors import NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.session import encode_effect, encode_progress, encode_session
 from lastgood.paths import to_bytes, to_text
-from lastgood.workplan.form import decode_plan, encode_plan
+from lastgood.workplan.plan import decode_plan, encode_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -52,7 +52,7 @@ from lastgood.model.records import decode_operation
 from lastgood.model.session import decode_effect, decode_progress, decode_session, encode_effect
 from lastgood.paths import printable, to_bytes
 from lastgood.value import Value, cast
-from lastgood.workplan.form import decode_plan
+from lastgood.workplan.plan import decode_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

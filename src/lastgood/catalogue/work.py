@@ -283,7 +283,7 @@ def _put_effect(connection: sqlite3.Connection, effect: Effect) -> None:
 
 
 def _put_run(connection: sqlite3.Connection, run: PlannedRun) -> None:
-    from lastgood.workplan.form import encode_plan  # lazily: a save has no use for plans
+    from lastgood.workplan.plan import encode_plan  # lazily: a save has no use for plans
 
     connection.execute(
         "INSERT INTO run (id, workspace_key, fingerprint, payload) VALUES (?, ?, ?, ?)"
@@ -295,7 +295,7 @@ def _put_run(connection: sqlite3.Connection, run: PlannedRun) -> None:
 
 def _run(row: Row) -> PlannedRun:
     from lastgood.model.run import PlannedRun
-    from lastgood.workplan.form import decode_plan
+    from lastgood.workplan.plan import decode_plan
 
     session, workspace_key, fingerprint, payload = row
     return PlannedRun(

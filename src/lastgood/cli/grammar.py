@@ -108,16 +108,6 @@ class Call(Value):
         """Return an argument, None if it was left out."""
         return self.arguments[index] if index < len(self.arguments) else None
 
-    @property
-    def json(self) -> bool:
-        """Whether one JSON document is wanted."""
-        return self.has("json")
-
-    @property
-    def quiet(self) -> bool:
-        """Whether only what was asked for is wanted."""
-        return self.has("quiet")
-
     def command(self, words: str) -> str:
         """Return a command for the same workspace and store, to be typed next."""
         parts = ["lastgood"]

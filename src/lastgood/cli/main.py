@@ -85,8 +85,8 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
         if "--help" in words or "-h" in words:
             return show_overview(console)
         raise Usage("no verb given", hint="see all verbs: lastgood help")
-    console.json = call.json
-    console.quiet = call.quiet
+    console.json = call.has("json")
+    console.quiet = call.has("quiet")
     if call.help:
         from lastgood.cli.help import show_verb
 

@@ -20,14 +20,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.workspace import Opened, Purpose, Workspace
     from lastgood.workspace.opened import OpenWorkspace
-    from lastgood.workspace.reading import Looks
-
-
-def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
-    """Return the workspace of a call that is about the store: any folder will do, whatever its file says."""
-    from lastgood.workspace import Workspace
-
-    return _open(call, Workspace, purpose=purpose, anywhere=True)
 
 
 def open_for(call: Call, *, purpose: Purpose = "make") -> Workspace:
@@ -35,6 +27,13 @@ def open_for(call: Call, *, purpose: Purpose = "make") -> Workspace:
     from lastgood.workspace import Workspace
 
     return open_group(call, Workspace, purpose=purpose)
+
+
+def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
+    """Return the workspace of a call that is about the store: any folder will do, whatever its file says."""
+    from lastgood.workspace import Workspace
+
+    return open_group(call, Workspace, purpose=purpose, anywhere=True)
 
 
 def open_existing(call: Call) -> Workspace:
@@ -47,18 +46,12 @@ def open_at_work(call: Call) -> Workspace:
     return open_for(call, purpose="find" if os.environ.get(SESSION_VARIABLE) else "make")
 
 
-def open_group(call: Call, group: type[Opened], *, purpose: Purpose) -> Opened:
-    """Return the workspace of a call with the verbs of one group: others are not even loaded.
+def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: bool = False) -> Opened:
+    """Return the workspace of a call with the verbs of one class: others are not even loaded.
 
     To ``find`` or ``need`` one makes no store; to ``repair`` mends first what keeps it from being opened.
-    """
-    return _open(call, group, purpose=purpose, anywhere=False)
-
-
-def _open(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: bool) -> Opened:
-    """Open a workspace; a configuration file with a fault in it is told of, and stops nothing.
-
-    An agent may have broken that very file, or a merge has.
+    A configuration file with a fault in it is told of, and stops nothing: an agent may have broken that
+    very file, or a merge has.
     """
     from lastgood.workspace import open_as
 
@@ -118,7 +111,7 @@ def _inside(path: str, root: str) -> bool:
     return path == root or path.startswith(root.rstrip("/") + "/")
 
 
-def looked_up(ref: str, call: Call, workspace: Looks) -> Checkpoint:
+def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
     """Return the checkpoint of a REF; a path given in its place is answered with the right form."""
     try:
         return workspace.get(ref)
@@ -141,7 +134,7 @@ def looked_up(ref: str, call: Call, workspace: Looks) -> Checkpoint:
         ) from error
 
 
-def _is_path(ref: str, workspace: Looks) -> bool:
+def _is_path(ref: str, workspace: OpenWorkspace) -> bool:
     if os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
         return True
     try:

@@ -154,11 +154,11 @@ def _part_words(part: PartOutcome, then: Progress | None) -> str:
 def _head_words(details: Mapping[str, object]) -> str:
     commit, branch = details.get("commit"), details.get("branch")
     where = "before the first commit" if commit is None else f"at {str(commit)[:12]}"
-    return f"{where}, detached" if branch is None else f"{where} on {printable(_named(str(branch)))}"
-
-
-def _named(branch: str) -> str:
-    return branch.removeprefix("refs/heads/")
+    return (
+        f"{where}, detached"
+        if branch is None
+        else f"{where} on {printable(str(branch).removeprefix('refs/heads/'))}"
+    )
 
 
 def progress_words(progress: Progress) -> str:

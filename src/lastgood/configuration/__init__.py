@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import stat
 import sys
 
 from lastgood.errors import Invalid, Usage
+from lastgood.files import read_plain
 from lastgood.paths import printable
 from lastgood.settings import Settings
 
@@ -62,6 +61,17 @@ def read_settings(
     from lastgood.configuration.rules import configured
 
     return configured(layers, faults=faults).settings, tuple(faults)
+
+
+def added_by_project(workspace: str, *, environment: Mapping[str, str]) -> tuple[str, ...]:
+    """Return what the file of a project adds to the settings, a line each (rule K7).
+
+    Where it is wrong and adds nothing, the line says why.
+    """
+    faults: list[Invalid] = []
+    added = read_configuration(workspace, environment=environment, faults=faults).added_by_project
+    wrong = (one for one in faults if one.details.get("scope") == "project")
+    return added or tuple(f"nothing: {error.message}" for error in wrong)
 
 
 def _layers(
@@ -160,7 +170,7 @@ def _content(path: str, *, scope: str | None) -> bytes | None:
     Without a scope it is a file that others keep too: whatever is wrong with it, it is passed over.
     """
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        content = read_plain(path, limit=_LIMIT)
     except (FileNotFoundError, NotADirectoryError):
         return None
     except OSError as error:
@@ -171,19 +181,13 @@ def _content(path: str, *, scope: str | None) -> bytes | None:
             hint="mend or remove it",
             details={"source": printable(path), "scope": scope},
         ) from error
-    try:
-        found = os.fstat(descriptor)
-        if stat.S_ISREG(found.st_mode) and found.st_size <= _LIMIT:
-            return os.read(descriptor, _LIMIT)
-    finally:
-        os.close(descriptor)
-    if scope is not None:
+    if content is None and scope is not None:
         raise Invalid(
             f"{printable(path)} is no file that settings could be in",
             hint="it has to be a file below 1 MiB",
             details={"source": printable(path), "scope": scope},
         )
-    return None
+    return content
 
 
 def _parsed(content: bytes, path: str, *, scope: str) -> dict[str, object]:

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-import stat
 
-from lastgood.configuration import layer_of
+from lastgood.configuration import layer_of, user_file
 from lastgood.configuration.rules import configured
 from lastgood.errors import Invalid, NotFound, Storage, Unsupported
+from lastgood.files import read_plain
 from lastgood.paths import printable
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping
 
 
 # --- Settings of another checkpoint system (AIWF's keys), translated into ours; what has no like is listed
@@ -143,6 +143,21 @@ _LIMIT = 1 << 20
 _INSTALL = "pip install 'lastgood[yaml]'"
 
 
+def import_configuration(source: str, *, environment: Mapping[str, str], write: bool) -> Imported:
+    """Bring settings of another system (AIWF's keys, YAML) into the user's own file.
+
+    What stands there stays. Unless ``write``, it is only told. Raises `NotFound`, `Invalid`,
+    `Unsupported` (a library is missing), `Storage`.
+    """
+    home = user_file(environment)
+    if home is None:
+        raise NotFound("there is no home folder to keep settings in", hint="set HOME or XDG_CONFIG_HOME")
+    imported = plan_import(source, into=home)
+    if write and imported.written:
+        write_import(imported)
+    return imported
+
+
 def plan_import(source: str, *, into: str) -> Imported:
     """Read a YAML file and return what the user's file is to become; nothing is written.
 
@@ -218,19 +233,14 @@ def _with(content: str, taken: Iterable[ImportedSetting]) -> str:
 
 def _read(path: str, *, missing: bytes | None) -> bytes:
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+        content = read_plain(path, limit=_LIMIT)
     except FileNotFoundError:
         if missing is not None:
             return missing
         raise NotFound(f"there is no file {printable(path)}", hint="give the path of the YAML file") from None
     except (OSError, ValueError) as error:
         raise Invalid(f"{printable(path)} cannot be read: {error}", hint="check the path") from error
-    try:
-        found = os.fstat(descriptor)
-        content = os.read(descriptor, _LIMIT + 1) if stat.S_ISREG(found.st_mode) else None
-    finally:
-        os.close(descriptor)
-    if content is None or len(content) > _LIMIT:
+    if content is None:
         raise Invalid(
             f"{printable(path)} is no file that settings could be in", hint="it has to be a file below 1 MiB"
         )

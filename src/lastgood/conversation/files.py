@@ -96,22 +96,30 @@ def _demand_file(found: os.stat_result, path: bytes) -> None:
         raise Invalid(f"{printable(to_text(path))} is no plain file, so no transcript", hint=_HINT)
 
 
-# --- What is remembered of transcripts between saves: one small file each, checksummed, deletable (K6) ---
+# --- The transcripts of this machine. What is remembered of them between saves is one small file each,
+# checksummed, deletable (K6); a new one is put beside those of a host, and taken away again (rule T11) ---
 
 _FORMAT = b"lastgood transcript 2\n"
 _DIGEST_BYTES = 20
 _PREFIX = b"transcript."
 # A workspace in which many sessions took turns remembers the latest of them.
 _KEPT = 16
+_READ_BYTES = 1 << 20
+_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
 
 
-class EvidenceFiles:
-    """The evidence of each source, in a folder of the store."""
+class TranscriptFiles:
+    """Transcripts where hosts keep them; ``cache``, the workspace's folder in the store, has the evidence."""
 
     __slots__ = ("_folder",)
 
-    def __init__(self, folder: bytes) -> None:
-        self._folder = folder
+    def __init__(self, cache: bytes) -> None:
+        self._folder = cache
+
+    def open(self, path: bytes) -> OpenTranscript:
+        """Open a file for reading, without ever waiting for one."""
+        return OpenTranscript(path)
 
     def recall(self, source: bytes) -> PrefixEvidence | None:
         """Return what was remembered of a source; None in any doubt."""
@@ -146,6 +154,86 @@ class EvidenceFiles:
     def _file(self, source: bytes) -> bytes:
         digits = str(sha1(source).hexdigest())[:20]
         return self._folder + b"/" + _PREFIX + digits.encode()
+
+    def beside(self, path: bytes) -> bytes:
+        """Return the real folder that a file lies in, fit to put another one into."""
+        if b"\0" in path:  # which an import of earlier may have brought
+            raise NotFound(
+                f"{printable(to_text(path))} is no path of a file", hint="restore without: --only files"
+            )
+        folder = os.path.realpath(os.path.dirname(path))
+        shown = printable(to_text(folder))
+        try:
+            found = os.stat(folder)
+        except OSError as error:
+            raise NotFound(
+                f"the host's folder {shown} is not there", hint="restore without: --only files"
+            ) from error
+        if not stat.S_ISDIR(found.st_mode):
+            raise NotFound(f"{shown} is no folder", hint="restore without: --only files")
+        if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & _OTHERS_WRITE:
+            raise Unsafe(
+                f"others can write into {shown}, so no transcript is put there",
+                hint="restore without: --only files",
+            )
+        return folder
+
+    def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
+        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+        import hashlib
+
+        if not os.path.lexists(path):
+            return "absent"
+        try:
+            file = OpenTranscript(path)
+        except LastgoodError:
+            return "different"
+        try:
+            if file.place().size != size:
+                return "different"
+            running = hashlib.sha256()
+            for offset in range(0, size, _READ_BYTES):
+                running.update(file.read(offset, _READ_BYTES))
+        except LastgoodError:
+            return "different"
+        finally:
+            file.close()
+        return "same" if running.digest() == digest else "different"
+
+    def place(self, path: bytes, pieces: Iterable[bytes]) -> None:
+        """Write a new file of mode 0600, durable and whole when its name appears."""
+        aside = _aside_of(path)
+        try:
+            _write(aside, pieces)
+            _name(aside, path)
+            sync_directory(os.path.dirname(path))
+        except FileExistsError as error:
+            raise Conflict(
+                f"{printable(to_text(path))} exists already", hint="plan the restore anew", details={}
+            ) from error
+        except OSError as error:
+            raise Unsafe(
+                f"the transcript {printable(to_text(path))} cannot be written: {error.strerror}",
+                hint="restore without: --only files",
+            ) from error
+        finally:
+            _unlink(aside)
+
+    def remove(self, path: bytes) -> None:
+        """Remove a file durably; harmless if it is gone."""
+        try:
+            os.unlink(path)
+        except FileNotFoundError:
+            return
+        except OSError as error:
+            raise Unsafe(
+                f"{printable(to_text(path))} cannot be removed: {error.strerror}", hint="remove it by hand"
+            ) from error
+        sync_directory(os.path.dirname(path))
+
+    def tidy(self, path: bytes) -> None:
+        """Remove what a killed `place` of a file left beside it."""
+        self.remove(_aside_of(path))
 
 
 def _encoded(evidence: PrefixEvidence, source: bytes) -> bytes:
@@ -192,141 +280,9 @@ def _decoded(text: bytes, source: bytes) -> PrefixEvidence | None:
     )
 
 
-# --- The files of conversations on this machine ---
-
-
-class TranscriptFiles:
-    """Transcripts where hosts keep them; ``cache`` is the workspace's folder in the store."""
-
-    __slots__ = ("_memory",)
-
-    def __init__(self, cache: bytes) -> None:
-        self._memory = EvidenceFiles(cache)
-
-    def open(self, path: bytes) -> OpenTranscript:
-        """Open a file for reading, without ever waiting for one."""
-        return OpenTranscript(path)
-
-    def recall(self, source: bytes) -> PrefixEvidence | None:
-        """Return what was remembered of a source; None in any doubt."""
-        return self._memory.recall(source)
-
-    def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
-        """Remember something of a source; that this fails harms nothing."""
-        self._memory.remember(source, evidence)
-
-    # What only a restore needs is loaded when one does.
-    def beside(self, path: bytes) -> bytes:
-        """Return the real folder that a file lies in, fit to put another one into."""
-        return folder_beside(path)
-
-    def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
-        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
-        return presence(path, size=size, digest=digest)
-
-    def place(self, path: bytes, pieces: Iterable[bytes]) -> None:
-        """Write a new file of mode 0600, durable and whole when its name appears."""
-        place_new(path, pieces)
-
-    def remove(self, path: bytes) -> None:
-        """Remove a file durably; harmless if it is gone."""
-        remove(path)
-
-    def tidy(self, path: bytes) -> None:
-        """Remove what a killed `place` of a file left beside it."""
-        remove(temporary_path(path))
-
-
-# --- Putting a new transcript beside those of a host, and taking it away again (rule T11) ---
-
-_READ_BYTES = 1 << 20
-_NO_LINKS = frozenset({errno.EPERM, errno.EOPNOTSUPP, errno.ENOSYS, errno.EMLINK})
-_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
-
-
-def folder_beside(path: bytes) -> bytes:
-    """Return the real folder that a file lies in, fit to put another one into."""
-    if b"\0" in path:  # which an import of earlier may have brought
-        raise NotFound(
-            f"{printable(to_text(path))} is no path of a file", hint="restore without: --only files"
-        )
-    folder = os.path.realpath(os.path.dirname(path))
-    shown = printable(to_text(folder))
-    try:
-        found = os.stat(folder)
-    except OSError as error:
-        raise NotFound(
-            f"the host's folder {shown} is not there", hint="restore without: --only files"
-        ) from error
-    if not stat.S_ISDIR(found.st_mode):
-        raise NotFound(f"{shown} is no folder", hint="restore without: --only files")
-    if found.st_uid != os.geteuid() or stat.S_IMODE(found.st_mode) & _OTHERS_WRITE:
-        raise Unsafe(
-            f"others can write into {shown}, so no transcript is put there",
-            hint="restore without: --only files",
-        )
-    return folder
-
-
-def presence(path: bytes, *, size: int, digest: bytes) -> Presence:
-    """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
-    import hashlib
-
-    if not os.path.lexists(path):
-        return "absent"
-    try:
-        file = OpenTranscript(path)
-    except LastgoodError:
-        return "different"
-    try:
-        if file.place().size != size:
-            return "different"
-        running = hashlib.sha256()
-        for offset in range(0, size, _READ_BYTES):
-            running.update(file.read(offset, _READ_BYTES))
-    except LastgoodError:
-        return "different"
-    finally:
-        file.close()
-    return "same" if running.digest() == digest else "different"
-
-
-def place_new(path: bytes, pieces: Iterable[bytes]) -> None:
-    """Write a new file of mode 0600, durable and whole when its name appears."""
-    aside = temporary_path(path)
-    try:
-        _write(aside, pieces)
-        _name(aside, path)
-        sync_directory(os.path.dirname(path))
-    except FileExistsError as error:
-        raise Conflict(
-            f"{printable(to_text(path))} exists already", hint="plan the restore anew", details={}
-        ) from error
-    except OSError as error:
-        raise Unsafe(
-            f"the transcript {printable(to_text(path))} cannot be written: {error.strerror}",
-            hint="restore without: --only files",
-        ) from error
-    finally:
-        _unlink(aside)
-
-
-def temporary_path(path: bytes) -> bytes:
+def _aside_of(path: bytes) -> bytes:
     """Return where a file is written before it gets its name."""
     return os.path.join(os.path.dirname(path), b"." + os.path.basename(path) + b".lastgood")
-
-
-def remove(path: bytes) -> None:
-    """Remove a file durably; harmless if it is gone."""
-    try:
-        os.unlink(path)
-    except FileNotFoundError:
-        return
-    except OSError as error:
-        raise Unsafe(
-            f"{printable(to_text(path))} cannot be removed: {error.strerror}", hint="remove it by hand"
-        ) from error
-    sync_directory(os.path.dirname(path))
 
 
 def _write(path: bytes, pieces: Iterable[bytes]) -> None:

@@ -34,7 +34,7 @@ from lastgood.redaction import first_secret, redact, redact_lines, redact_value,
 from lastgood.sessions.session import planned_run
 from lastgood.value import Value, cast
 from lastgood.view import Files
-from lastgood.workplan.form import encode_plan
+from lastgood.workplan.plan import encode_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -26,7 +26,8 @@ from lastgood.model.session import (
     encode_session,
 )
 from lastgood.paths import to_bytes
-from lastgood.workplan.form import checked_plan, decode_plan, encode_plan
+from lastgood.workplan.form import checked_plan
+from lastgood.workplan.plan import decode_plan, encode_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -38,28 +38,16 @@ class Records:
         self.workspace = workspace
         self.files = files
         self._kind: Kind = kind
-        self._ledger = workspace.ledger(space)
-        self._calls = Calls()
-
-    def look(self, work: Callable[[LedgerReader], Result]) -> Result:
-        """Ask something of one moment."""
-        return self._ledger.look(work)
-
-    def change(self, work: Callable[[LedgerWriter], Result]) -> Result:
-        """Change something in one transaction, durable on return; nothing is changed if it raises."""
-        return self._ledger.change(work)
-
-    async def whole(self, work: Callable[[], Result]) -> Result:
-        """Await work that goes to its end once it has started."""
-        return await self._calls.whole(work)
+        self.ledger = workspace.ledger(space)
+        self.whole = Calls().whole
 
     async def looked(self, work: Callable[[LedgerReader], Result]) -> Result:
         """Await a question."""
-        return await self.whole(partial(self.look, work))
+        return await self.whole(partial(self.ledger.look, work))
 
     async def changed(self, work: Callable[[LedgerWriter], Result]) -> Result:
         """Await a change."""
-        return await self.whole(partial(self.change, work))
+        return await self.whole(partial(self.ledger.change, work))
 
     def keep_files(self, message: str, notes: Mapping[str, str]) -> str:
         """Keep the workspace's files, and return the checkpoint that holds them."""

@@ -229,18 +229,13 @@ def exists(repository: Repository, ref: bytes) -> bool:
     return bool(_read_ref(repository, ref))
 
 
-def target_of(text: bytes) -> bytes | None:
-    """Return the ref that the text of a symbolic one names; None if it is no sound name."""
-    return _target(text)
-
-
 def _followed(repository: Repository, text: bytes) -> tuple[str | None, bytes | None]:
-    ref = first = _target(text)
+    ref = first = target_of(text)
     for _ in range(_MOST_HOPS):
         if ref is None:
             return _commit(text, repository), first
         text = _read_ref(repository, ref)
-        ref = _target(text)
+        ref = target_of(text)
     return None, first
 
 
@@ -253,7 +248,8 @@ def _read_head(path: bytes) -> bytes:
     return b"ref: " + target if target.startswith(b"refs/") else b""
 
 
-def _target(text: bytes) -> bytes | None:
+def target_of(text: bytes) -> bytes | None:
+    """Return the ref that the text of a symbolic one names; None if it is no sound name."""
     if not text.startswith(b"ref:"):
         return None
     ref = text[4:].strip()

@@ -346,11 +346,6 @@ def begin(context: Context, id: str, *, irreversible: bool, start: str | None) -
     return Begun(report=place.report(after, task=id), effect=begun[0])
 
 
-def command_ended(context: Context, effect: Effect) -> Effect:
-    """Record that an attempt's command has ended well, though its check is still to be made."""
-    return effects.finish(context, effect, state="done")
-
-
 def done(context: Context, id: str) -> ProgressReport:
     """Record that a task is done, with the step of its attempt, and make its checkpoint."""
     place = ProgressOwner(context)

@@ -1,18 +1,20 @@
-"""Work plans: their order, and whether two of them are the same work."""
+"""Work plans: their order, whether two of them are the same work, and how they are kept."""
 
 from __future__ import annotations
 
 from _sha1 import sha1
 
-from lastgood.errors import Invalid
-from lastgood.model.run import PlannedTask, WorkPlan
-from lastgood.value import Value
+from lastgood.errors import Damaged, Invalid
+from lastgood.model.canonical import dumps, versioned
+from lastgood.model.run import ON_FAILURE, PlannedTask, WorkPlan
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lastgood.model.run import Command
+    from lastgood.model.canonical import Fields
+    from lastgood.model.run import Command, OnFailure
 
 # The one task of `run -- COMMAND`.
 COMMAND_TASK = "command"
@@ -190,3 +192,72 @@ def _spelled(value: object) -> bytes:
 
 def _listed(words: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(words[:-1]), words[-1])))
+
+
+# --- Plans as they are kept with a session ---
+
+_VERSION = 1
+
+
+def encode_plan(plan: WorkPlan) -> str:
+    """Return a plan as canonical JSON text, in the form that `decode_plan` reads back exactly."""
+    record: dict[str, object] = {
+        "goal": plan.goal,
+        "source": plan.source,
+        "command": plan.command,
+        "sprints": list(plan.sprints),
+        "tasks": [task_record(task) for task in plan.tasks],
+        "version": _VERSION,
+    }
+    return dumps(record).decode("ascii")
+
+
+def decode_plan(text: str | bytes) -> WorkPlan:
+    """Return the plan that a text of `encode_plan` holds; `Damaged` if it is none."""
+    fields = versioned(text, what="a work plan", version=_VERSION)
+    return WorkPlan(
+        tasks=tuple(_task_from(item) for item in fields.subs("tasks")),
+        goal=fields.text_or_none("goal"),
+        sprints=fields.texts("sprints"),
+        source=fields.text_or_none("source"),
+        command=fields.flag("command"),
+    )
+
+
+def task_record(task: PlannedTask) -> dict[str, object]:
+    """Return a task of a record."""
+    return {
+        **task.as_dict(),
+        "run": _command_value(task.run),
+        "check": None if task.check is None else _command_value(task.check),
+        "needs": list(task.needs),
+        "env": dict(task.env),
+    }
+
+
+def _command_value(command: Command) -> object:
+    return command if isinstance(command, str) else list(command)
+
+
+def _task_from(fields: Fields) -> PlannedTask:
+    return PlannedTask(
+        id=fields.text("id"),
+        run=_command_from(fields, "run"),
+        sprint=fields.text_or_none("sprint"),
+        check=None if fields.is_null("check") else _command_from(fields, "check"),
+        retries=fields.number("retries"),
+        timeout=fields.decimal_or_none("timeout"),
+        on_failure=cast("OnFailure", fields.one_of("on_failure", ON_FAILURE)),
+        irreversible=fields.flag("irreversible"),
+        risky=fields.flag("risky"),
+        needs=fields.texts("needs"),
+        env=fields.texts_by_name("env"),
+        cwd=fields.text_or_none("cwd"),
+    )
+
+
+def _command_from(fields: Fields, name: str) -> Command:
+    try:
+        return fields.texts(name)
+    except Damaged:
+        return fields.text(name)

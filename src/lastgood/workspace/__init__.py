@@ -175,6 +175,21 @@ def _is_due(context: Context) -> bool:
     return packs % _ASKED_EVERY == 0 and context.catalogue.count_loose(context.key) > limit + limit // 10
 
 
+def maintain(root: str, store: str) -> None:
+    """Tidy a store as the process that was started for it, by the settings of whoever started it.
+
+    `NotFound` if the store has gone meanwhile.
+    """
+    from lastgood.workspace.api import Workspace
+    from lastgood.workspace.maintenance import SETTINGS_VARIABLE, decode_settings
+
+    settings = decode_settings(os.environ.pop(SETTINGS_VARIABLE))
+    with open_as(
+        Workspace, root, store=store, allow_root=True, settings=settings, maintenance="off", purpose="need"
+    ) as workspace:
+        workspace.maintain()
+
+
 # --- Ties adapters to ports: one store, one workspace of it ---
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 
+from lastgood.configuration import PROJECT_FILE
 from lastgood.errors import Invalid, NotFound, Storage, Unsafe, Usage
 from lastgood.model.checkpoint import Actor
 from lastgood.paths import printable, to_text, within
@@ -263,19 +264,30 @@ def _below(path: str, closed: str) -> bool:
 
 # --- Where things are: the store of the user, and the workspace that a folder belongs to ---
 
-PROJECT_FILE = ".lastgood.toml"
-
 
 def store_path(given: str | None, environment: Mapping[str, str]) -> str:
     """Return the store's path: as given, as the environment says, or the platform's place for state."""
     chosen = given or environment.get("LASTGOOD_STORE")
+    return _own_folder("lastgood", chosen, environment, kept=("XDG_STATE_HOME", "state"))
+
+
+def anchor_path(environment: Mapping[str, str]) -> str:
+    """Return the folder of what is known of stores outside them: as the environment says, or its place."""
+    chosen = environment.get("LASTGOOD_WITNESS")
+    return _own_folder("lastgood-witness", chosen, environment, kept=("XDG_DATA_HOME", "share"))
+
+
+def _own_folder(
+    name: str, chosen: str | None, environment: Mapping[str, str], *, kept: tuple[str, str]
+) -> str:
     if chosen:
         return os.path.abspath(os.path.expanduser(chosen))
     home = environment.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "lastgood")
-    state = environment.get("XDG_STATE_HOME", "")
-    return os.path.join(state if os.path.isabs(state) else os.path.join(home, ".local", "state"), "lastgood")
+        return os.path.join(home, "Library", "Application Support", name)
+    variable, folder = kept
+    named = environment.get(variable, "")
+    return os.path.join(named if os.path.isabs(named) else os.path.join(home, ".local", folder), name)
 
 
 def no_store(directory: bytes) -> NotFound:
@@ -283,20 +295,6 @@ def no_store(directory: bytes) -> NotFound:
     return NotFound(
         f"there is no store at {printable(to_text(directory))}",
         hint="name it with --store, or LASTGOOD_STORE",
-    )
-
-
-def anchor_path(environment: Mapping[str, str]) -> str:
-    """Return the folder of what is known of stores outside them: as the environment says, or its place."""
-    chosen = environment.get("LASTGOOD_WITNESS")
-    if chosen:
-        return os.path.abspath(os.path.expanduser(chosen))
-    home = environment.get("HOME") or os.path.expanduser("~")
-    if sys.platform == "darwin":
-        return os.path.join(home, "Library", "Application Support", "lastgood-witness")
-    kept = environment.get("XDG_DATA_HOME", "")
-    return os.path.join(
-        kept if os.path.isabs(kept) else os.path.join(home, ".local", "share"), "lastgood-witness"
     )
 
 

@@ -40,9 +40,9 @@ _EXTRAS = {
 def examine_machine() -> list[Finding]:
     """Look at what lastgood runs on."""
     return [
-        _good("python", f"{platform.python_version()} ({sys.executable})"),
-        _good("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
-        _good("sqlite", sqlite3.sqlite_version),
+        good("python", f"{platform.python_version()} ({sys.executable})"),
+        good("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        good("sqlite", sqlite3.sqlite_version),
         *(_extra(name, *extra) for name, extra in _EXTRAS.items()),
     ]
 
@@ -51,7 +51,7 @@ def examine_git(environment: Mapping[str, str], root: str) -> Finding:
     """Look for git where it would be run from: never in the workspace (rule S12)."""
     version = git_version(programs(environment, root))
     if version is not None:
-        return _good("git", version)
+        return good("git", version)
     message = "not found: saving and restoring need none, tidying large stores does"
     return Finding(code="git", state="note", message=message, hint="install git when it suits you")
 
@@ -59,7 +59,7 @@ def examine_git(environment: Mapping[str, str], root: str) -> Finding:
 def _extra(name: str, libraries: tuple[str, ...], purpose: str) -> Finding:
     missing = [library for library in libraries if find_spec(library) is None]
     if not missing:
-        return _good(f"extra-{name}", purpose)
+        return good(f"extra-{name}", purpose)
     return Finding(
         code=f"extra-{name}",
         state="note",
@@ -92,7 +92,7 @@ def _space(store: bytes) -> Finding:
     figures = os.statvfs(store)
     free = figures.f_bavail * figures.f_frsize
     if free >= _LITTLE_SPACE:
-        return _good("space", f"{free >> 30:,} GiB free")
+        return good("space", f"{free >> 30:,} GiB free")
     return Finding(
         code="space",
         state="note",
@@ -105,7 +105,7 @@ def _locks(store: bytes) -> Finding:
     hint = "keep the store on a local disk: LASTGOOD_STORE"
     try:
         if locks_exclude(store):
-            return _good("locks", "a held lock keeps others out")
+            return good("locks", "a held lock keeps others out")
     except OSError as error:
         return _bad("locks", f"the store's file system has no locks: {error.strerror}", hint)
     return _bad("locks", "the store's file system gives a lock to two at once", hint)
@@ -114,7 +114,7 @@ def _locks(store: bytes) -> Finding:
 def _privacy(store: bytes) -> list[Finding]:
     found = exposures(store)
     if not found:
-        return [_good("privacy", "the store is yours alone")]
+        return [good("privacy", "the store is yours alone")]
     return [Finding(code=one.code, state="note", message=one.message, hint=one.hint) for one in found]
 
 
@@ -122,7 +122,7 @@ def _packs(store: bytes) -> Finding:
     # Looked up without opening the engine, which would make what a store lacks.
     found = suspect_packs(Layout(store + b"/objects.git", temporary=store + b"/tmp"))
     if not found:
-        return _good("packs", "no pack is doubted")
+        return good("packs", "no pack is doubted")
     message = (
         f"{len(found)} doubted, and relied on by no new checkpoint: copied and not proven yet, or damaged"
     )
@@ -149,7 +149,7 @@ def _clocks(context: Context) -> list[Finding]:
         message = f"{shown}; checkpoints keep their order, times do not tell it"
         clock = Finding(code="clock", state="note", message=message, hint="set the clock: timedatectl status")
     else:
-        clock = _good("clock", "not behind the last checkpoint")
+        clock = good("clock", "not behind the last checkpoint")
     if abs(ahead) <= _SKEW:
         return [clock]
     message = (
@@ -174,15 +174,16 @@ def examine_leases(context: Context, sessions: list[SessionReport]) -> list[Find
         age = max(0, context.clock.now() - one.session.heartbeat_at) // _SECOND
         if one.state == "active":
             findings.append(
-                _good("lease", f"{one.id} is active: {printable(who)}, last heartbeat {age:,} s ago")
+                good("lease", f"{one.id} is active: {printable(who)}, last heartbeat {age:,} s ago")
             )
         else:
             message = f"{one.id} ended without finishing: {printable(who)}, last heartbeat {age:,} s ago"
             findings.append(Finding(code="lease", state="note", message=message, hint="lastgood recover"))
-    return findings or [_good("lease", "no session holds this workspace")]
+    return findings or [good("lease", "no session holds this workspace")]
 
 
-def _good(code: str, message: str) -> Finding:
+def good(code: str, message: str) -> Finding:
+    """Return that something is as it should be."""
     return Finding(code=code, state="good", message=message)
 
 

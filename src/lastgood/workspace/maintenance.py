@@ -72,8 +72,7 @@ _PROGRAM = (
     "import os, sys; os.chdir('/'); "
     "os.set_inheritable(int(sys.argv.pop(1)), False); sys.path.insert(0, sys.argv.pop(1)); "
     "from lastgood.workspace.maintenance import lower_priority; lower_priority(int(sys.argv.pop(1))); "
-    "from lastgood.workspace.maintenance_process import maintain; "
-    "maintain(*sys.argv[1:])"
+    "from lastgood.workspace import maintain; maintain(*sys.argv[1:])"
 )
 
 
@@ -107,7 +106,7 @@ def lower_priority(niceness: int) -> None:
         try:
             with open("/proc/self/autogroup", "w", encoding="ascii") as group:
                 group.write(str(niceness))
-        except BlockingIOError:  # the kernel takes one such request in a tenth of a second
+        except BlockingIOError:  # the kernel takes one such wish in a tenth of a second
             time.sleep(_PATIENCE)
         except OSError:
             return  # no such sharing here

@@ -1,4 +1,4 @@
-"""What every group of verbs stands on: the ports of one workspace, and those who observe it."""
+"""An open workspace: what all verbs stand on, those who observe it, and how it is saved and looked at."""
 
 from __future__ import annotations
 
@@ -6,26 +6,44 @@ import gc
 import os
 from _thread import _count
 
-from lastgood.errors import LastgoodError, Usage, crowded
+from lastgood.catalogue import Query
+from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
+from lastgood.model.checkpoint import KINDS
 from lastgood.model.operation import Event
+from lastgood.paths import printable
 from lastgood.view import View
-from lastgood.workspace.arguments import scope
+from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, inside, pairs, scope
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
     from types import TracebackType
     from typing import Self, TypeVar
 
     from lastgood.context import Context
-    from lastgood.model.operation import EventType, Observer
-    from lastgood.model.report import HealthNote
+    from lastgood.conversation.capture import GivenConversation
+    from lastgood.model.checkpoint import Actor, CheckOrder, Checkpoint, CheckReport, Kind, Moment
+    from lastgood.model.operation import EventType, Observer, Operation
+    from lastgood.model.report import (
+        DiffReport,
+        HealthNote,
+        ListedEntry,
+        ProgressReport,
+        SaveReport,
+        SessionEnded,
+        SessionStarted,
+        StatusReport,
+    )
     from lastgood.settings import Settings
+    from lastgood.transaction import Draft
     from lastgood.workspace import Upkeep
+    from lastgood.workspace.arguments import PathLike
 
     Report = TypeVar("Report")
-    Kind = TypeVar("Kind", bound="OpenWorkspace")
-    from lastgood.workspace.arguments import PathLike
+    Changed = TypeVar("Changed", ProgressReport, SessionStarted, SessionEnded)
+
+
+_MOMENTS: dict[str, Moment] = {"task": "after", "risky": "before"}
 
 
 class WorkspaceState:
@@ -49,7 +67,10 @@ class WorkspaceState:
 
 
 class OpenWorkspace:
-    """One open workspace, as those see it who work in a ``session``; the groups of verbs derive from it."""
+    """One open workspace, as those see it who work in a ``session``, with the verbs that start most often.
+
+    These are loaded without any of the others, which derive from it.
+    """
 
     def __init__(self, state: WorkspaceState, *, session: str | None = None) -> None:
         self._state = state
@@ -69,26 +90,20 @@ class OpenWorkspace:
         base, known = self._state.context, self._known
         if known is None or known[0] is not base:
             context = base if self._session is None else base.replace(session=self._session)
-            self._known = known = base, context, self._view_of(context)
+            view = View(
+                catalogue=context.catalogue,
+                objects=context.engine_of,
+                key=context.key,
+                clock=context.clock,
+                work=context.work_of,
+                session=self._session_at_hand,
+            )
+            self._known = known = base, context, view
         return known
-
-    def _as(self, group: type[Kind]) -> Kind:
-        """Return another group of verbs of the same workspace, within the same session."""
-        return group(self._state, session=self._session)
 
     def _use(self, context: Context) -> None:
         """Have all objects of the workspace go on with a context, each within its own session."""
         self._state.context = context.replace(session=self._state.context.session)
-
-    def _view_of(self, context: Context) -> View:
-        return View(
-            catalogue=context.catalogue,
-            objects=context.engine_of,
-            key=context.key,
-            clock=context.clock,
-            work=context.work_of,
-            session=self._session_at_hand,
-        )
 
     def _session_at_hand(self) -> str | None:
         from lastgood.lease import session_at_hand
@@ -138,6 +153,213 @@ class OpenWorkspace:
         observers.append(observer)
         return lambda: observers.remove(observer) if observer in observers else None
 
+    # --- Saving ---
+
+    def save(  # noqa: PLR0913 - the words of the interface, all but the message by keyword
+        self,
+        message: str = "",
+        *,
+        name: str | None = None,
+        kind: Kind = "manual",
+        metadata: Mapping[str, str] | None = None,
+        allow_empty: bool = False,
+        budget: float | None = None,
+        pin: bool = False,
+        actor: Actor | None = None,
+        task: str | None = None,
+        tokens: int | None = None,
+        check: str | Sequence[str] | None = None,
+        check_timeout: float | None = None,
+        messages: Iterable[Mapping[str, object]] | None = None,
+        transcript: PathLike | None = None,
+    ) -> SaveReport:
+        """Make a checkpoint; when it returns, the checkpoint survives a power cut.
+
+        ``budget`` bounds the scan, in seconds; past it the checkpoint is partial. An unchanged
+        workspace makes no checkpoint unless something is said about it, or ``allow_empty``. ``task``
+        is the id of the task that it is for, ``tokens`` how many were used so far. ``check`` is a command
+        whose verdict it then carries (see `check`). ``messages`` are the conversation so far,
+        ``transcript`` the file that a host keeps it in.
+        """
+        from lastgood.model.checkpoint import Actor
+        from lastgood.transaction import Draft
+
+        draft = Draft(
+            kind=kind,
+            message=message,
+            name=name,
+            pinned=pin,
+            metadata=pairs(metadata),
+            actor=Actor() if actor is None else actor,
+            task=task,
+            moment=_MOMENTS.get(kind) if task else None,
+            tokens=tokens,
+        )
+        order = None if check is None else order_of(check, timeout=check_timeout)
+        # Rule S10: a check says something about a moment, as a name does.
+        wanted = allow_empty or (order is not None and kind == "manual")
+        given = _speech(messages, transcript)
+        report = self._saved(draft, allow_empty=wanted, budget=budget, given=given)
+        if order is None:
+            return report
+        return report.replace(checkpoint=self._judge(report.checkpoint, order, here=True).checkpoint)
+
+    # --- Checking: what a command says about a checkpoint ---
+
+    def check(self, ref: str, command: str | Sequence[str], *, timeout: float | None = None) -> CheckReport:
+        """Run a command on what a checkpoint holds, and record whether it passed.
+
+        A text goes to ``/bin/sh -c``, a list is a program with its arguments. It runs in the workspace
+        if that equals the checkpoint, else in a copy aside; after ``timeout`` seconds (600 unless given)
+        it is stopped, and with it all that it started.
+        """
+        order = order_of(command, timeout=timeout)
+        return self._judge(self._view.resolve(ref), order)
+
+    # --- Looking: nothing is changed by any of these ---
+
+    def list(
+        self,
+        *,
+        limit: int | None = None,
+        kind: Kind | None = None,
+        session: str | None = None,
+        since: int | None = None,
+        name: str | None = None,
+        good: bool = False,
+        all_workspaces: bool = False,
+    ) -> tuple[Checkpoint, ...]:
+        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob."""
+        if limit is not None:
+            check_count(limit, least=0, what="the limit")
+        expect(since, int, type(None), what="since when")
+        expect(name, str, type(None), what="the name")
+        expect(session, str, type(None), what="the session")
+        if kind is not None and kind not in KINDS:
+            raise Invalid(f"'{printable(str(kind))}' is no kind", hint="kinds: " + ", ".join(KINDS))
+        query = Query(
+            workspace_key=None if all_workspaces else self._context.key,
+            limit=limit,
+            kind=kind,
+            session=None if session is None else self._session_meant(session),
+            since=since,
+            name=name,
+            good=good,
+        )
+        return tuple(self._view.find(query))
+
+    def _session_meant(self, text: str) -> str:
+        """Return the whole id of a session named by some digits; of another workspace it is given whole."""
+        from lastgood.sessions.session import session_of
+
+        try:
+            return session_of(self._context, text).id
+        except NotFound:
+            return text
+
+    def get(self, ref: str) -> Checkpoint:
+        """Return the checkpoint that a REF names."""
+        return self._view.resolve(ref)
+
+    def previous(self, ref: str) -> Checkpoint | None:
+        """Return the newest complete checkpoint before the one that a REF names."""
+        return self._view.previous(self._view.resolve(ref))
+
+    def entries(self, ref: str) -> tuple[ListedEntry, ...]:
+        """Return every path that a checkpoint holds."""
+        from lastgood.show import entries
+
+        return entries(self._context, self._view, self._view.resolve(ref))
+
+    def read(self, ref: str, path: PathLike) -> bytes:
+        """Return the content of one file of a checkpoint (of a link, its target)."""
+        from lastgood.show import content
+
+        wanted = inside(path, self._context.root)
+        return content(self._context, self._view, self._view.resolve(ref), path=wanted)
+
+    def conversation(self, ref: str, *, redacted: bool = False) -> tuple[dict[str, object], ...]:
+        """Return the messages that a checkpoint holds, exactly, or without known secrets.
+
+        Of a host's transcript these are the messages to and from the model; `NotFound` if the
+        checkpoint holds no conversation.
+        """
+        from lastgood.show import messages
+
+        return messages(self._context, self._view.resolve(ref), redacted=redacted)
+
+    def transcript(self, ref: str) -> bytes:
+        """Return a checkpoint's conversation byte for byte as it was captured."""
+        from lastgood.show import transcript
+
+        return transcript(self._context, self._view.resolve(ref))
+
+    def diff(
+        self,
+        a: str | None = None,
+        b: str | None = None,
+        *,
+        paths: Sequence[PathLike] = (),
+        patch: bool = True,
+    ) -> DiffReport:
+        """Compare two checkpoints, or one (the latest, if none is named) with the workspace."""
+        from lastgood import diff
+
+        before = self._view.resolve("@" if a is None else a)
+        chosen = self._paths(paths)
+        if b is not None:
+            after = self._view.resolve(b)
+            return diff.between(self._context, self._view, before, after, paths=chosen, patch=patch)
+        return diff.with_workspace(self._context, self._view, before, paths=chosen, patch=patch)
+
+    def operations(self) -> tuple[Operation, ...]:
+        """Return what was restored, deleted, undone and redone, newest first."""
+        return tuple(self._context.catalogue.operations(self._context.key))
+
+    def status(self) -> StatusReport:
+        """Return where the workspace stands."""
+        from lastgood.status import status
+        from lastgood.workspace.health import exposures, kept_edits
+
+        context = self._context
+        report = status(context, self._view)
+        exposed = (one for one in exposures(context.store) if one not in report.health)
+        kept = kept_edits(context.store, [context.key])
+        return report.replace(health=(*report.health, *kept, *exposed))
+
+    # --- What the verbs are made of ---
+
+    def _saved(
+        self, draft: Draft, *, allow_empty: bool, budget: float | None, given: GivenConversation | None
+    ) -> SaveReport:
+        from lastgood.save import save
+
+        check_draft(draft)
+        check_budget(budget)
+        report = self._told(
+            "saved",
+            lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),
+        )
+        self._state.upkeep.after_save(self._context)
+        return report
+
+    def _judge(self, checkpoint: Checkpoint, order: CheckOrder, *, here: bool = False) -> CheckReport:
+        # Lazily: a save without a check has no use for processes.
+        from lastgood.cancellation import check_cancelled
+        from lastgood.check import check
+        from lastgood.command import GuardedCommands
+        from lastgood.workspace.scratch import in_copy
+
+        return check(
+            self._context,
+            self._view,
+            checkpoint,
+            order=order,
+            commands=GuardedCommands(os.environ, tick=check_cancelled),
+            aside=in_copy(self._context.store, name=os.path.basename(self._context.root) or b"copy"),
+            here=here,
+        )
+
     def _paths(self, paths: Sequence[PathLike]) -> tuple[bytes, ...]:
         return scope(paths, self._context.root)
 
@@ -179,6 +401,14 @@ class OpenWorkspace:
             except Exception:  # noqa: BLE001, S110 - an observer's fault never harms the operation
                 pass
 
+    def _changed(self, work: Callable[[], Changed], *, type: EventType = "task_changed") -> Changed:
+        """Do some of the work about the work, and tell of it, and of the checkpoint that came of it."""
+        report = self._told(type, work)
+        if report.saved is not None:
+            self._tell("saved", report.saved)
+            self._state.upkeep.after_save(self._context)
+        return report
+
 
 def _undelayed(work: Callable[[], Report]) -> Report:
     """Do some work without waiting long for the interpreter where other threads are busy with it."""
@@ -199,3 +429,48 @@ def _uncollected(work: Callable[[], Report]) -> Report:
         return work()
     finally:
         gc.enable()
+
+
+def order_of(command: str | Sequence[str], *, timeout: float | None) -> CheckOrder:
+    """Return a check to be made; `Usage` for what is no command or no number of seconds."""
+    from lastgood.model.checkpoint import CHECK_TIMEOUT, CheckOrder
+
+    words, shown = _read(command)
+    return CheckOrder(words=words, shown=shown, timeout=_limit(CHECK_TIMEOUT if timeout is None else timeout))
+
+
+def _limit(timeout: float) -> float:
+    if isinstance(timeout, (int, float)) and not isinstance(timeout, bool) and 0 < timeout < float("inf"):
+        return timeout
+    raise Usage(f"the time limit of a check is {timeout!r}", hint="give a number of seconds above 0")
+
+
+def _read(command: str | Sequence[str]) -> tuple[tuple[str, ...], str]:
+    """Return the words to run, and how they are shown."""
+    if isinstance(command, str):
+        words, shown = ("/bin/sh", "-c", command), command
+    elif isinstance(command, (list, tuple)) and all(isinstance(word, str) for word in command):
+        from shlex import join
+
+        words, shown = tuple(command), join(command)
+    else:
+        raise Usage(f"{command!r} is no command", hint="give a text for the shell, or a list of words")
+    if not shown.strip():
+        raise Usage("the check command is empty", hint="name a command, for example: pytest -q")
+    if any("\0" in word for word in words):
+        raise Usage("the check command holds a NUL", hint="no argument of a program can")
+    try:
+        os.fsencode(shown)
+    except UnicodeEncodeError:
+        raise Usage("the check command is no Unicode text", hint="write it as UTF-8") from None
+    return words, shown
+
+
+def _speech(
+    messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None
+) -> GivenConversation | None:
+    if messages is None and transcript is None:
+        return None
+    from lastgood.workspace.conversation import given_conversation  # lazily: a plain save has no use for it
+
+    return given_conversation(messages, transcript)

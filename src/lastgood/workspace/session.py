@@ -16,41 +16,13 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
     from types import FrameType, TracebackType
-    from typing import Protocol, Self, Unpack
+    from typing import Self, Unpack
 
-    from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
-    from lastgood.model.session import Effect, EffectState, Progress, SessionReport, Task
+    from lastgood.model.report import SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.session import Effect, Progress, SessionReport, Task
+    from lastgood.workspace import Workspace
     from lastgood.workspace.arguments import PathLike, SaveOptions
     from lastgood.workspace.step import Once
-
-    class _SessionVerbs(Protocol):
-        """What a session asks of the workspace (which makes sessions, and so cannot be named here)."""
-
-        @property
-        def save(self) -> Callable[..., SaveReport]: ...
-        @property
-        def session_start(self) -> Callable[..., SessionStarted]: ...
-        @property
-        def progress_set(self) -> Callable[..., ProgressReport]: ...
-
-        def within(self, session: str) -> Self: ...
-        def session_end(self, id: str | None = None) -> SessionEnded: ...
-        def session_break_off(
-            self, id: str, *, reason: str, interrupted: bool, save: bool
-        ) -> SessionEnded: ...
-        def session_heartbeat(self, id: str | None = None) -> SessionReport: ...
-        def get_session(self, id: str | None = None) -> SessionReport: ...
-        def progress(self) -> Progress: ...
-        def task_start(self, id: str, *, risky: bool, irreversible: bool) -> ProgressReport: ...
-        def task_done(self, id: str) -> ProgressReport: ...
-        def task_fail(self, id: str, *, reason: str) -> ProgressReport: ...
-        def feature_start(self, id: str) -> ProgressReport: ...
-        def feature_done(self, id: str) -> ProgressReport: ...
-        def sprint_start(self, id: str) -> ProgressReport: ...
-        def sprint_done(self, id: str) -> ProgressReport: ...
-        def step_start(self, name: str, *, task: str | None, irreversible: bool) -> Effect: ...
-        def step_end(self, effect: Effect, *, state: EffectState) -> Effect: ...
-        def step_found(self, name: str, *, task: str | None) -> Effect | None: ...
 
 
 # --- Which task of a session is at work: in each thread, and in each task of an event loop, its own ---
@@ -71,7 +43,7 @@ def work_on(session: str, task: str | None) -> None:
 
 # --- A session as a ``with`` block: a lease, checkpoints by themselves, and an honest end ---
 
-AnyWorkspace = TypeVar("AnyWorkspace", bound="_SessionVerbs")
+AnyWorkspace = TypeVar("AnyWorkspace", bound="Workspace")
 SIGTERM_CODE = 128 + signal.SIGTERM
 _REASON_LIMIT = 500
 
@@ -88,9 +60,9 @@ class OpenSession(Generic[AnyWorkspace]):
     continued by `recover`; the exception goes on.
     """
 
-    def __init__(self, workspace: AnyWorkspace, **terms: object) -> None:
+    def __init__(self, workspace: AnyWorkspace, *, start: Callable[[], SessionStarted]) -> None:
         self._workspace = workspace
-        self._terms = terms
+        self._start = start
         self._inside: AnyWorkspace | None = None
         self._started: SessionStarted | None = None
         self._ended: SessionEnded | None = None
@@ -102,7 +74,7 @@ class OpenSession(Generic[AnyWorkspace]):
     def __enter__(self) -> Self:
         if self._started is not None:
             raise Usage("a session is entered once", hint="make another: workspace.session(...)")
-        self._started = self._workspace.session_start(**self._terms)
+        self._started = self._start()
         self._inside = self._workspace.within(self._started.session.id)
         self._arm()
         return self

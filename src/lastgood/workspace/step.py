@@ -17,14 +17,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from contextlib import AbstractContextManager
-    from typing import Protocol
 
-    from lastgood.model.session import Effect, EffectState
-
-    class _SessionVerbs(Protocol):
-        def step_found(self, name: str, *, task: str | None) -> Effect | None: ...
-        def step_start(self, name: str, *, task: str | None, irreversible: bool) -> Effect: ...
-        def step_end(self, effect: Effect, *, state: EffectState) -> Effect: ...
+    from lastgood.model.session import Effect
+    from lastgood.workspace import Workspace
 
 
 Words = ParamSpec("Words")
@@ -40,7 +35,7 @@ class Once:
 
     def __init__(
         self,
-        workspace: _SessionVerbs,
+        workspace: Workspace,
         name: str | None,
         *,
         task: str | None,

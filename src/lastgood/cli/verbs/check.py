@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import CheckReport
-    from lastgood.workspace.save import Checks
+    from lastgood.workspace.opened import OpenWorkspace
 
 
 # --- How a check runs on the command line, and how its verdict is told ---
@@ -28,7 +28,7 @@ _ENDING = (signal.SIGTERM, signal.SIGHUP)
 
 
 def judged(
-    workspace: Checks,
+    workspace: OpenWorkspace,
     ref: str,
     command: str | Sequence[str],
     *,

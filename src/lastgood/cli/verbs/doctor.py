@@ -7,12 +7,12 @@ import os
 from lastgood.cli.help import VERSION
 from lastgood.cli.opening import open_existing
 from lastgood.cli.wording import size, span, table, wrapped
+from lastgood.configuration import read_configuration, user_file
 from lastgood.configuration.rules import KEYS
 from lastgood.documents import document, folder_value, text_value
 from lastgood.errors import LastgoodError, Usage
 from lastgood.model.report import Finding
 from lastgood.paths import printable
-from lastgood.workspace.configuration import configuration, import_configuration, user_configuration_path
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
 def doctor_verb(call: Call, console: Console) -> int:
     """Examine; the exit code is that of the first thing that does not work."""
-    from lastgood.workspace.doctor import examine_machine
+    from lastgood.workspace.doctor import examine_machine, good
 
-    findings = [_good("lastgood", VERSION), *examine_machine()]
+    findings = [good("lastgood", VERSION), *examine_machine()]
     code = 0
     try:
         with open_existing(call) as workspace:
@@ -64,13 +64,13 @@ def _record(finding: Finding) -> dict[str, object]:
 
 
 def _place(workspace: Workspace) -> list[Finding]:
-    from lastgood.workspace.doctor import examine_git
+    from lastgood.workspace.doctor import examine_git, good
 
     report = workspace.status()
     findings = [
-        _good("workspace", workspace.path),
-        _good("store", f"{workspace.store} ({size(report.store_bytes)})"),
-        _good("checkpoints", f"{report.checkpoints:,}"),
+        good("workspace", workspace.path),
+        good("store", f"{workspace.store} ({size(report.store_bytes)})"),
+        good("checkpoints", f"{report.checkpoints:,}"),
     ]
     findings.append(examine_git(os.environ, workspace.path))
     findings += workspace.examine()
@@ -78,10 +78,6 @@ def _place(workspace: Workspace) -> list[Finding]:
         Finding(code=note.code, state="note", message=note.message, hint=note.hint) for note in report.health
     ]
     return findings
-
-
-def _good(code: str, message: str) -> Finding:
-    return Finding(code=code, state="good", message=message)
 
 
 # --- config: every setting, its value, and where it comes from (rules S6, K7); AIWF's brought over ---
@@ -100,6 +96,8 @@ def _import(call: Call, console: Console) -> int:
     file = call.argument(1)
     if file is None:
         raise Usage("`config import` needs FILE", hint="see: lastgood help config")
+    from lastgood.configuration.import_ import import_configuration
+
     planned = call.has("print")
     imported = import_configuration(file, environment=os.environ, write=not planned)
     if console.json:
@@ -145,7 +143,7 @@ def _import_record(imported: Imported, *, planned: bool) -> dict[str, object]:
 def _show(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         path, store = workspace.path, workspace.store
-    found = configuration(path, environment=os.environ, flags=call.texts("set"))
+    found = read_configuration(path, environment=os.environ, flags=call.texts("set"))
     if console.json:
         console.document(_document(found, path=path, store=store))
         return 0
@@ -158,7 +156,7 @@ def _show(call: Call, console: Console) -> int:
     room = console.columns()
     for line in wrapped(" ".join((".git", *found.settings.capture.built_in)), room and room - 2):
         console.line("  " + line)
-    mine = user_configuration_path(os.environ)
+    mine = user_file(os.environ)
     if mine is not None:
         console.note(f"\nyour own settings go into {printable(mine)}")
     return 0

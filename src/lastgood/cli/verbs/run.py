@@ -173,7 +173,8 @@ def _plan(call: Call) -> str | WorkPlan:
         raise Usage("`run` needs a plan or a command", hint=f"write: lastgood {call.verb.usage}")
     for option in call.options:
         if option in _OF_A_COMMAND:
-            raise Usage(f"--{option} is for one command", hint=f"a plan says it itself, as `{_key(option)}:`")
+            key = option.replace("-", "_")
+            raise Usage(f"--{option} is for one command", hint=f"a plan says it itself, as `{key}:`")
     return _found(file, call.text("directory"))
 
 
@@ -198,10 +199,6 @@ def _command_plan(call: Call, words: tuple[str, ...]) -> WorkPlan:
         on_failure=cast("OnFailure", call.text("on-failure") or "stop"),
     )
     return checked_plan(plan.replace(tasks=(task,), goal=call.text("goal")))
-
-
-def _key(option: str) -> str:
-    return option.replace("-", "_")
 
 
 def _run(

@@ -8,7 +8,7 @@ from lastgood.cli.wording import changes, count, size, where_it_stands
 from lastgood.errors import Usage
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
-from lastgood.workspace.save import Saves
+from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -30,7 +30,7 @@ def save_verb(call: Call, console: Console) -> int:
     kind = cast("Kind", call.text("kind") or "manual")
     budget = opening.seconds_option(call, "budget")
     metadata = opening.pairs_option(call, "meta")
-    with open_group(call, Saves, purpose="make") as workspace:
+    with open_group(call, OpenWorkspace, purpose="make") as workspace:
         with ProgressLine(console, "saving"):
             report = workspace.save(
                 call.argument(0) or "",
@@ -64,14 +64,14 @@ def _order(call: Call) -> tuple[str, float | None] | None:
         if timeout is not None:
             raise Usage("--timeout belongs to a check", hint="name one: --check CMD")
         return None
-    from lastgood.workspace.save import order_of
+    from lastgood.workspace.opened import order_of
 
     order_of(command, timeout=timeout)
     return command, timeout
 
 
 def _judged(
-    report: SaveReport, order: tuple[str, float | None], console: Console, *, workspace: Saves
+    report: SaveReport, order: tuple[str, float | None], console: Console, *, workspace: OpenWorkspace
 ) -> CheckReport:
     from lastgood.cli.verbs.check import judged, tell_verdict
 

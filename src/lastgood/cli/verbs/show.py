@@ -9,7 +9,7 @@ from lastgood.cli.opening import ProgressLine, looked_up, open_group, paths_of
 from lastgood.cli.wording import ago, changes, count, moment, pairs, size, table
 from lastgood.errors import NotFound, Usage
 from lastgood.paths import printable, to_text
-from lastgood.workspace.reading import Looks
+from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -102,7 +102,7 @@ def unmatched_line(one: Unmatched) -> str:
 
 def show_verb(call: Call, console: Console) -> int:
     """Show one checkpoint."""
-    with open_group(call, Looks, purpose="find") as workspace:
+    with open_group(call, OpenWorkspace, purpose="find") as workspace:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
@@ -139,7 +139,7 @@ def _conversation(messages: Sequence[Mapping[str, object]]) -> list[str]:
     return lines
 
 
-def _changed(workspace: Looks, checkpoint: Checkpoint) -> DiffReport | None:
+def _changed(workspace: OpenWorkspace, checkpoint: Checkpoint) -> DiffReport | None:
     before = workspace.previous(checkpoint.id)
     return None if before is None else workspace.diff(before.id, checkpoint.id)
 
@@ -254,7 +254,7 @@ def _listing(entries: Sequence[ListedEntry]) -> list[str]:
 def diff_verb(call: Call, console: Console) -> int:
     """Compare, and print a patch or a summary."""
     summary = call.has("stat") or call.has("name-status")
-    with open_group(call, Looks, purpose="find") as workspace:
+    with open_group(call, OpenWorkspace, purpose="find") as workspace:
         before, after = _sides(call, workspace)
         paths = paths_of(call, workspace)
         with ProgressLine(console, "comparing"):
@@ -291,7 +291,7 @@ def _print(report: DiffReport, call: Call, console: Console) -> None:
         console.line(line)
 
 
-def _sides(call: Call, workspace: Looks) -> tuple[str | None, str | None]:
+def _sides(call: Call, workspace: OpenWorkspace) -> tuple[str | None, str | None]:
     previous = call.text("previous")
     if len(call.arguments) + (previous is not None) * 2 + call.has("since-start") > 2 or (
         call.has("since-start") and call.arguments

@@ -9,9 +9,9 @@ from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.plans import going_on
 from lastgood.cli.verbs.work import owner, standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, place, size
+from lastgood.configuration import added_by_project
 from lastgood.paths import printable, to_text
-from lastgood.workspace.configuration import added_by_project
-from lastgood.workspace.reading import Looks
+from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ _GAPS_SHOWN = 5
 
 def status_verb(call: Call, console: Console) -> int:
     """Report the status; always exit code 0 (rule P8)."""
-    with open_group(call, Looks, purpose="find") as workspace, ProgressLine(console, "looking"):
+    with open_group(call, OpenWorkspace, purpose="find") as workspace, ProgressLine(console, "looking"):
         report = workspace.status()
     added = added_by_project(report.workspace, environment=os.environ)
     if console.json:

@@ -144,7 +144,9 @@ class LastgoodSessionStore(SessionStore):
 
     def _append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         at, files = time.time_ns() // 1_000_000, self._records.files
-        moment = self._records.change(lambda book: lines.append(book, key, entries, at=at, files=files))
+        moment = self._records.ledger.change(
+            lambda book: lines.append(book, key, entries, at=at, files=files)
+        )
         if moment is None:
             return
         kept: str | None = None
@@ -155,11 +157,13 @@ class LastgoodSessionStore(SessionStore):
             failure = error.message
             raise
         finally:
-            self._records.change(lambda book: lines.settle(book, key, moment, files=kept, failure=failure))
+            self._records.ledger.change(
+                lambda book: lines.settle(book, key, moment, files=kept, failure=failure)
+            )
 
     def _expect(self, key: SessionKey, prompt: str) -> None:
         files = self._keep(key["session_id"])
-        self._records.change(lambda book: lines.expect_prompt(book, key, prompt, files))
+        self._records.ledger.change(lambda book: lines.expect_prompt(book, key, prompt, files))
 
     def _keep(self, session: str) -> str:
         return self._records.keep_files(f"Claude session {session}", {"claude_session": session})

@@ -127,7 +127,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             files=self._kept_files(spot, checkpoint["id"], said.get("step")) if self._records.files else None,
             values=self._values,
         )
-        self._records.change(work)
+        self._records.ledger.change(work)
         return keys.config_of(spot, checkpoint["id"])
 
     def put_writes(
@@ -138,14 +138,14 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         expect(task_path, str, what="the path of the task")
         if spot.id is None:
             raise Usage("writes belong to a checkpoint", hint="give its checkpoint_id in the configuration")
-        self._records.change(
+        self._records.ledger.change(
             partial(put_writes, spot=spot, writes=writes, task=task_id, path=task_path, values=self._values)
         )
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread, at once and for good; the workspace's checkpoints stay."""
         name = keys.thread_name(thread_id)
-        self._records.change(lambda book: book.drop_book(name))
+        self._records.ledger.change(lambda book: book.drop_book(name))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
         """Remove the checkpoints that some runs made, in whatever thread."""
@@ -159,7 +159,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 for thread, pages in by_thread.items():
                     drop_checkpoints(book, thread, pages)
 
-        self._records.change(work)
+        self._records.ledger.change(work)
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
@@ -174,7 +174,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 )
             book.copy_book(source, to=target)
 
-        self._records.change(work)
+        self._records.ledger.change(work)
 
     def prune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
         """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
@@ -190,7 +190,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
                 pages = Thread(book, thread, self._values).pages(None)
                 drop_checkpoints(book, thread, superseded(pages, self._values))
 
-        self._records.change(work)
+        self._records.ledger.change(work)
 
     def get_next_version(self, current: Any, channel: None) -> Any:  # noqa: ANN401, ARG002 - as inherited
         """Return a channel's next version: a number, or a text where another saver began with texts."""
@@ -203,7 +203,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
     ) -> Mapping[str, DeltaChannelHistory]:
         """Return what was written to channels since they were last stored."""
         spot = keys.spot_of(config)
-        return self._records.look(
+        return self._records.ledger.look(
             lambda book: Thread(book, spot.thread, self._values).history(spot, channels)
         )
 
@@ -234,7 +234,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         return self._records.restore_files(page.files, options)
 
     def _page(self, spot: ThreadPosition) -> Page:
-        page = self._records.look(
+        page = self._records.ledger.look(
             lambda book: Thread(book, spot.thread, self._values).page(spot.namespace, spot.id)
         )
         if page is None:
@@ -250,7 +250,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             page = thread.page(spot.namespace, spot.id)
             return None if page is None else thread.tuple_of(page, spot)
 
-        return self._records.look(work)
+        return self._records.ledger.look(work)
 
     def _found(
         self,
@@ -269,7 +269,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             filter=filter or {},
             limit=limit,
         )
-        return self._records.look(lambda book: answers(book, question, self._values))
+        return self._records.ledger.look(lambda book: answers(book, question, self._values))
 
     def _kept_files(self, spot: ThreadPosition, id: str, step: object) -> str:
         """Keep the workspace's files, and return the checkpoint that holds them."""

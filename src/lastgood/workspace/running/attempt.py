@@ -7,6 +7,7 @@ import os
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
+from lastgood.sessions import progress, session
 from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
 from lastgood.value import Value
@@ -16,7 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.host import Commands
+    from lastgood.command import GuardedCommands
     from lastgood.model.checkpoint import Checkpoint, CheckReport, CommandResult
     from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.run import PlannedTask
@@ -39,7 +40,9 @@ def keep_start(context: RunContext, task: PlannedTask) -> str | None:
     None where the settings want none and nothing is going to be taken back to it.
     """
     risky = task.risky or task.irreversible
-    if task.on_failure != "rollback" and not context.workspace.wants("risky" if risky else "task"):
+    if task.on_failure != "rollback" and not context.workspace.settings.auto.wants(
+        "risky" if risky else "task"
+    ):
         return None
     report = context.workspace.keep(
         "risky" if risky else "auto", f"before task {task.id}", task=task.id, moment="before"
@@ -56,7 +59,7 @@ def save_leftover(
 
     None where the settings want none and nothing is going to be taken back.
     """
-    if task.on_failure != "rollback" and not context.workspace.wants("error"):
+    if task.on_failure != "rollback" and not context.workspace.settings.auto.wants("error"):
         return None
     report = context.workspace.keep(
         "error",
@@ -72,7 +75,9 @@ def save_leftover(
 
 def keep_once(context: RunContext, task: PlannedTask, attempt: Effect) -> Checkpoint:
     """Return the checkpoint of what an attempt left of which nobody saw the end, made unless it is there."""
-    left = context.workspace.left_by(attempt) or save_leftover(context, task, attempt, reason=_INTERRUPTED)
+    left = progress.left_by(context.workspace.context, attempt) or save_leftover(
+        context, task, attempt, reason=_INTERRUPTED
+    )
     assert left is not None
     return left
 
@@ -85,8 +90,8 @@ def take_back(context: RunContext, task: PlannedTask, attempt: Effect) -> str | 
     """
     workspace = context.workspace
     try:
-        left = workspace.left_by(attempt)
-        before = workspace.taken_back(attempt, left)
+        left = progress.left_by(workspace.context, attempt)
+        before = progress.taken_back(workspace.context, attempt, left)
         if left is None and before is not None:
             return None  # somebody deleted the checkpoint of what it left since
         if left is None and not workspace.is_newest(attempt):
@@ -97,7 +102,7 @@ def take_back(context: RunContext, task: PlannedTask, attempt: Effect) -> str | 
         if left is None:
             left = save_leftover(context, task, attempt, reason=_INTERRUPTED)
             assert left is not None
-        start = workspace.kept_start(attempt)
+        start = progress.kept_start(workspace.context, attempt)
         limit = _beside_the_plan(context, start, left) if attempt.state == "unknown" else ()
         if before is not None:
             limit = _missed(context, start, left, before=before, limit=limit)
@@ -186,11 +191,15 @@ def _merged(
 ) -> RestoreReport:
     for _ in range(_TRIES - 1):
         try:
-            return context.workspace.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
+            return context.workspace.workspace.restore(
+                start.id, paths=paths, only=["files"], merge=True, base=left.id
+            )
         except Conflict as error:
             if not error.details.get("paths"):
                 raise
-    return context.workspace.restore(start.id, paths=paths, only=["files"], merge=True, base=left.id)
+    return context.workspace.workspace.restore(
+        start.id, paths=paths, only=["files"], merge=True, base=left.id
+    )
 
 
 def _attempt_report(
@@ -385,7 +394,7 @@ class Attempt:
             return self._failed(reason, ran=ran, unknown=unknown)
         if self._task.check is None:
             return self._done(None)
-        self._effect = self._context.workspace.command_ended(self.effect)
+        self._effect = session.finish(self._context.workspace.context, self.effect, state="done")
         return self._checked()
 
     def _begin(self) -> None:
@@ -520,7 +529,7 @@ class Attempt:
 
     def _own_word(self) -> str | None:
         """Return why the task failed by its own word, though its command ended well."""
-        found = task_of(self._context.workspace.stands(), self._task.id)
+        found = task_of(self._context.workspace.progress, self._task.id)
         said = found is not None and found.state == "failed"
         return "it said itself that it failed" if said else None
 
@@ -562,7 +571,7 @@ class Attempt:
 class _Checking:
     """Runs a check as a part of its attempt."""
 
-    def __init__(self, attempt: Attempt, commands: Commands) -> None:
+    def __init__(self, attempt: Attempt, commands: GuardedCommands) -> None:
         self.run = attempt.attend_check
         self.attend = commands.attend
 

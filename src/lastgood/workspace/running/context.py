@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self
 
-    from lastgood.host import Commands
+    from lastgood.command import GuardedCommands
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
@@ -174,7 +174,7 @@ class RunContext:
         *,
         events: RunEvents,
         signals: Signals,
-        commands: Commands,
+        commands: GuardedCommands,
         outputs: OutputFolder,
     ) -> None:
         self.workspace = workspace
@@ -239,7 +239,7 @@ class RunContext:
         if now < self._due:
             return
         self.rested()
-        if not self.workspace.wants("interval"):
+        if not self.workspace.settings.auto.wants("interval"):
             return
         try:
             report = self.workspace.keep("auto", f"while task {task.id} runs", task=task.id)
@@ -250,7 +250,7 @@ class RunContext:
 
     def _beat(self) -> None:
         try:
-            self.workspace.session_heartbeat(self.workspace.own)
+            self.workspace.workspace.session_heartbeat(self.workspace.own)
         except (Busy, Storage) as error:
             self.events.notice(f"no sign of life could be given: {message_of(error)}")
 
@@ -337,7 +337,7 @@ class RunEvents:
         """Return how every task of the plan stands."""
         from lastgood.model.session import Task
 
-        recorded = self._workspace.stands().tasks
+        recorded = self._workspace.progress.tasks
         if recorded is not self._recorded:
             known = {task.id: task for task in recorded}
             self._recorded = recorded

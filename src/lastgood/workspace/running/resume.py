@@ -16,6 +16,7 @@ from lastgood.tasks import task as task_of
 from lastgood.tasks import unknown_effects
 from lastgood.value import Value
 from lastgood.workplan import plan as rules
+from lastgood.workspace.running.workspace import reverted_since
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -181,7 +182,7 @@ def _runner_lock(workspace: RunWorkspace, signals: Signals) -> AbstractContextMa
     """Take the lock of runners; who holds it is about to have a session, or has just ended it."""
     deadline = time.monotonic() + PATIENCE
     while True:
-        lock = workspace.running(wait=0)
+        lock = workspace.context.locks.running(workspace.key, wait=0)
         try:
             lock.__enter__()
         except Busy:
@@ -201,11 +202,13 @@ def _reclaim(workspace: RunWorkspace, plan: WorkPlan) -> None:
     container for example: the lock of runners is ours, so that it is gone (rule S16).
     """
     for one in workspace.living():
-        run, owner = workspace.run_of(one.id), one.session.owner
+        run, owner = workspace.context.work.run(one.id), one.session.owner
         if run is None:
             continue
         if workspace.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
-            workspace.session_break_off(one.id, reason="its runner is gone", interrupted=True, save=False)
+            workspace.workspace.session_break_off(
+                one.id, reason="its runner is gone", interrupted=True, save=False
+            )
 
 
 def _is_same(run: PlannedRun, plan: WorkPlan) -> bool:
@@ -232,7 +235,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrid
     run = next((one for one in workspace.runs() if _is_same(one, plan)), None)
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
-    report = workspace.get_session(run.session)
+    report = workspace.workspace.get_session(run.session)
     left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
     if report.session.ended_by != "finished" or left:
         raise NotFound(
@@ -240,7 +243,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrid
             hint="start anew: leave out --continue, or give --fresh",
         )
     _demand_same(run, plan)
-    back = workspace.taken_back_since(report.session)
+    back = reverted_since(workspace.context, report.session)
     if back is not None:
         raise _work_gone(report, back)
     if overrides.redo or overrides.done:
@@ -276,7 +279,7 @@ def review_run(workspace: RunWorkspace, plan: WorkPlan) -> RunReport:
     if not dead:
         raise _nothing_waits(workspace, plan)
     report, run = dead[0]
-    steps = workspace.steps(report.id)
+    steps = workspace.workspace.steps(report.id)
     more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
     told = _review(
         report.progress, run.plan, report, state="interrupted", reason=f"nothing was carried out{more}"
@@ -290,7 +293,7 @@ def review_run(workspace: RunWorkspace, plan: WorkPlan) -> RunReport:
 
 def _nothing_waits(workspace: RunWorkspace, plan: WorkPlan) -> NotFound:
     for one in workspace.living():
-        run = workspace.run_of(one.id)
+        run = workspace.context.work.run(one.id)
         if run is not None and _is_same(run, plan):
             return NotFound(f"the run {one.id} of this plan is under way", hint="see it: lastgood status")
     return NotFound("no run of this plan waits to be continued", hint="start it: leave out --review")
@@ -320,7 +323,7 @@ def _give_up(workspace: RunWorkspace, dead: Sequence[Dead], signals: Signals) ->
     for report, _ in dead:
         _await_silence(workspace, report.id, signals)
     for report, _ in dead:
-        workspace.recover(report.id, choice="fresh")
+        workspace.workspace.recover(report.id, choice="fresh")
 
 
 def _continued(
@@ -331,7 +334,7 @@ def _continued(
         _demand_same(run, plan)
     _await_silence(workspace, report.id, signals)
     try:
-        recovered = workspace.recover(report.id, choice="continue", owner_pid=os.getpid())
+        recovered = workspace.workspace.recover(report.id, choice="continue", owner_pid=os.getpid())
     except Conflict:
         _refuse_the_living(workspace)
         raise
@@ -339,7 +342,7 @@ def _continued(
     try:
         notes = (*_recovery_notes(recovered), *_replanned(inside, run, plan, recovered))
     except BaseException:
-        inside.session_break_off(report.id, reason="error", save=False)
+        inside.workspace.session_break_off(report.id, reason="error", save=False)
         raise
     return StartedRun(workspace=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
 

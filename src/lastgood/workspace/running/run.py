@@ -8,6 +8,7 @@ from lastgood.command import GuardedCommands
 from lastgood.errors import Conflict, LastgoodError, Usage
 from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
+from lastgood.sessions.progress import attempts
 from lastgood.tasks import ATTEMPT, doubt_of, outlook
 from lastgood.workspace.running.attempt import Attempt, keep_once, take_back
 from lastgood.workspace.running.context import (
@@ -161,7 +162,7 @@ class Runner:
         missing = [states[need] for need in task.needs if need in states and states[need].state != "done"]
         if missing:
             return self._skipped(task, missing[0])
-        look = outlook(task, task=states[task.id], steps=context.workspace.attempts(task.id))
+        look = outlook(task, task=states[task.id], steps=attempts(context.workspace.context, task.id))
         if task.id not in self._orders.redo:
             doubt = self._doubt(task, look)
             if doubt is not None:
@@ -214,7 +215,7 @@ class Runner:
     def _skipped(self, task: PlannedTask, missing: Task) -> bool:
         how = {"failed": "failed", "skipped": "was skipped"}.get(missing.state, "is not done")
         reason = f"it needs {missing.id}, which {how}"
-        self._context.workspace.task_skip(task.id)
+        self._context.workspace.workspace.task_skip(task.id)
         self._context.events.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
         return True
 
@@ -252,8 +253,8 @@ class Runner:
 
     def _enter_sprint(self, task: PlannedTask) -> None:
         workspace = self._context.workspace
-        if task.sprint is not None and workspace.stands().position.sprint != task.sprint:
-            workspace.sprint_start(task.sprint)
+        if task.sprint is not None and workspace.progress.position.sprint != task.sprint:
+            workspace.workspace.sprint_start(task.sprint)
 
     def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
         """Make the checkpoint of a sprint whose tasks are all done."""
@@ -263,7 +264,7 @@ class Runner:
         if any(states[one.id].state != "done" for one in context.plan.tasks if one.sprint == sprint):
             return
         self._enter_sprint(task)
-        report = context.workspace.sprint_done(sprint)
+        report = context.workspace.workspace.sprint_done(sprint)
         self._closed.add(sprint)
         context.events.saved(report.saved, sprint=sprint)
         context.events.tell("sprint-done", sprint=sprint, checkpoint=context.events.last)
@@ -289,7 +290,7 @@ class Runner:
             self._keep_interrupted(self._reason)
         except LastgoodError as error:
             context.events.notice(f"no checkpoint could be made: {message_of(error)}")
-        ended = context.workspace.session_break_off(
+        ended = context.workspace.workspace.session_break_off(
             context.workspace.own, reason="interrupted", interrupted=True, save=False
         )
         self._unknown += ended.unknown
@@ -306,10 +307,12 @@ class Runner:
     def _keep_interrupted(self, reason: str) -> None:
         """Keep what is there now: what the task under way left, from which it may be taken back."""
         context, task = self._context, self._at
-        if not context.workspace.wants("interrupt") and (task is None or task.on_failure != "rollback"):
+        if not context.workspace.settings.auto.wants("interrupt") and (
+            task is None or task.on_failure != "rollback"
+        ):
             return
         id = None if task is None else task.id
-        steps = [] if id is None else context.workspace.attempts(id)
+        steps = [] if id is None else attempts(context.workspace.context, id)
         metadata = {ATTEMPT: str(steps[-1].attempt)} if steps else {}
         context.events.saved(context.workspace.keep("interrupt", reason, task=id, metadata=metadata), task=id)
 
@@ -318,7 +321,7 @@ class Runner:
         workspace = self._context.workspace
         stopped = isinstance(error, KeyboardInterrupt)
         try:
-            workspace.session_break_off(
+            workspace.workspace.session_break_off(
                 workspace.own,
                 reason="interrupted" if stopped else type(error).__name__,
                 interrupted=stopped,

@@ -13,24 +13,24 @@ from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
-from lastgood.workspace.reading import Looks
-from lastgood.workspace.restore import Recovers, Restores
-from lastgood.workspace.work import Works
+from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
-    from contextlib import AbstractContextManager
+    from typing import Self
 
     from lastgood.context import Context
     from lastgood.errors import Conflict
-    from lastgood.host import Commands, ExclusiveHold
+    from lastgood.host import Commands
     from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment
     from lastgood.model.operation import Operation, Step
     from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
     from lastgood.model.run import Command, PlannedRun, WorkPlan
     from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
     from lastgood.sessions.progress import Begun
+    from lastgood.workspace import Workspace
+    from lastgood.workspace.opened import WorkspaceState
 
 
 # How many earlier runs are looked through for one of the same plan.
@@ -38,8 +38,26 @@ _RUNS_LOOKED_AT = 200
 _MESSAGE_LIMIT = 2000
 
 
-class RunWorkspace(Works, Looks, Restores, Recovers):
-    """A workspace as a run sees it; within a session, as `within` returns it."""
+class RunWorkspace(OpenWorkspace):
+    """A workspace as a run sees it, with all its other verbs; within a session, as `within` returns it."""
+
+    def __init__(self, state: WorkspaceState, *, session: str | None, workspace: Workspace) -> None:
+        super().__init__(state, session=session)
+        self.workspace = workspace
+
+    @property
+    def context(self) -> Context:
+        """What the operations work with, within the session."""
+        return self._context
+
+    @property
+    def progress(self) -> Progress:
+        """How far the session has come, also when it has ended."""
+        return self._context.work.progress(self.own)
+
+    def within(self, session: str) -> Self:
+        """Return this workspace as those see it who work in a session; it shares everything else."""
+        return type(self)(self._state, session=session, workspace=self.workspace.within(session))
 
     @property
     def key(self) -> str:
@@ -74,9 +92,7 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
             owner = self._context.processes.owner(os.getpid())
             return session.start(self._context, owner=owner, goal=goal, plan=plan)
 
-        report = self._told("session_started", work)
-        self._after(report)
-        return report
+        return self._changed(work, type="session_started")
 
     def leave(self, *, finished: bool, by: str) -> SessionEnded:
         """End the session after its last checkpoint; not ``finished``, it waits to be continued."""
@@ -84,9 +100,7 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
         def work() -> SessionEnded:
             return session.end(self._context, self.own, finished=finished, by=by)
 
-        report = self._told("session_ended", work)
-        self._after(report)
-        return report
+        return self._changed(work, type="session_ended")
 
     def living(self) -> tuple[SessionReport, ...]:
         """Return the sessions that live and hold the workspace."""
@@ -98,10 +112,6 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
 
         return living_conflict(self._context, session, doing="is active in this workspace")
 
-    def running(self, *, wait: float) -> AbstractContextManager[ExclusiveHold]:
-        """Return the lock that a runner holds for as long as it lives."""
-        return self._context.locks.running(self.key, wait=wait)
-
     def is_out_of_sight(self, owner: Owner) -> bool:
         """Tell whether an owner is of this run of the machine, but cannot be seen from here."""
         processes = self._context.processes
@@ -111,10 +121,6 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
         """Return the runs of a plan that ended without finishing, newest first."""
         found = ((one, self._context.work.run(one.id)) for one in session.unfinished(self._context))
         return tuple((report, run) for report, run in found if run is not None)
-
-    def run_of(self, session: str) -> PlannedRun | None:
-        """Return the plan that a session carries out; None if it has none."""
-        return self._context.work.run(session)
 
     def unknown_within(self, task: str) -> Sequence[Effect]:
         """Return the irreversible steps within a task, done by its command, of which nobody saw the end."""
@@ -149,15 +155,7 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
         except NotFound:  # it has ended since
             return False
 
-    def stands(self) -> Progress:
-        """Return how far the session has come, also when it has ended."""
-        return self._context.work.progress(self.own)
-
     # Checkpoints
-
-    def wants(self, trigger: str) -> bool:
-        """Tell whether the settings want checkpoints of a moment."""
-        return self.settings.auto.wants(trigger)
 
     def keep(
         self,
@@ -226,10 +224,6 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
         self._changed(lambda: begun.report)
         return begun
 
-    def command_ended(self, effect: Effect) -> Effect:
-        """Record that an attempt's command ended well, before its check."""
-        return progress.command_ended(self._context, effect)
-
     def attempt_done(self, id: str) -> ProgressReport:
         """Record that a task is done, and make its checkpoint."""
         return self._changed(lambda: progress.done(self._context, id))
@@ -241,10 +235,6 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
     def happened(self, id: str) -> ProgressReport:
         """Record a person's word that a task is done."""
         return self._changed(lambda: progress.happened(self._context, id))
-
-    def attempts(self, id: str) -> Sequence[Effect]:
-        """Return the attempts of a task, oldest first."""
-        return progress.attempts(self._context, id)
 
     def all_attempts(self) -> Mapping[str, Sequence[Effect]]:
         """Return the attempts of every task, oldest first."""
@@ -258,22 +248,6 @@ class RunWorkspace(Works, Looks, Restores, Recovers):
         """Tell whether no other attempt began after one."""
         steps = self._context.work.effects(self.key, session=self.own)
         return next(one.id for one in reversed(steps) if one.task == one.name) == attempt.id
-
-    def left_by(self, attempt: Effect) -> Checkpoint | None:
-        """Return the checkpoint of what an attempt left."""
-        return progress.left_by(self._context, attempt)
-
-    def taken_back(self, attempt: Effect, left: Checkpoint | None) -> frozenset[bytes] | None:
-        """Return which files that an attempt left were taken back already; None if that was never tried."""
-        return progress.taken_back(self._context, attempt, left)
-
-    def kept_start(self, attempt: Effect) -> Checkpoint:
-        """Return the checkpoint that an attempt began from."""
-        return progress.kept_start(self._context, attempt)
-
-    def taken_back_since(self, session: Session) -> RevertedWork | None:
-        """Return the restore that took back what a session left at its end, if any did."""
-        return reverted_since(self._context, session)
 
     def newest_of(self, session: str) -> str | None:
         """Return the id of a session's newest checkpoint."""
