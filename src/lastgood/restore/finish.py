@@ -9,7 +9,14 @@ from lastgood.model.tree import DIRECTORY
 from lastgood.paths import parent
 from lastgood.restore import parts
 from lastgood.restore.plan import foreign, of_directories, rebase, turned
-from lastgood.restore.transaction import EFFECTIVE, Changed, Recovering
+from lastgood.restore.transaction import (
+    EFFECTIVE,
+    PlanExecution,
+    Recovering,
+    apply_plan,
+    in_effect,
+    took_effect,
+)
 from lastgood.snapshot import Survey
 
 TYPE_CHECKING = False
@@ -17,8 +24,9 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.context import Context
-    from lastgood.model.operation import Journal, Step
+    from lastgood.model.operation import Journal, Operation, OperationType, PartOutcome, Step
     from lastgood.model.tree import Entry
+    from lastgood.restore.transaction import Changed
 
 _ROOM_HINT = (
     "make room on that disk, then finish: lastgood recover    or take it back: lastgood recover --rollback"
@@ -37,48 +45,113 @@ def finish(context: Context, *, roll_back: bool) -> Changed | None:
     try:
         with Recovering(context) as recovering:
             journal = context.journal.read()
-            return None if journal is None else _settle(recovering, journal, roll_back=roll_back)
+            return None if journal is None else _go_on(recovering, journal, roll_back=roll_back)
     except NoRoom as error:  # no prune may free what the restore needs
         raise NoRoom(error.message, hint=_ROOM_HINT, details=error.details) from error
     finally:
         context.reserve.lay_in(again=given)
 
 
-def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
-    context = recovering.context
-    steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
-    found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+def _go_on(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
+    """Apply what is left of the plan in a journal, or of the way back from it."""
+    context, plan = recovering.context, journal.plan
+    steps = plan.of("mkdir", "write", "chmod", "delete", "rmdir")
+    found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
     with Survey(context, forced=touched) as survey:
         with survey.looking():
             changed = {step.path for step in steps if foreign(step, survey.actual(step.path))}
-        ours = tuple(step for step in steps if step.path not in changed)
-        goal = tuple(turned(step) for step in ours) if roll_back else ours
-        survey.guard(recovering, before=f"recovering {journal.operation}")
-        with survey.looking():
-            remaining = rebase(goal, survey.actual)
+            ours = tuple(step for step in steps if step.path not in changed)
+            remaining = rebase((turned(step) for step in ours) if roll_back else ours, survey.actual)
         # A release that did not look may have begun with what nothing can hold: the rest goes on without it.
         unfit = {fault.path: fault.reason for fault in link_faults(remaining, context.engine)}
-        feasible = tuple(step for step in remaining if step.path not in unfit)
-        failed = tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit)
-        outcomes = _told((*recovering.carry_on(journal, feasible, scan=survey.scan), *failed), found)
-    goals = journal.plan.parts
-    settled = parts.settled(context, parts.turned(goals) if roll_back else goals)
-    if roll_back:
-        missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
-        with context.applier.looking() as present:
-            left = tuple(
-                step for step in ours if step.path in missed and recovering.took_effect(step, present)
-            )
-        recovering.withdraw(journal, left, outcomes=outcomes)
-    else:
-        with context.applier.looking() as present:
-            done = [recovering.effect(step, present) for step in ours]
-        effective = tuple(step for step in done if step is not None)
-        recovering.settle(journal, effective, parts=settled, outcomes=outcomes)
+        left = plan.replace(
+            steps=tuple(step for step in remaining if step.path not in unfit),
+            parts=parts.turned(plan.parts) if roll_back else plan.parts,
+            merged=(),
+        )
+        execution = (RollBack if roll_back else ResumedExecution)(
+            restoring=recovering,
+            plan=left,
+            survey=survey,
+            before=f"recovering {journal.operation}",
+            closed=journal.closed,
+            journal=journal,
+            steps=ours,
+            failed=tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit),
+            found=found,
+        )
+        done = apply_plan(execution)
     kept = tuple(_kept(step) for step in steps if step.path in changed)
-    stands = not roll_back and journal.type == "restore" and journal.plan.whole
-    return Changed(outcomes=(*outcomes, *kept), parts=settled, target=journal.plan.target if stands else None)
+    stands = not roll_back and journal.type == "restore" and plan.whole
+    return done.replace(outcomes=(*done.outcomes, *kept), target=plan.target if stands else None)
+
+
+class ResumedExecution(PlanExecution):
+    """What is left of a plan that was interrupted, under the journal that it left.
+
+    ``steps`` are those of the whole plan whose paths nobody else changed since. ``failed`` cannot be carried
+    out, ``found`` is what the interruption had left in the workspace.
+    """
+
+    journal: Journal
+    steps: tuple[Step, ...]
+    failed: tuple[Outcome, ...]
+    found: Sequence[Outcome]
+
+    def begin(self, guard: str) -> Journal:  # noqa: ARG002 - the journal names the one of before
+        """Return the journal, which is open."""
+        return self.journal
+
+    def give_up(self) -> None:
+        """Leave the journal: some of the plan was carried out before."""
+
+    def told(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+        """Add what failed without an attempt, and what was found of the interrupted one."""
+        by_path = {one.path: one for one in self.found}
+        told = [
+            one
+            if (was := by_path.pop(one.path, None)) is None
+            else one.replace(reason=was.reason, kept=one.kept or was.kept, left=one.left or was.left)
+            for one in (*outcomes, *self.failed)
+        ]
+        return (*told, *(one for one in by_path.values() if one.kept is not None or one.left is not None))
+
+    def effective(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+        """Return the steps of the whole plan as they took effect."""
+        return in_effect(self.restoring.context, self.steps, outcomes)
+
+    def is_recorded(self, journal: Journal) -> bool:
+        """Tell whether the operation was recorded before the interruption."""
+        known = self.restoring.catalogue.operations(self.restoring.context.key)
+        return any(one.id == journal.operation for one in known)
+
+
+class RollBack(ResumedExecution):
+    """The way back from a plan that was interrupted."""
+
+    def effective(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+        """Return the steps of the plan that could not be taken back, and still hold."""
+        missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
+        with self.restoring.context.applier.looking() as present:
+            return tuple(step for step in self.steps if step.path in missed and took_effect(step, present))
+
+    def record(
+        self, journal: Journal, done: tuple[Step, ...], _settled: tuple[PartOutcome, ...]
+    ) -> Operation | None:
+        """Record what could not be taken back: it stays an operation that `undo` can take back.
+
+        One that had been recorded before it was rolled back is marked as undone (or an undo as brought
+        again), as if that had been asked for.
+        """
+        if done and journal.of is None:
+            return super().record(journal, done, ())
+        if not done and self.is_recorded(journal):
+            what = journal.operation if journal.of is None else journal.of
+            back: OperationType = "redo" if journal.type == "undo" else "undo"
+            self.restoring.record(back, guard=journal.guard, of=what, session=journal.session)
+            self.restoring.catalogue.set_undone(what, undone=back == "undo")
+        return None
 
 
 def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:
@@ -86,26 +159,14 @@ def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, 
     if not restores:
         return ()
     outcomes: list[Outcome] = []
-    with Recovering(context):
+    with Recovering(context) as recovering:
         for journal in restores:
             steps = journal.plan.steps
-            found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+            found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
             outcomes += found
             if not any(one.left is not None for one in found):
-                context.journal.forget(journal.operation)
+                recovering.journal.forget(journal.operation)
     return tuple(outcomes)
-
-
-def _told(outcomes: tuple[Outcome, ...], found: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Add what was found of an interrupted apply to what became of its paths."""
-    by_path = {one.path: one for one in found}
-    told = [
-        one
-        if (was := by_path.pop(one.path, None)) is None
-        else one.replace(reason=was.reason, kept=one.kept or was.kept, left=one.left or was.left)
-        for one in outcomes
-    ]
-    return (*told, *(one for one in by_path.values() if one.kept is not None or one.left is not None))
 
 
 def _directories(steps: tuple[Step, ...]) -> list[bytes]:
