@@ -9,7 +9,7 @@ from lastgood.lease import current_session, report_on, standing, state_of, uptim
 from lastgood.model.checkpoint import TreeRef
 from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
-from lastgood.restore import finish
+from lastgood.restore.finish import settle_restore
 from lastgood.restore.restore import Wish, head_moved, irreversible, restore
 from lastgood.sessions.session import forsake, holder, living, named, unfinished, way_to_end
 from lastgood.snapshot import Survey
@@ -24,9 +24,9 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import RestoreReport, State
-    from lastgood.model.run import Choice, Settled
+    from lastgood.model.run import Choice
     from lastgood.model.session import Effect, Owner, Session, SessionReport
-    from lastgood.restore.transaction import Changed
+    from lastgood.restore.finish import SettledRestore
     from lastgood.view import View
 
 
@@ -106,7 +106,7 @@ def _ambiguous(dead: Sequence[SessionReport]) -> Ambiguous:
     )
 
 
-# --- recover: finish what was interrupted, and go on where work stood (rules T7, P6, P7) ---
+# --- recover: a restore that was interrupted, then the run that died (rules T7, P6, P7) ---
 
 
 def recover(
@@ -132,55 +132,59 @@ def recover(
     """
     if choice == "review":
         found = choose(context, view, ref, choice=choice)
-        found = found if ref is not None else _standing(context, found, changed=None)
+        found = found if ref is not None else _standing(context, found, target=None)
         return _told(context, view, found).replace(done="review")
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice)
-    earlier = context.journal.left()
-    changed = finish.finish(context, roll_back=roll_back)
-    # Only then: what goes back to a path would be in the way of what is finished there.
-    left = finish.clear_left(context, earlier)
-    settled: Settled | None = None
-    if changed is not None:
-        settled = "rolled-back-restore" if roll_back else "finished-restore"
-        roll_back = roll_back and choice == "continue"
-    found = choose(context, view, ref, choice=choice, strict=changed is None)
-    if ref is None:
-        found = _standing(context, found, changed=changed)
-    if found.run is None:
-        report = _reloaded(context, view, found, force=force).replace(done=settled)
-    elif choice == "fresh":
-        report = _given_up(context, view, found)
-    else:
-        way = _Way(owner=owner, roll_back=roll_back, force=force)
-        report = _continued(context, view, found, way)
-    report = _with_restore(report, changed, settled=settled)
-    return report.replace(outcomes=(*left, *report.outcomes)) if left else report
-
-
-def _with_restore(
-    report: RecoverReport, changed: Changed | None, *, settled: Settled | None
-) -> RecoverReport:
-    if changed is None:
-        return report
+    restore = settle_restore(context, roll_back=roll_back)
+    goes_back = roll_back and (restore.done is None or choice == "continue")
+    way = _Way(choice=choice, owner=owner, goes_back=goes_back, force=force)
+    report = _resume_run(context, view, ref, way=way, restore=restore)
     return report.replace(
-        interrupted_restore=settled, outcomes=(*changed.outcomes, *report.outcomes), parts=changed.parts
+        interrupted_restore=restore.done,
+        outcomes=(*restore.left, *restore.outcomes, *report.outcomes),
+        parts=restore.parts,
     )
 
 
-def _standing(context: Context, found: Found, *, changed: Changed | None) -> Found:
+# --- The run that died: it goes on, is given up, or there is none and its artifacts are looked after ---
+
+
+class _Way(Value):
+    """How a run is dealt with; ``goes_back`` says that its files and progress are taken back first."""
+
+    choice: Choice | None
+    owner: Owner
+    goes_back: bool
+    force: bool
+
+
+def _resume_run(
+    context: Context, view: View, ref: str | None, *, way: _Way, restore: SettledRestore
+) -> RecoverReport:
+    found = choose(context, view, ref, choice=way.choice, strict=restore.done is None)
+    if ref is None:
+        found = _standing(context, found, target=restore.target)
+    if found.run is None:
+        return _reloaded(context, view, found, force=way.force).replace(done=restore.done)
+    if way.choice == "fresh":
+        return _given_up(context, view, found)
+    return _continued(context, view, found, way)
+
+
+def _standing(context: Context, found: Found, *, target: str | None) -> Found:
     """Return what was found, seen from the checkpoint that the workspace stands at.
 
-    That is the target of a restore that was just finished; where no run died, else one that the
+    That is ``target``, of a restore that was just finished; where no run died, else one that the
     workspace equals.
     """
-    target = None if changed is None or changed.target is None else context.catalogue.get(changed.target)
-    if target is None and found.run is None and found.checkpoint is not None:
-        target = _equal(context)
-    if target is None or found.checkpoint is None or target.id == found.checkpoint.id:
+    stands = None if target is None else context.catalogue.get(target)
+    if stands is None and found.run is None and found.checkpoint is not None:
+        stands = _equal(context)
+    if stands is None or found.checkpoint is None or stands.id == found.checkpoint.id:
         return found
-    return found.replace(checkpoint=target, returned=True)
+    return found.replace(checkpoint=stands, returned=True)
 
 
 def _equal(context: Context) -> Checkpoint | None:
@@ -194,21 +198,13 @@ def _equal(context: Context) -> Checkpoint | None:
     return next((one for one in context.catalogue.find(query) if one.damaged is None), None)
 
 
-class _Way(Value):
-    """How a run goes on."""
-
-    owner: Owner
-    roll_back: bool
-    force: bool
-
-
 def _continued(context: Context, view: View, found: Found, way: _Way) -> RecoverReport:
     """Make the session active again under another owner, its running tasks waiting to be done again."""
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_dead(context, found.run)
         replacing, robbed = _rivals(context, was, force=way.force)
-        back = _taken_back(context, view, found, force=way.force) if way.roll_back else None
+        back = _taken_back(context, view, found, force=way.force) if way.goes_back else None
         anew = tasks.revived(
             was,
             owner=way.owner,

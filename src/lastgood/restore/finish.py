@@ -18,6 +18,7 @@ from lastgood.restore.transaction import (
     took_effect,
 )
 from lastgood.snapshot import Survey
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,34 +26,57 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.model.operation import Journal, Operation, OperationType, PartOutcome, Step
+    from lastgood.model.run import Settled
     from lastgood.model.tree import Entry
-    from lastgood.restore.transaction import Changed
 
 _ROOM_HINT = (
     "make room on that disk, then finish: lastgood recover    or take it back: lastgood recover --rollback"
 )
 
 
-def finish(context: Context, *, roll_back: bool) -> Changed | None:
-    """Finish an interrupted restore, or take it back; None if there is none.
+class SettledRestore(Value):
+    """What became of a restore that was interrupted; ``done`` is None if there was none.
+
+    ``target`` is the checkpoint that the whole workspace was brought to by that, ``left`` what became of
+    what restores before it had left in the workspace.
+    """
+
+    done: Settled | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    parts: tuple[PartOutcome, ...] = ()
+    target: str | None = None
+    left: tuple[Outcome, ...] = ()
+
+
+def settle_restore(context: Context, *, roll_back: bool) -> SettledRestore:
+    """Finish an interrupted restore or take it back, and clear away what earlier ones left.
 
     Paths that hold neither what the restore found nor what it wanted were changed by somebody
     since: they are kept and named.
     """
+    earlier = context.journal.left()
+    settled = _settle_interrupted(context, roll_back=roll_back)
+    # Only then: what goes back to a path would be in the way of what is finished there.
+    return settled.replace(left=_clear_left(context, earlier))
+
+
+def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
     if context.journal.read() is None:
-        return None
+        return SettledRestore()
     given = context.reserve.make_room()
     try:
         with Recovering(context) as recovering:
             journal = context.journal.read()
-            return None if journal is None else _go_on(recovering, journal, roll_back=roll_back)
+            if journal is None:
+                return SettledRestore()
+            return _go_on(recovering, journal, roll_back=roll_back)
     except NoRoom as error:  # no prune may free what the restore needs
         raise NoRoom(error.message, hint=_ROOM_HINT, details=error.details) from error
     finally:
         context.reserve.lay_in(again=given)
 
 
-def _go_on(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
+def _go_on(recovering: Recovering, journal: Journal, *, roll_back: bool) -> SettledRestore:
     """Apply what is left of the plan in a journal, or of the way back from it."""
     context, plan = recovering.context, journal.plan
     steps = plan.of("mkdir", "write", "chmod", "delete", "rmdir")
@@ -60,8 +84,8 @@ def _go_on(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Chan
     touched = tuple(step.path for step in steps if not of_directories(step))
     with Survey(context, forced=touched) as survey:
         with survey.looking():
-            changed = {step.path for step in steps if foreign(step, survey.actual(step.path))}
-            ours = tuple(step for step in steps if step.path not in changed)
+            others = {step.path for step in steps if foreign(step, survey.actual(step.path))}
+            ours = tuple(step for step in steps if step.path not in others)
             remaining = rebase((turned(step) for step in ours) if roll_back else ours, survey.actual)
         # A release that did not look may have begun with what nothing can hold: the rest goes on without it.
         unfit = {fault.path: fault.reason for fault in link_faults(remaining, context.engine)}
@@ -81,10 +105,15 @@ def _go_on(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Chan
             failed=tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit),
             found=found,
         )
-        done = apply_plan(execution)
-    kept = tuple(_kept(step) for step in steps if step.path in changed)
+        changed = apply_plan(execution)
+    kept = tuple(_kept(step) for step in steps if step.path in others)
     stands = not roll_back and journal.type == "restore" and plan.whole
-    return done.replace(outcomes=(*done.outcomes, *kept), target=plan.target if stands else None)
+    return SettledRestore(
+        done="rolled-back-restore" if roll_back else "finished-restore",
+        outcomes=(*changed.outcomes, *kept),
+        parts=changed.parts,
+        target=plan.target if stands else None,
+    )
 
 
 class ResumedExecution(PlanExecution):
@@ -154,7 +183,7 @@ class RollBack(ResumedExecution):
         return None
 
 
-def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:
+def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:
     """Take away what restores that are done left in the workspace because it could not go (rule T12b)."""
     if not restores:
         return ()

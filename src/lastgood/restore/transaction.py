@@ -70,15 +70,13 @@ class Changed(Value):
     """What became of each path and each part.
 
     ``guard`` holds what was there before. ``operation`` is what `undo` takes back; None if it had been
-    recorded before, or was rolled back. ``target`` is the checkpoint that the whole workspace was brought to
-    by what a recovery finished.
+    recorded before, or was rolled back.
     """
 
     outcomes: tuple[Outcome, ...]
     guard: str
     parts: tuple[PartOutcome, ...] = ()
     operation: Operation | None = None
-    target: str | None = None
 
 
 def apply_plan(execution: PlanExecution) -> Changed:
