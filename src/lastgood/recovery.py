@@ -5,13 +5,13 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe
-from lastgood.lease import current_session, report_on, standing, state_of, uptime
+from lastgood.lease import current_session, report_on, standing, state_of, unfinished, uptime
 from lastgood.model.checkpoint import TreeRef
 from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
 from lastgood.restore.finish import settle_restore
 from lastgood.restore.restore import Wish, head_moved, irreversible, restore
-from lastgood.sessions.session import forsake, holder, living, named, unfinished, way_to_end
+from lastgood.sessions.session import forsake, holder, living, named, way_to_end
 from lastgood.snapshot import Survey
 from lastgood.status import drift_since
 from lastgood.transaction import Saving

@@ -5,10 +5,10 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.conversation.capture import unheard
 from lastgood.errors import Busy, Damaged
-from lastgood.lease import current_session
+from lastgood.lease import current_session, unfinished
 from lastgood.model.report import HealthNote, StatusReport
 from lastgood.model.tree import tally
-from lastgood.sessions.session import alive, unfinished
+from lastgood.sessions.session import alive
 from lastgood.snapshot import Survey
 from lastgood.transaction import Saving
 

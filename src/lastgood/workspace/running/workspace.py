@@ -7,6 +7,7 @@ import os
 from lastgood.catalogue import Query
 from lastgood.deletion_policy import alike
 from lastgood.errors import Damaged, NotFound
+from lastgood.lease import unfinished
 from lastgood.model.checkpoint import Actor, CheckOrder
 from lastgood.model.tree import compare
 from lastgood.sessions import progress, session
@@ -109,7 +110,7 @@ class Hands(Works, Looks, Restores, Recovers):
 
     def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
         """Return the runs of a plan that ended without finishing, newest first."""
-        found = ((one, self._context.work.run(one.id)) for one in session.unfinished(self._context))
+        found = ((one, self._context.work.run(one.id)) for one in unfinished(self._context))
         return tuple((report, run) for report, run in found if run is not None)
 
     def run_of(self, session: str) -> PlannedRun | None:
