@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from lastgood.deletion_policy import alike
 from lastgood.errors import Busy, NotFound, Storage, Unsafe
 from lastgood.model.checkpoint import Check, CheckReport
-from lastgood.model.tree import DIRECTORY, compare
+from lastgood.model.tree import DIRECTORY, alike, compare
 from lastgood.paths import printable, to_text
 from lastgood.snapshot import Survey
 from lastgood.transaction import Saving

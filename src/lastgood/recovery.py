@@ -138,8 +138,9 @@ def recover(
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice)
     restore = settle_restore(context, roll_back=roll_back)
-    goes_back = roll_back and (restore.done is None or choice == "continue")
-    way = _Way(choice=choice, owner=owner, goes_back=goes_back, force=force)
+    # What is rolled back is the restore; the run's files too if it is named, or if there was no restore.
+    rewinds_files = roll_back and (restore.done is None or choice == "continue")
+    way = _Way(choice=choice, owner=owner, rewinds_files=rewinds_files, force=force)
     report = _resume_run(context, view, ref, way=way, restore=restore)
     return report.replace(
         interrupted_restore=restore.done,
@@ -152,11 +153,11 @@ def recover(
 
 
 class _Way(Value):
-    """How a run is dealt with; ``goes_back`` says that its files and progress are taken back first."""
+    """How a run is dealt with; ``rewinds_files`` says that its files and progress are taken back first."""
 
     choice: Choice | None
     owner: Owner
-    goes_back: bool
+    rewinds_files: bool
     force: bool
 
 
@@ -204,7 +205,7 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_dead(context, found.run)
         replacing, robbed = _rivals(context, was, force=way.force)
-        back = _taken_back(context, view, found, force=way.force) if way.goes_back else None
+        back = _taken_back(context, view, found, force=way.force) if way.rewinds_files else None
         anew = tasks.revived(
             was,
             owner=way.owner,

@@ -3,28 +3,24 @@
 from __future__ import annotations
 
 from lastgood.catalogue import Query
-from lastgood.deletion_policy import alike
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
 from lastgood.ids import short
 from lastgood.lease import current_session
 from lastgood.model.operation import RestorePlan, Step
 from lastgood.model.report import UndoReport
-from lastgood.model.tree import DIRECTORY
+from lastgood.model.tree import DIRECTORY, alike
 from lastgood.paths import to_text
 from lastgood.restore import parts
+from lastgood.restore.execution import PlanExecution, Restoring, apply_plan
 from lastgood.restore.plan import (
     Planner,
-    around,
     conflicts,
     inverse,
     obstacles,
     occupied,
-    of_directories,
-    rebase,
-    unsettled,
 )
-from lastgood.restore.restore import evidence_of, identified, refuse_changed, refuse_unheld
-from lastgood.restore.transaction import PlanExecution, Restoring, apply_plan
+from lastgood.restore.restore import evidence_of, refuse_changed, refuse_unheld, with_id
+from lastgood.restore.steps import around, of_directories, rebase, unsettled
 from lastgood.retention.prune import refuse_pinned
 from lastgood.snapshot import Survey
 from lastgood.value import Value
@@ -111,7 +107,7 @@ def _plan(survey: Survey, turn: _Turn) -> tuple[RestorePlan, tuple[PartOutcome, 
         parts=able,
         merged=merged,
     )
-    return identified(plan), left
+    return with_id(plan), left
 
 
 def _towards(survey: Survey, turn: _Turn) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:

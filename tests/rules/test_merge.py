@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forest import Forest, Ground
-from lastgood.deletion_policy import Evidence
 from lastgood.model.operation import CONFLICT
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
 from lastgood.restore.merge import KEPT, Blended, MergedTree, beside, plan_merge
+from lastgood.restore.plan import Evidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

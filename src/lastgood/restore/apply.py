@@ -5,13 +5,12 @@ from __future__ import annotations
 import errno
 import os
 
-from lastgood.deletion_policy import PERMISSION_BITS, SPECIAL_BITS
 from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
 from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import Damaged, NoRoom, Storage, Unsafe, crowded
 from lastgood.model.operation import DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, is_beyond, link_faults, path_faults, refuse, refuse_faults
-from lastgood.model.tree import DIRECTORY, Entry, StoredTree
+from lastgood.model.tree import DIRECTORY, PERMISSION_BITS, SPECIAL_BITS, Entry, StoredTree
 from lastgood.paths import ancestors, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled

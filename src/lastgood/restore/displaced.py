@@ -21,9 +21,8 @@ import os
 import stat
 
 from lastgood import renames
-from lastgood.deletion_policy import PERMISSION_BITS, alike
 from lastgood.directories import is_nowhere
-from lastgood.model.tree import DIRECTORY, LINK
+from lastgood.model.tree import DIRECTORY, LINK, PERMISSION_BITS, alike
 from lastgood.paths import join, parent, printable, to_text
 from lastgood.procfs import writers_of
 from lastgood.renames import exchange, is_there, take

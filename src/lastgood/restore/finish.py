@@ -8,15 +8,15 @@ from lastgood.model.path_safety import link_faults
 from lastgood.model.tree import DIRECTORY
 from lastgood.paths import parent
 from lastgood.restore import parts
-from lastgood.restore.plan import foreign, of_directories, rebase, turned
-from lastgood.restore.transaction import (
+from lastgood.restore.execution import (
     EFFECTIVE,
     PlanExecution,
     Recovering,
     apply_plan,
-    in_effect,
+    steps_in_effect,
     took_effect,
 )
+from lastgood.restore.steps import foreign, of_directories, rebase, turned
 from lastgood.snapshot import Survey
 from lastgood.value import Value
 
@@ -132,10 +132,10 @@ class ResumedExecution(PlanExecution):
         """Return the journal, which is open."""
         return self.journal
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Leave the journal: some of the plan was carried out before."""
 
-    def told(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    def all_outcomes(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
         """Add what failed without an attempt, and what was found of the interrupted one."""
         by_path = {one.path: one for one in self.found}
         told = [
@@ -146,9 +146,9 @@ class ResumedExecution(PlanExecution):
         ]
         return (*told, *(one for one in by_path.values() if one.kept is not None or one.left is not None))
 
-    def effective(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+    def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
         """Return the steps of the whole plan as they took effect."""
-        return in_effect(self.restoring.context, self.steps, outcomes)
+        return steps_in_effect(self.restoring.context, self.steps, outcomes)
 
     def is_recorded(self, journal: Journal) -> bool:
         """Tell whether the operation was recorded before the interruption."""
@@ -159,7 +159,7 @@ class ResumedExecution(PlanExecution):
 class RollBack(ResumedExecution):
     """The way back from a plan that was interrupted."""
 
-    def effective(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+    def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
         """Return the steps of the plan that could not be taken back, and still hold."""
         missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
         with self.restoring.context.applier.looking() as present:

@@ -9,9 +9,8 @@ from contextlib import contextmanager, suppress
 from functools import partial
 from itertools import count
 
-from lastgood.deletion_policy import alike
 from lastgood.directories import OPEN_DIRECTORY, remove_below
-from lastgood.model.tree import DIRECTORY, LINK
+from lastgood.model.tree import DIRECTORY, LINK, alike
 from lastgood.paths import join, parent
 from lastgood.renames import is_there, take
 from lastgood.restore.site import discard, entry_at, open_regular

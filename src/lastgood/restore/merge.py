@@ -6,14 +6,13 @@ is taken from it, and what both changed in different ways is a conflict, unless 
 
 from __future__ import annotations
 
-from lastgood.deletion_policy import PERMISSION_BITS, alike
 from lastgood.errors import Conflict
 from lastgood.host import Texts
 from lastgood.ids import short
 from lastgood.model.operation import CONFLICT, Merged, Step
 from lastgood.model.path_safety import LONGEST_NAME, LONGEST_PATH
 from lastgood.model.report import MARKED
-from lastgood.model.tree import DIRECTORY, FILE, Entry, TreeId
+from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, alike
 from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, within
 from lastgood.restore.plan import UNTOUCHED, action_between, barred, in_order, occupied, plan
 from lastgood.value import Value
@@ -25,10 +24,10 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from lastgood.context import Context
-    from lastgood.deletion_policy import Evidence, Present
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.tree import Tree
+    from lastgood.restore.plan import Evidence, Present
     from lastgood.snapshot import Survey
 
     Fact = TypeVar("Fact", int, bytes)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from contextlib import contextmanager
 
-from lastgood.deletion_policy import Evidence, alike
 from lastgood.errors import Conflict, Invalid, Unsafe
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
 from lastgood.lease import standing, state_of
@@ -13,11 +12,11 @@ from lastgood.model.operation import DEFAULT_SCOPES, PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.records import part_record
 from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
-from lastgood.model.tree import DIRECTORY, FILE
+from lastgood.model.tree import DIRECTORY, FILE, alike
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
-from lastgood.restore.plan import barred, conflicts, identify, occupied, plan
-from lastgood.restore.transaction import PlanExecution, Restoring, apply_plan, goes
+from lastgood.restore.execution import PlanExecution, Restoring, apply_plan, goes
+from lastgood.restore.plan import Evidence, barred, conflicts, identify, occupied, plan
 from lastgood.snapshot import Survey
 from lastgood.transaction import Saving
 from lastgood.value import Value
@@ -279,7 +278,7 @@ def _plan(view: View, wish: Wish, survey: Survey) -> RestorePlan:
     with survey.looking():
         steps, merged = ((), ()) if paths is None else _steps(view, wish, survey, files=files, paths=paths)
     refuse(tuple(link_faults(steps, context.engine)))
-    return identified(
+    return with_id(
         RestorePlan(
             id="",
             target=wish.target.id,
@@ -297,7 +296,7 @@ def _plan(view: View, wish: Wish, survey: Survey) -> RestorePlan:
     )
 
 
-def identified(plan: RestorePlan) -> RestorePlan:
+def with_id(plan: RestorePlan) -> RestorePlan:
     """Return a plan with the id that its content gives it (rule T16)."""
     favour = "" if plan.base is None else f"{plan.base} {plan.favour}"
     id = identify(

@@ -29,10 +29,9 @@ from _sha1 import sha1
 from _thread import allocate_lock, start_new_thread
 
 from lastgood import renames
-from lastgood.deletion_policy import alike
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, alike
 from lastgood.paths import ancestors, join, parent, printable, to_text
 
 TYPE_CHECKING = False

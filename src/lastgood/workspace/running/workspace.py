@@ -5,11 +5,10 @@ from __future__ import annotations
 import os
 
 from lastgood.catalogue import Query
-from lastgood.deletion_policy import alike
 from lastgood.errors import Damaged, NotFound
 from lastgood.lease import unfinished
 from lastgood.model.checkpoint import Actor, CheckOrder
-from lastgood.model.tree import compare
+from lastgood.model.tree import alike, compare
 from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
 from lastgood.value import Value

@@ -8,10 +8,9 @@ from __future__ import annotations
 
 import os
 
-from lastgood.deletion_policy import alike
 from lastgood.errors import Busy, Damaged, Unsafe
 from lastgood.model.operation import Journal
-from lastgood.model.tree import DIRECTORY
+from lastgood.model.tree import DIRECTORY, alike
 from lastgood.paths import ways
 from lastgood.restore import parts
 from lastgood.restore.plan import UNTOUCHED, is_barred
@@ -101,10 +100,10 @@ def apply_plan(execution: PlanExecution) -> Changed:
             closed=execution.closed,
         )
     except (Unsafe, Busy):  # by the applier's promise nothing has been written
-        execution.give_up()
+        execution.abandon()
         raise
-    outcomes = execution.told(_proven(restoring.context, plan.steps, applied))
-    effective = execution.effective(outcomes)
+    outcomes = execution.all_outcomes(_proven(restoring.context, plan.steps, applied))
+    effective = execution.effective_steps(outcomes)
     settled = parts.settled(restoring.context, plan.parts)
     # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
     operation = execution.record(journal, effective, settled)
@@ -148,17 +147,17 @@ class PlanExecution(Value):
         restoring.journal.open(journal)
         return journal
 
-    def give_up(self) -> None:
+    def abandon(self) -> None:
         """Close the journal of a plan of which nothing was carried out."""
         self.restoring.journal.close()
 
-    def told(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+    def all_outcomes(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
         """Return outcomes with what else is known of the paths."""
         return outcomes
 
-    def effective(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+    def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
         """Return the steps as they took effect, whatever was told of them: `undo` takes them back."""
-        return in_effect(self.restoring.context, self.plan.steps, outcomes)
+        return steps_in_effect(self.restoring.context, self.plan.steps, outcomes)
 
     def record(
         self, journal: Journal, done: tuple[Step, ...], settled: tuple[PartOutcome, ...]
@@ -265,7 +264,7 @@ def _proven(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]
         )
 
 
-def in_effect(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]) -> tuple[Step, ...]:
+def steps_in_effect(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]) -> tuple[Step, ...]:
     """Return the steps that took effect, those made but for their permissions as they were made."""
     results = {outcome.path: outcome.result for outcome in outcomes}
     with context.applier.looking() as present:
