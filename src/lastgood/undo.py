@@ -8,7 +8,7 @@ from lastgood.ids import short
 from lastgood.lease import current_session
 from lastgood.model.operation import RestorePlan, Step
 from lastgood.model.report import UndoReport
-from lastgood.model.tree import DIRECTORY, alike
+from lastgood.model.tree import DIRECTORY, alike, is_content
 from lastgood.paths import to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, Restoring, apply_plan
@@ -196,7 +196,7 @@ def _refuse_freed(context: Context, turn: _Turn) -> None:
 
 def _held(step: Step) -> Step:
     """Have the guard hold a present file whatever the ignore rules say by now."""
-    return step.replace(forced=step.have is not None and step.have.kind != DIRECTORY)
+    return step.replace(forced=is_content(step.have))
 
 
 def _changed_by_others(context: Context, operation: Operation, paths: Iterable[bytes]) -> dict[bytes, str]:

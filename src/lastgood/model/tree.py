@@ -72,6 +72,16 @@ class Entry(Value):
 _set_name, _set_kind, _set_mode, _set_oid, _set_modes = setters(Entry)
 
 
+def is_directory(entry: Entry | None) -> bool:
+    """Tell whether something is there and is a directory."""
+    return entry is not None and entry.kind == DIRECTORY
+
+
+def is_content(entry: Entry | None) -> bool:
+    """Tell whether something is there that has a content of its own: a file or a link."""
+    return entry is not None and entry.kind != DIRECTORY
+
+
 def alike(one: Entry | None, other: Entry | None) -> bool:
     """Tell whether two entries are one to a restore: special bits and contents of directories aside."""
     if one is None or other is None:

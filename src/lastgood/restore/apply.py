@@ -10,7 +10,15 @@ from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import Damaged, NoRoom, Storage, Unsafe, crowded
 from lastgood.model.operation import DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, is_beyond, link_faults, path_faults, refuse, refuse_faults
-from lastgood.model.tree import DIRECTORY, PERMISSION_BITS, SPECIAL_BITS, Entry, StoredTree
+from lastgood.model.tree import (
+    DIRECTORY,
+    PERMISSION_BITS,
+    SPECIAL_BITS,
+    Entry,
+    StoredTree,
+    is_content,
+    is_directory,
+)
 from lastgood.paths import ancestors, join, parent, printable, to_text
 from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
@@ -159,12 +167,12 @@ class Run:
         written = self._each(numbered, chunk.write)
         chunk.flush(self._flush)
         checked = self._each(written, chunk.check)
-        self._unsettled.update((number, step) for number, step in checked if _is_content(step.have))
+        self._unsettled.update((number, step) for number, step in checked if is_content(step.have))
         placed = self._each(checked, chunk.place)
         for number, step in numbered:
             if number in self._remarks:
                 chunk.drop(number)
-                if _is_folder(step.have) and step.path not in self._site.moved:
+                if is_directory(step.have) and step.path not in self._site.moved:
                     self._standing.add(step.path)
         self._settle_each()
         self._sync({parent(step.path) for _, step in placed})
@@ -365,14 +373,6 @@ def _unsynced(path: bytes, error: OSError) -> Storage:
 def _keeping_special(wanted: int) -> Callable[[int], int]:
     """Return a change to permission bits alone: a directory keeps its setgid bit, and gains none."""
     return lambda mode: wanted & PERMISSION_BITS | mode & SPECIAL_BITS
-
-
-def _is_content(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind != DIRECTORY
-
-
-def _is_folder(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIRECTORY
 
 
 def _reason(error: OSError) -> str:

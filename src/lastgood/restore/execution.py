@@ -10,7 +10,7 @@ import os
 
 from lastgood.errors import Busy, Damaged, Unsafe
 from lastgood.model.operation import Journal
-from lastgood.model.tree import DIRECTORY, alike
+from lastgood.model.tree import DIRECTORY, alike, is_content, is_directory
 from lastgood.paths import ways
 from lastgood.restore import parts
 from lastgood.restore.plan import UNTOUCHED, is_barred
@@ -193,7 +193,7 @@ class PlanExecution(Value):
 
 def goes(step: Step) -> bool:
     """Tell whether a step takes a content away, or overwrites it."""
-    return step.action in _GOING and step.have is not None and step.have.kind != DIRECTORY
+    return step.action in _GOING and is_content(step.have)
 
 
 def _refuse_lost(context: Context, plan: RestorePlan) -> None:
@@ -237,8 +237,8 @@ def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
     touched = [step for step in steps if step.action not in UNTOUCHED]
     if not touched:
         return {}
-    going = {step.path for step in touched if step.have is not None and step.have.kind == DIRECTORY}
-    settled = {step.path for step in touched if step.want is not None and step.want.kind == DIRECTORY}
+    going = {step.path for step in touched if is_directory(step.have)}
+    settled = {step.path for step in touched if is_directory(step.want)}
     places = ({b"", *ways(step.path for step in touched)} | going) - settled
     with context.applier.looking() as present:
         found = {path: present(path) for path in sorted(places)}

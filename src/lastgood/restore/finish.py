@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.errors import NoRoom
 from lastgood.model.operation import Outcome
 from lastgood.model.path_safety import link_faults
-from lastgood.model.tree import DIRECTORY
+from lastgood.model.tree import is_directory
 from lastgood.paths import parent
 from lastgood.restore import parts
 from lastgood.restore.execution import (
@@ -27,7 +27,6 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.operation import Journal, Operation, OperationType, PartOutcome, Step
     from lastgood.model.run import Settled
-    from lastgood.model.tree import Entry
 
 _ROOM_HINT = (
     "make room on that disk, then finish: lastgood recover    or take it back: lastgood recover --rollback"
@@ -200,12 +199,8 @@ def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome,
 
 def _directories(steps: tuple[Step, ...]) -> list[bytes]:
     """Return every directory in which the restore may have left something temporary."""
-    made = {step.path for step in steps if DIRECTORY in {_kind(step.have), _kind(step.want)}}
+    made = {step.path for step in steps if is_directory(step.have) or is_directory(step.want)}
     return sorted({parent(step.path) for step in steps} | made)
-
-
-def _kind(entry: Entry | None) -> str | None:
-    return None if entry is None else entry.kind
 
 
 def _failed(step: Step, reason: str) -> Outcome:

@@ -15,6 +15,7 @@ from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, alike
 from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, within
 from lastgood.restore.plan import UNTOUCHED, action_between, barred, in_order, occupied, plan
+from lastgood.restore.site import blob_id
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 
@@ -461,7 +462,7 @@ class Contents:
         found = self.merge(parts, present=sides.present)
         if found is None or (not found[1] and self._favour is None):
             return None
-        return Blended(oid=_blob_id(found[0]), marked=not found[1] and self._favour == "markers")
+        return Blended(oid=blob_id(found[0]), marked=not found[1] and self._favour == "markers")
 
     def merge(self, parts: Merged, *, present: Entry) -> tuple[bytes, bool] | None:
         """Return the merged content and whether it is without conflicts; None for what is no text."""
@@ -561,9 +562,3 @@ def hold(survey: Survey, plan: RestorePlan) -> None:
 
 def _is_binary(content: bytes) -> bool:
     return b"\0" in content[:_LOOKED_AT]
-
-
-def _blob_id(content: bytes) -> bytes:
-    import hashlib  # lazily: no other verb needs it
-
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()

@@ -8,7 +8,7 @@ from lastgood import ids
 from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import DISCARDED, NOT_BACK, Step
 from lastgood.model.path_safety import Inspection, is_beyond, refuse
-from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, alike
+from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, alike, is_directory
 from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, ways
 from lastgood.suggestions import nearest_path
 from lastgood.value import Value
@@ -161,12 +161,12 @@ class Planner:
         The directories above it are made if need be; one that the target has not stays as it is.
         """
         wants, found = self._wanted_along(path), self._found_along(path)
-        if not all(_is_directory(above) for above in wants[:-1]):
+        if not all(is_directory(above) for above in wants[:-1]):
             return
         self._lead_to(path, wants, found)
         if want.kind != DIRECTORY:
             self._wanted(path, want, found[-1])
-        elif not _is_directory(found[-1][0]):
+        elif not is_directory(found[-1][0]):
             self._make(path, want, found[-1])
         elif not alike(want, found[-1][0]):
             self._add(path, "chmod", want=want, have=found[-1][0])
@@ -174,7 +174,7 @@ class Planner:
     def _lead_to(self, path: bytes, wants: Sequence[Entry | None], found: Sequence[Found]) -> None:
         for place, above, there in zip(ancestors(path), wants, found, strict=False):
             assert above is not None
-            if not _is_directory(there[0]):
+            if not is_directory(there[0]):
                 self._make(place, above, there)
 
     def _absent(self, path: bytes) -> str:
@@ -268,7 +268,7 @@ class Planner:
         have, left_out = found
         if want.kind == DIRECTORY:
             self._wanted_directory(path, want, found)
-        elif _is_directory(have):
+        elif is_directory(have):
             self._replace_directory(path, want, found)
         elif not alike(want, have):
             self._add(path, action_between(want, have), want=want, have=have, forced=left_out)
@@ -405,7 +405,7 @@ def is_unheld(entry: Entry | None) -> bool:
 def action_between(want: Entry | None, have: Entry | None) -> Action:
     """Return the action that leads from what a path has to what it is to hold."""
     if want is None:
-        return "rmdir" if have is not None and have.kind == DIRECTORY else "delete"
+        return "rmdir" if is_directory(have) else "delete"
     if have is None or have.kind != want.kind:
         return "mkdir" if want.kind == DIRECTORY else "write"
     return "chmod" if want.kind == DIRECTORY or want.oid == have.oid else "write"
@@ -419,10 +419,6 @@ def _is_same(one: Entry, other: Entry) -> bool:
         and one.kind == other.kind
         and one.modes == other.modes
     )
-
-
-def _is_directory(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIRECTORY
 
 
 def _named(listing: Sequence[Entry], name: bytes) -> Entry | None:
@@ -579,7 +575,7 @@ UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 
 def obstacles(paths: Iterable[bytes], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
     """Return the paths above others that hold no directory, though they would have to."""
-    return {way for way in sorted(ways(paths)) if (entry := actual(way)) is None or entry.kind != DIRECTORY}
+    return {way for way in sorted(ways(paths)) if not is_directory(actual(way))}
 
 
 def barred(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> set[bytes]:

@@ -12,7 +12,7 @@ from lastgood.model.operation import DEFAULT_SCOPES, PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.records import part_record
 from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
-from lastgood.model.tree import DIRECTORY, FILE, alike
+from lastgood.model.tree import DIRECTORY, FILE, alike, is_content
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, Restoring, apply_plan, goes
@@ -46,7 +46,7 @@ def refuse_changed(steps: Sequence[Step], survey: Survey, *, hint: str) -> None:
     changed: the guard would not hold it. So do a directory that is none any more, if something is to be
     written into it, and what came into one that a file is to take the place of.
     """
-    held = {step.path for step in steps if not step.forced and _is_content(step.have)}
+    held = {step.path for step in steps if not step.forced and is_content(step.have)}
 
     def actual(path: bytes) -> Entry | None:
         return survey.files.entry(path) if path in held else survey.actual(path)
@@ -75,10 +75,6 @@ def refuse_unheld(steps: Sequence[Step], survey: Survey) -> None:
             hint="move it away, or restore with --discard to lose it",
             details={"paths": [to_text(path) for path in unheld]},
         )
-
-
-def _is_content(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind != DIRECTORY
 
 
 def _some(paths: Sequence[bytes]) -> str:

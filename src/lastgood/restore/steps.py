@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.model.path_safety import refuse
-from lastgood.model.tree import DIRECTORY, alike
+from lastgood.model.tree import DIRECTORY, alike, is_content, is_directory
 from lastgood.paths import ancestors
 from lastgood.restore.plan import UNTOUCHED, action_between, in_order, obstacles
 
@@ -29,8 +29,7 @@ def rebase(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tu
         have = actual(step.path)
         if not alike(have, step.want):
             action = action_between(step.want, have)
-            forced = have is not None and have.kind != DIRECTORY
-            anew.append(step.replace(action=action, have=have, reason=None, forced=forced))
+            anew.append(step.replace(action=action, have=have, reason=None, forced=is_content(have)))
     return in_order(anew)
 
 
@@ -47,7 +46,7 @@ def around(
     for step in known:
         if step.want is None:
             continue
-        replaces = step.want.kind != DIRECTORY and step.have is not None and step.have.kind == DIRECTORY
+        replaces = step.want.kind != DIRECTORY and is_directory(step.have)
         if replaces or not asides.isdisjoint(ancestors(step.path)):
             planner.alone(step.path, step.want)
     refuse(planner.inspection.faults)
@@ -64,7 +63,7 @@ def unsettled(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) ->
 
 def of_directories(step: Step) -> bool:
     """Tell whether a step is about a directory alone: nothing of it could be lost."""
-    return all(entry is None or entry.kind == DIRECTORY for entry in (step.have, step.want))
+    return not is_content(step.have) and not is_content(step.want)
 
 
 def turned(step: Step) -> Step:
