@@ -7,13 +7,12 @@ import stat
 from hashlib import sha1
 from typing import TYPE_CHECKING
 
-from lastgood.deletion_policy import DeletionEvidence
 from lastgood.errors import Damaged
 from lastgood.host import Stamp
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
 from lastgood.paths import join
 from lastgood.restore.apply import DescriptorApplier
-from lastgood.restore.plan import plan
+from lastgood.restore.plan import DeletionEvidence, plan
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence

@@ -14,7 +14,7 @@ import pytest
 
 from forest import TOKEN, Field, folder, read_in
 from lastgood import renames
-from lastgood.restore.displaced import discard
+from lastgood.restore.site import discard
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence

@@ -12,11 +12,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from forest import Forest, Ground
-from lastgood.deletion_policy import DeletionEvidence
 from lastgood.model.operation import CONFLICT
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
 from lastgood.restore.merge import KEPT, MergedBlob, MergedTree, name_beside, plan_merge
+from lastgood.restore.plan import DeletionEvidence
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
