@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 
-from lastgood.deletion_policy import same_content
 from lastgood.errors import Busy, NotFound, Storage, Unsafe
 from lastgood.model.checkpoint import Check, CheckReport
-from lastgood.model.tree import DIRECTORY, compare
+from lastgood.model.tree import DIRECTORY, compare, same_content
 from lastgood.paths import printable, to_text
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Saving

@@ -9,8 +9,8 @@ import errno
 import os
 import stat
 
-from lastgood.deletion_policy import PERMISSION_BITS, SPECIAL_BITS
 from lastgood.errors import NotFound, Storage, Unsafe, crowded
+from lastgood.model.tree import PERMISSION_BITS, SPECIAL_BITS
 from lastgood.paths import printable, to_text, within
 
 TYPE_CHECKING = False

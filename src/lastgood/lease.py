@@ -156,6 +156,14 @@ def report_on(context: Context, session: Session) -> SessionReport:
     )
 
 
+def unfinished(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions that ended without finishing and wait to be dealt with (rule P8)."""
+    work = context.work
+    found = (*work.sessions(context.key, state="active"), *work.sessions(context.key, state="incomplete"))
+    dead = (one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
+    return tuple(sorted(dead, key=lambda one: one.session.started_at, reverse=True))
+
+
 def _words(context: Context, session: Session) -> tuple[str, ...]:
     run = context.work.run(session.id)
     if run is None:

@@ -5,20 +5,13 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe
-from lastgood.lease import current_session, current_work, report_on, state_of, uptime
+from lastgood.lease import current_session, current_work, report_on, state_of, unfinished, uptime
 from lastgood.model.checkpoint import TreeRef
 from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
-from lastgood.restore import finish
+from lastgood.restore.finish import settle_restore
 from lastgood.restore.restore import RestoreRequest, head_moved, irreversible, restore
-from lastgood.sessions.session import (
-    abandon_steps,
-    holder,
-    living_conflict,
-    session_of,
-    unfinished,
-    way_to_end,
-)
+from lastgood.sessions.session import abandon_steps, holder, living_conflict, session_of, way_to_end
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.status import drift_since
 from lastgood.transaction import Saving
@@ -31,9 +24,9 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import RestoreReport, State
-    from lastgood.model.run import Choice, Settled
+    from lastgood.model.run import Choice
     from lastgood.model.session import Effect, Owner, Session, SessionReport
-    from lastgood.restore.transaction import Changed
+    from lastgood.restore.finish import SettledRestore
     from lastgood.view import View
 
 
@@ -115,7 +108,7 @@ def _ambiguous(dead: Sequence[SessionReport]) -> Ambiguous:
     )
 
 
-# --- recover: finish what was interrupted, and go on where work stood (rules T7, P6, P7) ---
+# --- recover: a restore that was interrupted, then the run that died (rules T7, P6, P7) ---
 
 
 def recover(
@@ -141,55 +134,60 @@ def recover(
     """
     if choice == "review":
         found = choose(context, view, ref, choice=choice)
-        found = found if ref is not None else _with_position(context, found, changed=None)
+        found = found if ref is not None else _with_position(context, found, target=None)
         return _report(context, view, found).replace(done="review")
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice)
-    earlier = context.journal.left()
-    changed = finish.finish(context, roll_back=roll_back)
-    # Only then: what goes back to a path would be in the way of what is finished there.
-    left = finish.clear_left(context, earlier)
-    settled: Settled | None = None
-    if changed is not None:
-        settled = "rolled-back-restore" if roll_back else "finished-restore"
-        roll_back = roll_back and choice == "continue"
-    found = choose(context, view, ref, choice=choice, strict=changed is None)
-    if ref is None:
-        found = _with_position(context, found, changed=changed)
-    if found.run is None:
-        report = _reloaded(context, view, found, force=force).replace(done=settled)
-    elif choice == "fresh":
-        report = _given_up(context, view, found)
-    else:
-        way = _Way(owner=owner, roll_back=roll_back, force=force)
-        report = _continued(context, view, found, way)
-    report = _with_restore(report, changed, settled=settled)
-    return report.replace(outcomes=(*left, *report.outcomes)) if left else report
-
-
-def _with_restore(
-    report: RecoverReport, changed: Changed | None, *, settled: Settled | None
-) -> RecoverReport:
-    if changed is None:
-        return report
+    restore = settle_restore(context, roll_back=roll_back)
+    # What is rolled back is the restore; the run's files too if it is named, or if there was no restore.
+    rewinds_files = roll_back and (restore.done is None or choice == "continue")
+    way = _Way(choice=choice, owner=owner, rewinds_files=rewinds_files, force=force)
+    report = _resume_run(context, view, ref, way=way, restore=restore)
     return report.replace(
-        interrupted_restore=settled, outcomes=(*changed.outcomes, *report.outcomes), parts=changed.parts
+        interrupted_restore=restore.done,
+        outcomes=(*restore.left, *restore.outcomes, *report.outcomes),
+        parts=restore.parts,
     )
 
 
-def _with_position(context: Context, found: Found, *, changed: Changed | None) -> Found:
+# --- The run that died: it goes on, is given up, or there is none and its artifacts are looked after ---
+
+
+class _Way(Value):
+    """How a run is dealt with; ``rewinds_files`` says that its files and progress are taken back first."""
+
+    choice: Choice | None
+    owner: Owner
+    rewinds_files: bool
+    force: bool
+
+
+def _resume_run(
+    context: Context, view: View, ref: str | None, *, way: _Way, restore: SettledRestore
+) -> RecoverReport:
+    found = choose(context, view, ref, choice=way.choice, strict=restore.done is None)
+    if ref is None:
+        found = _with_position(context, found, target=restore.target)
+    if found.run is None:
+        return _reloaded(context, view, found, force=way.force).replace(done=restore.done)
+    if way.choice == "fresh":
+        return _given_up(context, view, found)
+    return _continued(context, view, found, way)
+
+
+def _with_position(context: Context, found: Found, *, target: str | None) -> Found:
     """Return what was found, seen from the checkpoint that the workspace stands at.
 
-    That is the target of a restore that was just finished; where no run died, else one that the
+    That is ``target``, of a restore that was just finished; where no run died, else one that the
     workspace equals.
     """
-    target = None if changed is None or changed.target is None else context.catalogue.get(changed.target)
-    if target is None and found.run is None and found.checkpoint is not None:
-        target = _equal(context)
-    if target is None or found.checkpoint is None or target.id == found.checkpoint.id:
+    stands = None if target is None else context.catalogue.get(target)
+    if stands is None and found.run is None and found.checkpoint is not None:
+        stands = _equal(context)
+    if stands is None or found.checkpoint is None or stands.id == found.checkpoint.id:
         return found
-    return found.replace(checkpoint=target, returned=True)
+    return found.replace(checkpoint=stands, returned=True)
 
 
 def _equal(context: Context) -> Checkpoint | None:
@@ -203,21 +201,13 @@ def _equal(context: Context) -> Checkpoint | None:
     return next((one for one in context.catalogue.find(query) if one.damaged is None), None)
 
 
-class _Way(Value):
-    """How a run goes on."""
-
-    owner: Owner
-    roll_back: bool
-    force: bool
-
-
 def _continued(context: Context, view: View, found: Found, way: _Way) -> RecoverReport:
     """Make the session active again under another owner, its running tasks waiting to be done again."""
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_dead(context, found.run)
         replacing, evicted = _rivals(context, was, force=way.force)
-        back = _taken_back(context, view, found, force=way.force) if way.roll_back else None
+        back = _taken_back(context, view, found, force=way.force) if way.rewinds_files else None
         anew = tasks.revived(
             was,
             owner=way.owner,

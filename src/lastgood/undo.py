@@ -2,37 +2,25 @@
 
 from __future__ import annotations
 
+from lastgood.catalogue import Query
 from lastgood.errors import Conflict, Damaged, NotFound, Unsafe, Unsupported
 from lastgood.ids import short
-from lastgood.model.canonical import dumps
+from lastgood.lease import current_session
 from lastgood.model.operation import RestorePlan, Step
-from lastgood.model.records import part_record
 from lastgood.model.report import UndoReport
-from lastgood.model.tree import DIRECTORY
+from lastgood.model.tree import DIRECTORY, is_content, same_content
 from lastgood.paths import to_text
 from lastgood.restore import parts
-from lastgood.restore.parts import reversed_parts
+from lastgood.restore.execution import PlanExecution, Restoring, apply_plan
 from lastgood.restore.plan import (
     Planner,
-    around,
     conflicts,
-    identify,
     inverse,
     obstacles,
     occupied,
-    of_directories,
-    retarget_steps,
-    unsettled,
 )
-from lastgood.restore.restore import (
-    carry_out,
-    changed_by_others,
-    evidence_of,
-    inside,
-    refuse_changed,
-    refuse_unheld,
-)
-from lastgood.restore.transaction import Restoring
+from lastgood.restore.restore import evidence_of, refuse_changed, refuse_unheld, with_id
+from lastgood.restore.steps import around, of_directories, retarget_steps, unsettled
 from lastgood.retention.prune import refuse_pinned
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.value import Value
@@ -49,7 +37,6 @@ if TYPE_CHECKING:
 
     # What becomes of changes since: by default they refuse it, forced they go, merged they stay.
     Way = Literal["force", "merge"]
-    Goal = tuple[tuple[Step, ...], tuple[Part, ...]]
 
 
 # --- The way back from a restore, or forth again: what changed since refuses it, goes, or stays (rule T8)
@@ -63,11 +50,16 @@ _LIST = "see what was done: lastgood undo --list"
 
 
 class _Turn(Value):
-    """One way back or forth; ``source`` is the checkpoint that holds what comes back."""
+    """One way back or forth, to what the steps and parts of an operation want.
+
+    ``source`` is the checkpoint that holds what comes back.
+    """
 
     operation: Operation
     type: OperationType
     way: Way | None
+    steps: tuple[Step, ...]
+    parts: tuple[Part, ...]
     source: str | None
 
     @property
@@ -76,54 +68,66 @@ class _Turn(Value):
         return _FORCE.format(type=self.type)
 
 
-def revert(
-    restoring: Restoring, operation: Operation, goal: Goal, *, type: OperationType, way: Way | None
-) -> UndoReport:
-    """Bring about what the steps and parts of an operation want."""
-    context, (steps, wanted) = restoring.context, goal
-    source = operation.guard if type == "undo" else operation.target
-    turn = _Turn(operation=operation, type=type, way=way, source=source)
-    _refuse_freed(context, steps, source=source)
-    touched = {step.path for step in steps if not of_directories(step)}
-    if way == "force":
-        touched |= _in_the_way(context, steps)
-    with WorkspaceSnapshot(context, forced=tuple(sorted(touched))) as snapshot:
-        with snapshot.looking():
-            steps, merged = _towards(steps, snapshot, turn)
-        able, left = _parts(context, wanted, turn)
-        refuse_unheld(tuple(_held(step) for step in steps), snapshot)
-        plan = _plan(context, turn, steps=steps, parts=able, merged=merged)
-        if merged:
-            from lastgood.restore.merge import hold_merged
-
-            hold_merged(snapshot, plan)
-        what = "undoing" if type == "undo" else "redoing"
-        guard = snapshot.guard(restoring, before=f"{what} the restore of {short(operation.target or '')}")
-        done, changed = carry_out(restoring, plan, snapshot, guard=guard, type=type, of=operation.id)
-    return UndoReport(operation=done, guard=guard, outcomes=changed.outcomes, parts=(*changed.parts, *left))
+def _revert(restoring: Restoring, turn: _Turn) -> UndoReport:
+    """Plan what a turn wants from what is there now, and apply that like any other plan."""
+    _refuse_freed(restoring.context, turn)
+    with WorkspaceSnapshot(restoring.context, forced=_touched(restoring.context, turn)) as snapshot:
+        plan, left = _plan(snapshot, turn)
+        changed = apply_plan(
+            PlanExecution(
+                restoring=restoring,
+                plan=plan,
+                snapshot=snapshot,
+                before=f"{turn.type}ing the restore of {short(turn.operation.target or '')}",
+                type=turn.type,
+                of=turn.operation.id,
+            )
+        )
+    assert changed.operation is not None
+    return UndoReport(
+        operation=changed.operation,
+        guard=changed.guard,
+        outcomes=changed.outcomes,
+        parts=(*changed.parts, *left),
+    )
 
 
-def _towards(
-    steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, turn: _Turn
-) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
+def _plan(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[RestorePlan, tuple[PartOutcome, ...]]:
+    """Return the plan from what is there now, and what is to be told of parts that stay."""
+    with snapshot.looking():
+        steps, merged = _towards(snapshot, turn)
+    able, left = _parts(snapshot.context, turn)
+    refuse_unheld(tuple(_held(step) for step in steps), snapshot)
+    plan = RestorePlan(
+        id="",
+        target=turn.operation.guard or "",
+        workspace_key=snapshot.context.key,
+        paths=(),
+        steps=steps,
+        parts=able,
+        merged=merged,
+    )
+    return with_id(plan), left
+
+
+def _towards(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps from what is there now, and what of them is merged."""
     if turn.way == "merge":
         from lastgood.restore.merge import taken_back
 
-        return taken_back(snapshot, steps, source=turn.source)
-    steps, kept = _without_others(unsettled(steps, snapshot.actual), snapshot, turn)
+        return taken_back(snapshot, turn.steps, source=turn.source)
+    steps, kept = _without_others(snapshot, turn)
     if turn.way == "force":  # what somebody changed since is in the guard; every touched path goes back
         return _forced(steps, snapshot, source=turn.source) + kept, ()
     refuse_changed(steps, snapshot, hint=turn.hint)
     return steps + kept, ()
 
 
-def _without_others(
-    steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, turn: _Turn
-) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def _without_others(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Take out the steps for what another session changed since, and say that it stays (rule T14)."""
+    steps = unsettled(turn.steps, snapshot.actual)
     changed, full = conflicts(steps, snapshot.actual), occupied(steps, snapshot.scan)
-    others = changed_by_others(snapshot.context, turn.operation, (*changed, *full.values()))
+    others = _changed_by_others(snapshot.context, turn.operation, (*changed, *full.values()))
     others |= {path: others[inside] for path, inside in full.items() if inside in others}
     kept = tuple(
         Step(path=step.path, action="keep", reason=f"changed since by session {others[step.path]}")
@@ -133,25 +137,26 @@ def _without_others(
     return tuple(step for step in steps if step.path not in others), kept
 
 
-def _parts(
-    context: Context, wanted: tuple[Part, ...], turn: _Turn
-) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
+def _parts(context: Context, turn: _Turn) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
     if turn.way is not None:
-        return parts.parts_possible(context, wanted, forced=turn.way == "force")
+        return parts.parts_possible(context, turn.parts, forced=turn.way == "force")
     try:
-        parts.refuse(context, wanted)
+        parts.refuse(context, turn.parts)
     except Conflict as error:
         raise Conflict(error.message, hint=turn.hint, details=error.details) from error
     except (Damaged, NotFound, Unsafe, Unsupported) as error:
         raise type(error)(error.message, hint=turn.hint, details=error.details) from error
-    return wanted, ()
+    return turn.parts, ()
 
 
-def _in_the_way(context: Context, steps: tuple[Step, ...]) -> set[bytes]:
-    """Return what is where a directory has to be, for the guard to hold."""
-    with context.applier.looking() as present:
-        found = obstacles((step.path for step in steps if step.want is not None), present)
-        return {path for path in found if present(path) is not None}
+def _touched(context: Context, turn: _Turn) -> tuple[bytes, ...]:
+    """Return what the guard has to hold, whatever the ignore rules say by now."""
+    touched = {step.path for step in turn.steps if not of_directories(step)}
+    if turn.way == "force":  # what is where a directory has to be goes too
+        with context.applier.looking() as present:
+            found = obstacles((step.path for step in turn.steps if step.want is not None), present)
+            touched |= {path for path in found if present(path) is not None}
+    return tuple(sorted(touched))
 
 
 def _forced(steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, *, source: str | None) -> tuple[Step, ...]:
@@ -165,9 +170,10 @@ def _forced(steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, *, source: str
     return around(rebased, snapshot.actual, planner=planner)
 
 
-def _refuse_freed(context: Context, steps: tuple[Step, ...], *, source: str | None) -> None:
+def _refuse_freed(context: Context, turn: _Turn) -> None:
     """Say so if what would be brought back went with its checkpoint (rule K3): that is no damage."""
-    wanted = {step.path: step.want.oid for step in steps if step.want and step.want.kind != DIRECTORY}
+    source = turn.source
+    wanted = {step.path: step.want.oid for step in turn.steps if step.want and step.want.kind != DIRECTORY}
     missing = context.engine.missing(wanted.values())
     if source is None or not missing:
         return
@@ -190,32 +196,48 @@ def _refuse_freed(context: Context, steps: tuple[Step, ...], *, source: str | No
 
 def _held(step: Step) -> Step:
     """Have the guard hold a present file whatever the ignore rules say by now."""
-    return step.replace(forced=step.have is not None and step.have.kind != DIRECTORY)
+    return step.replace(forced=is_content(step.have))
 
 
-def _plan(
-    context: Context,
-    turn: _Turn,
-    *,
-    steps: tuple[Step, ...],
-    parts: tuple[Part, ...],
-    merged: tuple[Merged, ...],
-) -> RestorePlan:
-    target = turn.operation.guard or ""
-    return RestorePlan(
-        id=identify(
-            steps,
-            target=target,
-            workspace_key=context.key,
-            beside=tuple(dumps(part_record(part)) for part in parts),
-        ),
-        target=target,
-        workspace_key=context.key,
-        paths=(),
-        steps=steps,
-        parts=parts,
-        merged=merged,
-    )
+def _changed_by_others(context: Context, operation: Operation, paths: Iterable[bytes]) -> dict[bytes, str]:
+    """Return which of some paths another session changed since an operation, and that session's id.
+
+    Told by the checkpoints made in it, and by its own operations. An operation made outside any session
+    has no others: whatever changed since is for a person to look at.
+    """
+    guard = None if operation.guard is None else context.catalogue.get(operation.guard)
+    left = set(paths)
+    if operation.session is None or guard is None or not left:
+        return {}
+    by: dict[bytes, str] = {}
+    for session, touched in _operations_since(context, operation):
+        by.update(dict.fromkeys(left & touched, session))
+    known = {step.path: step.want for step in operation.steps}
+    for checkpoint in _since(context, guard):
+        files = Files(tree_of(checkpoint), context.engine)
+        other = checkpoint.session
+        for path in left:
+            entry = files.entry(path)
+            if same_content(entry, known.get(path)):
+                continue
+            known[path] = entry
+            if other not in {None, operation.session}:
+                by[path] = str(other)
+    return by
+
+
+def _operations_since(context: Context, operation: Operation) -> Iterable[tuple[str, set[bytes]]]:
+    for one in context.catalogue.operations(context.key):
+        if one.id == operation.id:
+            return
+        if one.session not in {None, operation.session}:
+            yield str(one.session), {step.path for step in one.steps}
+
+
+def _since(context: Context, guard: Checkpoint) -> list[Checkpoint]:
+    """Return the checkpoints after an operation's guard, oldest first."""
+    every = context.catalogue.find(Query(workspace_key=context.key))
+    return [one for one in reversed(every) if one.sequence > guard.sequence and one.damaged is None]
 
 
 # --- The order of undo and redo, decided from the operations alone (rule T8) ---
@@ -294,31 +316,44 @@ def undo(context: Context, *, way: Way | None = None) -> UndoReport:
     a path or a part has changed since, unless forced (a guard is taken all the same) or merged.
     """
     with Restoring(context) as restoring:
-        session, operations = inside(context), _newest_first(context)
-        found = to_undo((one for one in operations if not _is_freed(context, one)), session=session)
-        if found is None:
-            raise _nothing("undo", session)
-        if found.type in _DELETIONS:
-            return _deletion(restoring, found, undone=True)
-        steps, parts = inverse(found.steps), reversed_parts(found.parts)
-        return revert(restoring, found, (steps, parts), type="undo", way=way)
+        operations = (one for one in _newest_first(context) if not _is_freed(context, one))
+        return _turn(restoring, to_undo(operations, session=_inside(context)), type="undo", way=way)
 
 
 def redo(context: Context, *, way: Way | None = None) -> UndoReport:
     """Bring again what the last undo took back."""
     with Restoring(context) as restoring:
-        session = inside(context)
-        found = to_redo(context.catalogue.operations(context.key), session=session)
-        if found is None:
-            raise _nothing("redo", session)
-        if found.type in _DELETIONS:
-            return _deletion(restoring, found, undone=False)
-        return revert(restoring, found, (found.steps, found.parts), type="redo", way=way)
+        operations = context.catalogue.operations(context.key)
+        return _turn(restoring, to_redo(operations, session=_inside(context)), type="redo", way=way)
 
 
-def _nothing(verb: str, session: str | None) -> NotFound:
-    where = "" if session is None else f" in session {session}"
-    return NotFound(f"there is nothing to {verb}{where}", hint=_LIST)
+def _turn(
+    restoring: Restoring, found: Operation | None, *, type: Literal["undo", "redo"], way: Way | None
+) -> UndoReport:
+    if found is None:
+        session = _inside(restoring.context)
+        where = "" if session is None else f" in session {session}"
+        raise NotFound(f"there is nothing to {type}{where}", hint=_LIST)
+    back = type == "undo"
+    if found.type in _DELETIONS:
+        return _deletion(restoring, found, undone=back)
+    return _revert(
+        restoring,
+        _Turn(
+            operation=found,
+            type=type,
+            way=way,
+            steps=inverse(found.steps) if back else found.steps,
+            parts=parts.reversed_parts(found.parts) if back else found.parts,
+            source=found.guard if back else found.target,
+        ),
+    )
+
+
+def _inside(context: Context) -> str | None:
+    """Return the id of the session that the caller says it is in; None outside any that lives."""
+    session = current_session(context)
+    return session.id if session is not None and session.id == context.session else None
 
 
 def _newest_first(context: Context) -> Iterator[Operation]:
@@ -337,7 +372,7 @@ def _is_freed(context: Context, operation: Operation) -> bool:
 
 
 def _deletion(restoring: Restoring, operation: Operation, *, undone: bool) -> UndoReport:
-    catalogue = restoring.context.catalogue
+    catalogue = restoring.catalogue
     known = [one for id in operation.checkpoints if (one := catalogue.get(id)) is not None]
     if operation.type == "prune" and not undone:  # retention spares what was named since (rule K1)
         known = [one for one in known if one.name is None and not one.pinned]

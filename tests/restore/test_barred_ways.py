@@ -10,7 +10,7 @@ import pytest
 import lastgood
 from lastgood.errors import Conflict, Unsafe
 from lastgood.model.operation import Journal
-from lastgood.restore.finish import finish
+from lastgood.restore.finish import settle_restore
 from lastgood.workspace import Workspace
 from tools.command import Command
 from tools.planting import link_to, planted
@@ -285,10 +285,10 @@ def test_an_interrupted_restore_of_one_is_settled(
         )
     )
 
-    changed = finish(context, roll_back=roll_back)
+    settled = settle_restore(context, roll_back=roll_back)
 
-    assert changed is not None
-    failed = {one.path for one in changed.outcomes if one.result == "failed"}
+    assert settled.done is not None
+    failed = {one.path for one in settled.outcomes if one.result == "failed"}
     assert failed == (set() if roll_back else {b"l"})
     assert (project / "mine").read_text() == ("mine" if roll_back else "theirs")
     (project / "mine").write_text("later")

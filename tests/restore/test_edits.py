@@ -15,7 +15,7 @@ import pytest
 
 from lastgood import renames
 from lastgood.model.operation import Outcome
-from lastgood.restore.displaced import discard
+from lastgood.restore.site import discard
 from tools.forest import TOKEN, Field, Names, Node, folder, read_in
 
 if TYPE_CHECKING:

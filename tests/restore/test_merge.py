@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood.deletion_policy import DeletionEvidence
 from lastgood.model.operation import CONFLICT, Step
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
 from lastgood.restore.merge import KEPT, MergedBlob, MergedTree, Sides, name_beside, plan_merge
+from lastgood.restore.plan import DeletionEvidence
 from tools.forest import Forest, Ground, Names, Node
 
 if TYPE_CHECKING:

@@ -7,14 +7,13 @@ import stat
 from collections.abc import Callable, Iterable, Sequence
 from hashlib import sha1
 
-from lastgood.deletion_policy import DeletionEvidence
 from lastgood.errors import Damaged
 from lastgood.host import Stamp
 from lastgood.model.operation import Outcome, Step
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
 from lastgood.paths import join
 from lastgood.restore.apply import DescriptorApplier
-from lastgood.restore.plan import plan
+from lastgood.restore.plan import DeletionEvidence, plan
 
 # A file is (mode, content), a link its target as text, a directory (mode, names).
 Node = tuple[int, bytes] | str | tuple[int, "Names"]

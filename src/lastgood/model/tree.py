@@ -25,6 +25,10 @@ DEFAULT_FILE_MODE = 0o644
 DEFAULT_EXECUTABLE_MODE = 0o755
 DEFAULT_DIRECTORY_MODE = 0o755
 
+PERMISSION_BITS = 0o777
+# setuid, setgid and sticky are recorded, and never restored (rule S3).
+SPECIAL_BITS = 0o7000
+
 
 class TreeId(Value):
     """The identity of a whole directory: what it contains, and the permissions that git cannot hold.
@@ -66,6 +70,27 @@ class Entry(Value):
 
 
 _set_name, _set_kind, _set_mode, _set_oid, _set_modes = setters(Entry)
+
+
+def is_directory(entry: Entry | None) -> bool:
+    """Tell whether something is there and is a directory."""
+    return entry is not None and entry.kind == DIRECTORY
+
+
+def is_content(entry: Entry | None) -> bool:
+    """Tell whether something is there that has a content of its own: a file or a link."""
+    return entry is not None and entry.kind != DIRECTORY
+
+
+def same_content(one: Entry | None, other: Entry | None) -> bool:
+    """Tell whether two entries are one to a restore: special bits and contents of directories aside."""
+    if one is None or other is None:
+        return one is other
+    if one.kind != other.kind:
+        return False
+    if one.kind != DIRECTORY and one.oid != other.oid:
+        return False
+    return one.kind == LINK or not (one.mode ^ other.mode) & PERMISSION_BITS
 
 
 class Gap(Value):

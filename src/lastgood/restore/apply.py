@@ -5,23 +5,29 @@ from __future__ import annotations
 import errno
 import os
 
-from lastgood.deletion_policy import PERMISSION_BITS, SPECIAL_BITS
 from lastgood.directories import Directories, Nearby, change_mode, is_nowhere, open_root
 from lastgood.disk import FULL, crowd, no_room
 from lastgood.errors import Damaged, NoRoom, Storage, Unsafe, crowded
 from lastgood.model.operation import DISCARDED, Outcome, Step
 from lastgood.model.path_safety import TreeFault, is_beyond, link_faults, path_faults, refuse, refuse_faults
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree
+from lastgood.model.tree import (
+    DIRECTORY,
+    PERMISSION_BITS,
+    SPECIAL_BITS,
+    Entry,
+    StoredTree,
+    is_content,
+    is_directory,
+)
 from lastgood.paths import ancestors, join, parent, printable, to_text
-from lastgood.renames import is_temporary, take, token_of
-from lastgood.restore.displaced import Displaced, Kept, Settled
+from lastgood.renames import is_temporary, token_of
+from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import action_between, in_order
-from lastgood.restore.site import Changed, Site, content_at, entry_at, flush, leave
+from lastgood.restore.site import Changed, PathReader, Site, content_at, flush, leave
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-    from types import TracebackType
 
     from lastgood.engine import ObjectReader
     from lastgood.host import Stamp
@@ -31,115 +37,6 @@ if TYPE_CHECKING:
     from lastgood.settings import Durability
 
     Numbered = tuple[int, Step]
-
-
-# --- Files and links, written beside their targets and exchanged: a reader sees the old or the new (rule
-# T6) ---
-
-# Their descriptors are open at once; the least limit that systems set is 256.
-CHUNK = 128
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PRIVATE_FILE = 0o600
-
-
-class Chunk:
-    """Some files on their way: all written, then all synced, then all renamed."""
-
-    def __init__(
-        self, site: Site, objects: ObjectReader, *, displaced: Displaced, removals: Mapping[bytes, Step]
-    ) -> None:
-        self._site = site
-        self._displaced = displaced
-        self._objects = objects
-        self._removals = removals
-        # By number of their step: files written and not yet renamed, with an open descriptor if synced later.
-        self._beside: dict[int, Step] = {}
-        self._open: dict[int, int] = {}
-        self._troubles: dict[int, OSError | None] = {}
-
-    def write(self, number: int, step: Step) -> None:
-        """Write a step's content beside its target."""
-        assert step.want is not None
-        directory, _ = self._site.place(step.path)
-        temporary = self._site.temporary(step.path)
-        self._beside[number] = step
-        if step.want.kind == LINK:
-            os.symlink(self._objects.read_blob(step.want.oid), temporary, dir_fd=directory)
-            return
-        descriptor = os.open(temporary, _CREATE, _PRIVATE_FILE, dir_fd=directory)
-        self._open[number] = descriptor
-        size = self._objects.copy_blob(step.want.oid, descriptor)
-        if os.fstat(descriptor).st_size != size:
-            raise OSError(errno.EIO, "not all of it could be written")
-        os.fchmod(descriptor, step.want.mode & PERMISSION_BITS)
-
-    def flush(self, flush: Flush) -> None:
-        """Carry all contents through to the disk; `check` tells how that went."""
-        troubles = flush(list(self._open.values()))
-        self._troubles = {number: troubles.get(descriptor) for number, descriptor in self._open.items()}
-        while self._open:
-            os.close(self._open.popitem()[1])
-
-    def check(self, number: int, _step: Step) -> None:
-        """Raise what went wrong for one file in `flush`."""
-        trouble = self._troubles.get(number)
-        if trouble is not None:
-            raise trouble
-
-    def place(self, number: int, step: Step) -> None:
-        """Give the target its new content, if it still holds what the step says it has.
-
-        What it held comes out (`displaced`), and is to be settled.
-        """
-        site = self._site
-        directory, name = site.place(step.path)
-        site.expect(step, directory, name)
-        if step.have is None:
-            self._take(step)
-        elif step.have.kind == DIRECTORY:
-            self._take_for_directory(step)
-        else:
-            self._displaced.replace(step)
-        del self._beside[number]
-
-    def _take_for_directory(self, step: Step) -> None:
-        site = self._site
-        site.expect_contents(step.path, self._removals)
-        # Moving a directory changes what it says of its parent.
-        site.directories.open_to_change(step.path)
-        site.set_aside(step)
-        try:
-            # What came into it until then is seen now: no path leads there any more.
-            site.expect_contents(step.path, self._removals)
-            self._take(step)
-        except OSError:
-            site.put_back(step.path)
-            raise
-
-    def _take(self, step: Step) -> None:
-        directory, name = self._site.place(step.path)
-        try:
-            take(self._site.temporary(step.path), directory, to=name, target=directory)
-        except FileExistsError:
-            raise Changed from None
-
-    def drop(self, number: int) -> None:
-        """Forget a file that cannot be written or renamed."""
-        if number in self._open:
-            os.close(self._open.pop(number))
-        step = self._beside.pop(number, None)
-        if step is None:
-            return
-        try:
-            above = self._site.directories.open(parent(step.path))
-            os.unlink(self._site.temporary(step.path), dir_fd=above)
-        except OSError:
-            return  # nothing had been created, or its directory went away with it
-
-    def drop_all(self) -> None:
-        """Forget every file not yet renamed."""
-        for number in list(self._beside):
-            self.drop(number)
 
 
 # --- One application of a plan: directories, writes, modes, deletions, and last what was set aside ---
@@ -178,7 +75,7 @@ class PlanExecutor:
         self._steps = steps
         self._directories = directories
         self._site = Site(directories, token=token, stamp=stamp)
-        self._displaced = Displaced(self._site, kept=Kept(kept, token=token), steps=steps)
+        self._displaced = Displaced(self._site, kept=kept, steps=steps)
         removals = {step.path: step for step in steps if step.action in {"delete", "rmdir"}}
         self._chunk = Chunk(self._site, objects, displaced=self._displaced, removals=removals)
         # By number of the step; a step without a remark went well.
@@ -270,12 +167,12 @@ class PlanExecutor:
         written = self._each(numbered, chunk.write)
         chunk.flush(self._flush)
         checked = self._each(written, chunk.check)
-        self._unsettled.update((number, step) for number, step in checked if _is_content(step.have))
+        self._unsettled.update((number, step) for number, step in checked if is_content(step.have))
         placed = self._each(checked, chunk.place)
         for number, step in numbered:
             if number in self._remarks:
                 chunk.drop(number)
-                if _is_folder(step.have) and step.path not in self._site.moved:
+                if is_directory(step.have) and step.path not in self._site.moved:
                     self._standing.add(step.path)
         self._settle_each()
         self._sync({parent(step.path) for _, step in placed})
@@ -478,14 +375,6 @@ def _keeping_special(wanted: int) -> Callable[[int], int]:
     return lambda mode: wanted & PERMISSION_BITS | mode & SPECIAL_BITS
 
 
-def _is_content(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind != DIRECTORY
-
-
-def _is_folder(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIRECTORY
-
-
 def _reason(error: OSError) -> str:
     if is_nowhere(error):
         return "its directory is not there any more"
@@ -503,50 +392,6 @@ _NEW = "new"
 _RECOVER_HINT = (
     "free some, then finish the restore: lastgood recover    or take it back: lastgood recover --rollback"
 )
-
-
-class PathReader:
-    """Answers what paths hold now; the directories near the last one stay open until it ends."""
-
-    def __init__(self, root: bytes) -> None:
-        self._path = root
-        self._root = -1
-        self._nearby = Nearby(-1)
-
-    def __enter__(self) -> Callable[[bytes], Entry | None]:
-        return self.present
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._nearby.close()
-        if self._root >= 0:
-            os.close(self._root)
-            self._root = -1
-
-    def present(self, path: bytes) -> Entry | None:
-        """Return what a path holds, as `DescriptorApplier.present` does."""
-        name = path.rpartition(b"/")[2]
-        try:
-            # The root is looked at through itself.
-            found = entry_at(name or b".", self.directory(path))
-        except OSError as error:
-            busy = crowded(error)
-            if busy is not None:
-                raise busy from error
-            return None if is_nowhere(error) else Entry(name=name, kind=FILE, mode=0, oid=b"")
-        return found.replace(name=b"") if found is not None and not name else found
-
-    def directory(self, path: bytes) -> int:
-        """Return the descriptor of the directory that holds a path."""
-        if b"\0" in path or (path and not {b"", b".", b".."}.isdisjoint(path.split(b"/"))):
-            raise Unsafe(
-                f"{printable(to_text(path))} is no path inside the workspace", hint="name a path in it"
-            )
-        if self._root < 0:
-            self._root = open_root(self._path)
-            self._nearby = Nearby(self._root)
-        return self._nearby.open(parent(path))
 
 
 class DescriptorApplier:
@@ -634,7 +479,7 @@ class DescriptorApplier:
         found: list[tuple[bytes, Settled]] = []
         with Directories(self._root) as opened:
             site = Site(opened, token=token, stamp=_no_stamp)
-            displaced = Displaced(site, kept=Kept(self._kept, token=token), steps=steps, stored=stored)
+            displaced = Displaced(site, kept=self._kept, steps=steps, stored=stored)
             for path in directories:
                 found.extend(displaced.clear(path))
         return tuple(_left(path, settled) for path, settled in found)

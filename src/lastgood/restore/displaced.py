@@ -1,4 +1,4 @@
-"""What came out of a path: discarded, kept outside or put back, so that nobody's edit is lost (rule T12b).
+"""How paths get their new content, and what becomes of what comes out: nobody's edit is lost (rule T12b).
 
 Between the last look at a path and its replacement anybody may write to it. So a replacement is an
 exchange with what lies ready under ``.lastgood-TOKEN-N.old``, a deletion a move to that name: whatever
@@ -12,21 +12,6 @@ the path held in that very moment is there now, and is looked at again before it
   exchanges: theirs is the newer one, gets the path back, and the older one is kept in the store.
 
 A file system without exchanges has the path stand empty for a moment: rule T12b beats rule T6.
-
-A read lease (fcntl(2), F_SETLEASE) is granted only while nobody has a file open for writing; a shared
-mapping that can be written keeps its file open, also when its descriptor is closed (measured on ext4
-and tmpfs; on overlayfs, which maps the file below, only as long as a descriptor is open). So the order
-is: lease, then look, then unlink, then let the lease go.
-
-- Who had the file open before the lease is seen by it: the file is told as held, whatever it holds.
-- Who wrote and closed before the lease is seen by the look, which reads every byte: times alone do not
-  tell, for what is stored through a mapping need not change them.
-- Who opens it for writing while the lease is held waits in the kernel until it is let go, and is seen
-  just before the unlink: the file is told as held. By then no path leads to it but our temporary name,
-  another link (which keeps it, whatever becomes of ours), and the descriptor of a reader.
-
-Nothing more can be known where the file system has no leases (some network ones, and FUSE), the file is
-another user's, or the system is not Linux: there what the look says counts.
 """
 
 from __future__ import annotations
@@ -34,105 +19,134 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
-from contextlib import contextmanager, suppress
-from functools import partial
-from itertools import count
 
 from lastgood import renames
-from lastgood.deletion_policy import same_content
-from lastgood.directories import OPEN_DIRECTORY, is_nowhere
-from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
+from lastgood.directories import is_nowhere
+from lastgood.model.tree import DIRECTORY, LINK, PERMISSION_BITS, same_content
 from lastgood.paths import join, parent, printable, to_text
 from lastgood.procfs import writers_of
 from lastgood.renames import exchange, is_there, take
-from lastgood.restore.site import Changed, entry_at, is_unreadable, open_regular, steady_id
+from lastgood.restore.site import Changed, discard
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Sequence
-    from typing import Literal
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
-    from lastgood.directories import Directories
+    from lastgood.engine import ObjectReader
     from lastgood.model.operation import Result, Step
-    from lastgood.restore.site import Site
-
-    # Deleted or not there; open for writing; or not what it was expected to be.
-    Fate = Literal["gone", "held", "other"]
-    # Refused because somebody has the file open for writing; unknown where nobody gets one.
-    Lease = Literal["ours", "refused", "unknown"]
+    from lastgood.model.tree import Entry
+    from lastgood.restore.kept import Kept
+    from lastgood.restore.site import Fate, Flush, Site
 
 
-# --- What came out of a path, looked at once more before it goes for good (rule T12b) ---
+# --- Files and links, written beside their targets and exchanged: a reader sees the old or the new (rule
+# T6) ---
 
-if sys.platform == "linux":
-    import fcntl
-    from signal import SIGURG
-
-
-def discard(name: bytes, directory: int, *, expected: Callable[[Entry], bool]) -> Fate:
-    """Delete what a name holds if that is expected, and nobody can be about to write to it."""
-    try:
-        found = os.stat(name, dir_fd=directory, follow_symlinks=False)
-    except FileNotFoundError:
-        return "gone"
-    if stat.S_ISREG(found.st_mode):
-        return _discard_file(name, directory, found, expected=expected)
-    entry = entry_at(name, directory)
-    if entry is None or entry.kind == DIRECTORY or not expected(entry):
-        return "other"
-    os.unlink(name, dir_fd=directory)
-    return "gone"
+# Their descriptors are open at once; the least limit that systems set is 256.
+CHUNK = 128
+_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
+_PRIVATE_FILE = 0o600
 
 
-def _lease(descriptor: int) -> Lease:
-    """Take a read lease on an open file, which ends with its descriptor.
+class Chunk:
+    """Some files on their way: all written, then all synced, then all renamed."""
 
-    Who opens it for writing meanwhile has us told by a signal, and the usual one would end us: so it is
-    one that programs ignore unless they ask for it.
-    """
-    if sys.platform != "linux":
-        return "unknown"
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, SIGURG)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError as error:
-        return "refused" if error.errno == errno.EAGAIN else "unknown"
-    return "ours"
+    def __init__(
+        self, site: Site, objects: ObjectReader, *, displaced: Displaced, removals: Mapping[bytes, Step]
+    ) -> None:
+        self._site = site
+        self._displaced = displaced
+        self._objects = objects
+        self._removals = removals
+        # By number of their step: files written and not yet renamed, with an open descriptor if synced later.
+        self._beside: dict[int, Step] = {}
+        self._open: dict[int, int] = {}
+        self._troubles: dict[int, OSError | None] = {}
 
+    def write(self, number: int, step: Step) -> None:
+        """Write a step's content beside its target."""
+        assert step.want is not None
+        directory, _ = self._site.place(step.path)
+        temporary = self._site.temporary(step.path)
+        self._beside[number] = step
+        if step.want.kind == LINK:
+            os.symlink(self._objects.read_blob(step.want.oid), temporary, dir_fd=directory)
+            return
+        descriptor = os.open(temporary, _CREATE, _PRIVATE_FILE, dir_fd=directory)
+        self._open[number] = descriptor
+        size = self._objects.copy_blob(step.want.oid, descriptor)
+        if os.fstat(descriptor).st_size != size:
+            raise OSError(errno.EIO, "not all of it could be written")
+        os.fchmod(descriptor, step.want.mode & PERMISSION_BITS)
 
-def _discard_file(
-    name: bytes, directory: int, found: os.stat_result, *, expected: Callable[[Entry], bool]
-) -> Fate:
-    try:
-        descriptor = open_regular(name, directory)
-    except OSError as error:
-        if not is_unreadable(error):
+    def flush(self, flush: Flush) -> None:
+        """Carry all contents through to the disk; `check` tells how that went."""
+        troubles = flush(list(self._open.values()))
+        self._troubles = {number: troubles.get(descriptor) for number, descriptor in self._open.items()}
+        while self._open:
+            os.close(self._open.popitem()[1])
+
+    def check(self, number: int, _step: Step) -> None:
+        """Raise what went wrong for one file in `flush`."""
+        trouble = self._troubles.get(number)
+        if trouble is not None:
+            raise trouble
+
+    def place(self, number: int, step: Step) -> None:
+        """Give the target its new content, if it still holds what the step says it has.
+
+        What it held comes out (`displaced`), and is to be settled.
+        """
+        site = self._site
+        directory, name = site.place(step.path)
+        site.expect(step, directory, name)
+        if step.have is None:
+            self._take(step)
+        elif step.have.kind == DIRECTORY:
+            self._take_for_directory(step)
+        else:
+            self._displaced.replace(step)
+        del self._beside[number]
+
+    def _take_for_directory(self, step: Step) -> None:
+        site = self._site
+        site.expect_contents(step.path, self._removals)
+        # Moving a directory changes what it says of its parent.
+        site.directories.open_to_change(step.path)
+        site.set_aside(step)
+        try:
+            # What came into it until then is seen now: no path leads there any more.
+            site.expect_contents(step.path, self._removals)
+            self._take(step)
+        except OSError:
+            site.put_back(step.path)
             raise
-        # Nobody could read it before either: all that is known of it is that.
-        if not expected(Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=b"")):
-            return "other"
-        os.unlink(name, dir_fd=directory)
-        return "gone"
-    try:
-        lease = _lease(descriptor)
-        oid = steady_id(descriptor)
-        found = os.fstat(descriptor)
-        if not expected(Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)):
-            return "other"
-        # By another name it goes on living.
-        if found.st_nlink < 2 and (lease == "refused" or (lease == "ours" and _is_awaited(descriptor))):
-            return "held"
-        os.unlink(name, dir_fd=directory)
-    finally:
-        os.close(descriptor)  # and the lease with it
-    return "gone"
 
+    def _take(self, step: Step) -> None:
+        directory, name = self._site.place(step.path)
+        try:
+            take(self._site.temporary(step.path), directory, to=name, target=directory)
+        except FileExistsError:
+            raise Changed from None
 
-def _is_awaited(descriptor: int) -> bool:
-    """Tell whether somebody waits for our lease to end."""
-    return sys.platform == "linux" and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
+    def drop(self, number: int) -> None:
+        """Forget a file that cannot be written or renamed."""
+        if number in self._open:
+            os.close(self._open.pop(number))
+        step = self._beside.pop(number, None)
+        if step is None:
+            return
+        try:
+            above = self._site.directories.open(parent(step.path))
+            os.unlink(self._site.temporary(step.path), dir_fd=above)
+        except OSError:
+            return  # nothing had been created, or its directory went away with it
+
+    def drop_all(self) -> None:
+        """Forget every file not yet renamed."""
+        for number in list(self._beside):
+            self.drop(number)
 
 
 # --- What came out of a path: discarded, kept outside or put back, so that nobody's edit is lost (rule
@@ -156,6 +170,7 @@ class Settled(Value):
 class Displaced:
     """Brings paths to their new content, and settles what comes out.
 
+    ``kept`` is a folder outside for what people may still be writing to, None where there is none.
     ``stored`` tells of a content whether the store has it, for where the steps are not known.
     """
 
@@ -163,16 +178,22 @@ class Displaced:
         self,
         site: Site,
         *,
-        kept: Kept,
+        kept: bytes | None,
         steps: Sequence[Step],
         stored: Callable[[bytes], bool] | None = None,
     ) -> None:
         self._site = site
-        self._kept = kept
+        self._folder = kept
         self._steps = {step.path: step for step in steps}
         self._stored = stored
         self._numbers: dict[int, bytes] | None = None
         self._exchanging = True
+
+    @property
+    def _kept(self) -> Kept:
+        from lastgood.restore.kept import Kept
+
+        return Kept(self._folder, token=self._site.token)
 
     def replace(self, step: Step) -> None:
         """Give a path the file or link that lies beside it; what it held takes the name of the old one."""
@@ -448,205 +469,3 @@ def _places(what: str, *, kept: bytes | None, left: bytes | None) -> str:
 
 def _last(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
-
-
-# --- Where goes what somebody may still be writing to: out of the workspace, into the store (rule T12b) ---
-
-_PRIVATE = 0o700
-_CREATE = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW | os.O_CLOEXEC
-_PIECE = 1 << 20
-# So much of a name is kept where a number has to be added.
-_LONGEST = 200
-
-
-class Kept:
-    """The folder for what one operation keeps, made when it is first needed; None where there is none."""
-
-    def __init__(self, folder: bytes | None, *, token: str) -> None:
-        self._folder = None if folder is None else join(folder, token.encode())
-
-    def move(self, directories: Directories, path: bytes, *, called: bytes) -> bytes | None:
-        """Move a path into the folder, and return where it is; None if that lies on another disk.
-
-        Whoever has it open goes on writing to the very same file.
-        """
-        if self._folder is None:
-            return None
-        with _made(self._folder) as target:
-            to = _free(called, target)
-            if not _move(directories, path, to, target):
-                return None
-            with suppress(OSError):  # it is there: to say so counts more than a disk that fails
-                _sync_names(self._folder, target)
-            return join(self._folder, to)
-
-    def copy(self, directories: Directories, path: bytes, *, called: bytes) -> tuple[bytes | None, bool]:
-        """Copy a path into the folder and delete it; return where it is, and whether all of it could go.
-
-        Nothing is deleted before the whole copy is on the disk. What somebody has open for writing stays:
-        what they write would go to the file that is deleted.
-        """
-        if self._folder is None:
-            return None, False
-        with _made(self._folder) as target:
-            to = _free(called, target)
-            copy = _Copy(directories, target)
-            try:
-                copy.take_in(path, to)
-                copy.sync()
-                _sync_names(self._folder, target)
-            except OSError:
-                from lastgood.directories import remove_below
-
-                with suppress(OSError):
-                    remove_below(to, target)
-                raise
-            gone = copy.discard_original()
-            return (join(self._folder, to) if is_there(to, target) else None), gone
-
-
-class _Copy:
-    """A copy of a file or a directory on another disk, whose original goes when that is safe."""
-
-    def __init__(self, directories: Directories, target: int) -> None:
-        self._directories = directories
-        self._target = target
-        # Directories, outer ones first, with their copies.
-        self._folders: list[tuple[bytes, bytes]] = []
-        # Files and links, with their copies and what those hold.
-        self._files: list[tuple[bytes, bytes, Entry | None]] = []
-        self._whole = True
-
-    def take_in(self, path: bytes, to: bytes) -> None:
-        """Copy a path, but for what cannot be read."""
-        if not self._is_directory(path):
-            self._copy_file(path, to)
-            return
-        self._folders.append((path, to))
-        for place, copy in self._folders:  # grows
-            os.mkdir(copy, _PRIVATE, dir_fd=self._target)
-            for name in self._directories.names(place):
-                inside, inside_copy = join(place, name), join(copy, name)
-                if self._is_directory(inside):
-                    self._folders.append((inside, inside_copy))
-                else:
-                    self._copy_file(inside, inside_copy)
-
-    def sync(self) -> None:
-        """Carry the names in the copies of directories through to the disk."""
-        for _, copy in self._folders:
-            _sync(copy, self._target)
-
-    def discard_original(self) -> bool:
-        """Delete what was copied, and tell whether all of the original is gone.
-
-        A copy that is not what the original holds by now, or that somebody may still be writing to, goes.
-        """
-        for path, copy, entry in self._files:
-            try:
-                if discard(_last(path), self._above(path), expected=partial(same_content, entry)) == "gone":
-                    continue
-                os.unlink(copy, dir_fd=self._target)
-            except OSError:  # rather twice than never
-                pass
-            self._whole = False
-        if self._whole:
-            self._remove_folders()
-        return self._whole
-
-    def _remove_folders(self) -> None:
-        for place, _ in reversed(self._folders):
-            self._directories.forget(place)
-            try:
-                os.rmdir(_last(place), dir_fd=self._above(place))
-            except OSError:  # something came into it meanwhile
-                self._whole = False
-                return
-
-    def _copy_file(self, path: bytes, to: bytes) -> None:
-        name, directory = _last(path), self._above(path)
-        entry = entry_at(name, directory)
-        if entry is None:
-            return
-        if entry.kind == LINK:
-            os.symlink(os.readlink(name, dir_fd=directory), to, dir_fd=self._target)
-        elif entry.kind == DIRECTORY or not entry.oid:
-            self._whole = False
-            return
-        else:
-            _copy_bytes(name, directory, to=to, mode=entry.mode, target=self._target)
-        self._files.append((path, to, entry_at(to, self._target)))
-
-    def _is_directory(self, path: bytes) -> bool:
-        found = os.stat(_last(path), dir_fd=self._above(path), follow_symlinks=False)
-        return stat.S_ISDIR(found.st_mode)
-
-    def _above(self, path: bytes) -> int:
-        return self._directories.open_to_change(parent(path))
-
-
-@contextmanager
-def _made(folder: bytes) -> Iterator[int]:
-    """Make a folder, and the one that holds it, where they are missing, and open it."""
-    for one in (parent(folder), folder):
-        with suppress(FileExistsError):
-            os.mkdir(one, _PRIVATE)
-    descriptor = os.open(folder, OPEN_DIRECTORY)
-    try:
-        yield descriptor
-    finally:
-        os.close(descriptor)
-
-
-def _sync_names(folder: bytes, descriptor: int) -> None:
-    """Carry through to the disk the names in an open folder, its own, and that of the one that holds it."""
-    os.fsync(descriptor)
-    for above in (parent(folder), parent(parent(folder))):
-        _sync(above, descriptor)
-
-
-def _sync(path: bytes, directory: int) -> None:
-    descriptor = os.open(path, OPEN_DIRECTORY, dir_fd=directory)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
-def _free(called: bytes, target: int) -> bytes:
-    return next(name for name in _names(called) if not is_there(name, target))
-
-
-def _names(called: bytes) -> Iterator[bytes]:
-    yield called
-    for number in count(2):
-        yield b"%b.%d" % (called[:_LONGEST], number)
-
-
-def _move(directories: Directories, path: bytes, to: bytes, target: int) -> bool:
-    directories.forget(path)
-    directory = directories.open_to_change(parent(path))
-    try:
-        take(_last(path), directory, to=to, target=target)
-    except OSError as error:
-        if error.errno != errno.EXDEV:
-            raise
-        return False
-    return True
-
-
-def _copy_bytes(name: bytes, directory: int, *, to: bytes, mode: int, target: int) -> None:
-    source = open_regular(name, directory)
-    try:
-        descriptor = os.open(to, _CREATE, mode, dir_fd=target)
-        try:
-            while piece := os.read(source, _PIECE):
-                rest = memoryview(piece)
-                while rest:
-                    rest = rest[os.write(descriptor, rest) :]
-            os.fchmod(descriptor, mode)
-            os.fsync(descriptor)
-        finally:
-            os.close(descriptor)
-    finally:
-        os.close(source)

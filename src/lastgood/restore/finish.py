@@ -5,119 +5,204 @@ from __future__ import annotations
 from lastgood.errors import NoRoom
 from lastgood.model.operation import Outcome
 from lastgood.model.path_safety import link_faults
-from lastgood.model.tree import DIRECTORY
+from lastgood.model.tree import is_directory
 from lastgood.paths import parent
 from lastgood.restore import parts
-from lastgood.restore.plan import is_foreign, of_directories, retarget_steps, reversed_step
-from lastgood.restore.transaction import EFFECTIVE, Changed, Recovering
+from lastgood.restore.execution import (
+    EFFECTIVE,
+    PlanExecution,
+    Recovering,
+    apply_plan,
+    steps_in_effect,
+    took_effect,
+)
+from lastgood.restore.steps import is_foreign, of_directories, retarget_steps, reversed_step
 from lastgood.snapshot import WorkspaceSnapshot
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.context import Context
-    from lastgood.model.operation import Journal, Step
-    from lastgood.model.tree import Entry
+    from lastgood.model.operation import Journal, Operation, OperationType, PartOutcome, Step
+    from lastgood.model.run import Settled
 
 _ROOM_HINT = (
     "make room on that disk, then finish: lastgood recover    or take it back: lastgood recover --rollback"
 )
 
 
-def finish(context: Context, *, roll_back: bool) -> Changed | None:
-    """Finish an interrupted restore, or take it back; None if there is none.
+class SettledRestore(Value):
+    """What became of a restore that was interrupted; ``done`` is None if there was none.
+
+    ``target`` is the checkpoint that the whole workspace was brought to by that, ``left`` what became of
+    what restores before it had left in the workspace.
+    """
+
+    done: Settled | None = None
+    outcomes: tuple[Outcome, ...] = ()
+    parts: tuple[PartOutcome, ...] = ()
+    target: str | None = None
+    left: tuple[Outcome, ...] = ()
+
+
+def settle_restore(context: Context, *, roll_back: bool) -> SettledRestore:
+    """Finish an interrupted restore or take it back, and clear away what earlier ones left.
 
     Paths that hold neither what the restore found nor what it wanted were changed by somebody
     since: they are kept and named.
     """
+    earlier = context.journal.left()
+    settled = _settle_interrupted(context, roll_back=roll_back)
+    # Only then: what goes back to a path would be in the way of what is finished there.
+    return settled.replace(left=_clear_left(context, earlier))
+
+
+def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
     if context.journal.read() is None:
-        return None
+        return SettledRestore()
     given = context.reserve.make_room()
     try:
         with Recovering(context) as recovering:
             journal = context.journal.read()
-            return None if journal is None else _settle(recovering, journal, roll_back=roll_back)
+            if journal is None:
+                return SettledRestore()
+            return _go_on(recovering, journal, roll_back=roll_back)
     except NoRoom as error:  # no prune may free what the restore needs
         raise NoRoom(error.message, hint=_ROOM_HINT, details=error.details) from error
     finally:
         context.reserve.lay_in(again=given)
 
 
-def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
-    context = recovering.context
-    steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
-    found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+def _go_on(recovering: Recovering, journal: Journal, *, roll_back: bool) -> SettledRestore:
+    """Apply what is left of the plan in a journal, or of the way back from it."""
+    context, plan = recovering.context, journal.plan
+    steps = plan.of("mkdir", "write", "chmod", "delete", "rmdir")
+    found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
     with WorkspaceSnapshot(context, forced=touched) as snapshot:
         with snapshot.looking():
-            changed = {step.path for step in steps if is_foreign(step, snapshot.actual(step.path))}
-        ours = tuple(step for step in steps if step.path not in changed)
-        goal = tuple(reversed_step(step) for step in ours) if roll_back else ours
-        snapshot.guard(recovering, before=f"recovering {journal.operation}")
-        with snapshot.looking():
-            remaining = retarget_steps(goal, snapshot.actual)
+            others = {step.path for step in steps if is_foreign(step, snapshot.actual(step.path))}
+            ours = tuple(step for step in steps if step.path not in others)
+            remaining = retarget_steps(
+                (reversed_step(step) for step in ours) if roll_back else ours, snapshot.actual
+            )
         # A release that did not look may have begun with what nothing can hold: the rest goes on without it.
         unfit = {fault.path: fault.reason for fault in link_faults(remaining, context.engine)}
-        feasible = tuple(step for step in remaining if step.path not in unfit)
-        failed = tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit)
-        outcomes = _with_leftovers(
-            (*recovering.carry_on(journal, feasible, scan=snapshot.scan), *failed), found
+        left = plan.replace(
+            steps=tuple(step for step in remaining if step.path not in unfit),
+            parts=parts.reversed_parts(plan.parts) if roll_back else plan.parts,
+            merged=(),
         )
-    goals = journal.plan.parts
-    settled = parts.settled(context, parts.reversed_parts(goals) if roll_back else goals)
-    if roll_back:
+        execution = (RollBack if roll_back else ResumedExecution)(
+            restoring=recovering,
+            plan=left,
+            snapshot=snapshot,
+            before=f"recovering {journal.operation}",
+            closed=journal.closed,
+            journal=journal,
+            steps=ours,
+            failed=tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit),
+            found=found,
+        )
+        changed = apply_plan(execution)
+    kept = tuple(_kept(step) for step in steps if step.path in others)
+    stands = not roll_back and journal.type == "restore" and plan.whole
+    return SettledRestore(
+        done="rolled-back-restore" if roll_back else "finished-restore",
+        outcomes=(*changed.outcomes, *kept),
+        parts=changed.parts,
+        target=plan.target if stands else None,
+    )
+
+
+class ResumedExecution(PlanExecution):
+    """What is left of a plan that was interrupted, under the journal that it left.
+
+    ``steps`` are those of the whole plan whose paths nobody else changed since. ``failed`` cannot be carried
+    out, ``found`` is what the interruption had left in the workspace.
+    """
+
+    journal: Journal
+    steps: tuple[Step, ...]
+    failed: tuple[Outcome, ...]
+    found: Sequence[Outcome]
+
+    def begin(self, guard: str) -> Journal:  # noqa: ARG002 - the journal names the one of before
+        """Return the journal, which is open."""
+        return self.journal
+
+    def abandon(self) -> None:
+        """Leave the journal: some of the plan was carried out before."""
+
+    def all_outcomes(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+        """Add what failed without an attempt, and what was found of the interrupted one."""
+        by_path = {one.path: one for one in self.found}
+        told = [
+            one
+            if (was := by_path.pop(one.path, None)) is None
+            else one.replace(reason=was.reason, kept=one.kept or was.kept, left=one.left or was.left)
+            for one in (*outcomes, *self.failed)
+        ]
+        return (*told, *(one for one in by_path.values() if one.kept is not None or one.left is not None))
+
+    def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+        """Return the steps of the whole plan as they took effect."""
+        return steps_in_effect(self.restoring.context, self.steps, outcomes)
+
+    def is_recorded(self, journal: Journal) -> bool:
+        """Tell whether the operation was recorded before the interruption."""
+        known = self.restoring.catalogue.operations(self.restoring.context.key)
+        return any(one.id == journal.operation for one in known)
+
+
+class RollBack(ResumedExecution):
+    """The way back from a plan that was interrupted."""
+
+    def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+        """Return the steps of the plan that could not be taken back, and still hold."""
         missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
-        with context.applier.looking() as present:
-            left = tuple(
-                step for step in ours if step.path in missed and recovering.took_effect(step, present)
-            )
-        recovering.withdraw(journal, left, outcomes=outcomes)
-    else:
-        with context.applier.looking() as present:
-            done = [recovering.effect(step, present) for step in ours]
-        effective = tuple(step for step in done if step is not None)
-        recovering.settle(journal, effective, parts=settled, outcomes=outcomes)
-    kept = tuple(_kept(step) for step in steps if step.path in changed)
-    stands = not roll_back and journal.type == "restore" and journal.plan.whole
-    return Changed(outcomes=(*outcomes, *kept), parts=settled, target=journal.plan.target if stands else None)
+        with self.restoring.context.applier.looking() as present:
+            return tuple(step for step in self.steps if step.path in missed and took_effect(step, present))
+
+    def record(
+        self, journal: Journal, done: tuple[Step, ...], _settled: tuple[PartOutcome, ...]
+    ) -> Operation | None:
+        """Record what could not be taken back: it stays an operation that `undo` can take back.
+
+        One that had been recorded before it was rolled back is marked as undone (or an undo as brought
+        again), as if that had been asked for.
+        """
+        if done and journal.of is None:
+            return super().record(journal, done, ())
+        if not done and self.is_recorded(journal):
+            what = journal.operation if journal.of is None else journal.of
+            back: OperationType = "redo" if journal.type == "undo" else "undo"
+            self.restoring.record(back, guard=journal.guard, of=what, session=journal.session)
+            self.restoring.catalogue.set_undone(what, undone=back == "undo")
+        return None
 
 
-def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:
+def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:
     """Take away what restores that are done left in the workspace because it could not go (rule T12b)."""
     if not restores:
         return ()
     outcomes: list[Outcome] = []
-    with Recovering(context):
+    with Recovering(context) as recovering:
         for journal in restores:
             steps = journal.plan.steps
-            found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+            found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
             outcomes += found
             if not any(one.left is not None for one in found):
-                context.journal.forget(journal.operation)
+                recovering.journal.forget(journal.operation)
     return tuple(outcomes)
-
-
-def _with_leftovers(outcomes: tuple[Outcome, ...], found: Sequence[Outcome]) -> tuple[Outcome, ...]:
-    """Add what was found of an interrupted apply to what became of its paths."""
-    by_path = {one.path: one for one in found}
-    told = [
-        one
-        if (was := by_path.pop(one.path, None)) is None
-        else one.replace(reason=was.reason, kept=one.kept or was.kept, left=one.left or was.left)
-        for one in outcomes
-    ]
-    return (*told, *(one for one in by_path.values() if one.kept is not None or one.left is not None))
 
 
 def _directories(steps: tuple[Step, ...]) -> list[bytes]:
     """Return every directory in which the restore may have left something temporary."""
-    made = {step.path for step in steps if DIRECTORY in {_kind(step.have), _kind(step.want)}}
+    made = {step.path for step in steps if is_directory(step.have) or is_directory(step.want)}
     return sorted({parent(step.path) for step in steps} | made)
-
-
-def _kind(entry: Entry | None) -> str | None:
-    return None if entry is None else entry.kind
 
 
 def _failed(step: Step, reason: str) -> Outcome:

@@ -6,16 +6,16 @@ is taken from it, and what both changed in different ways is a conflict, unless 
 
 from __future__ import annotations
 
-from lastgood.deletion_policy import PERMISSION_BITS, same_content
 from lastgood.errors import Conflict
 from lastgood.host import MergeInput
 from lastgood.ids import short
 from lastgood.model.operation import CONFLICT, Merged, Step
 from lastgood.model.path_safety import LONGEST_NAME, LONGEST_PATH
 from lastgood.model.report import MARKED
-from lastgood.model.tree import DIRECTORY, FILE, Entry, TreeId
+from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, same_content
 from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, within
 from lastgood.restore.plan import UNTOUCHED, action_between, barred, in_order, occupied, plan
+from lastgood.restore.site import blob_id
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 
@@ -25,10 +25,10 @@ if TYPE_CHECKING:
     from typing import TypeVar
 
     from lastgood.context import Context
-    from lastgood.deletion_policy import DeletionEvidence, Present
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.tree import Tree
+    from lastgood.restore.plan import DeletionEvidence, Present
     from lastgood.snapshot import WorkspaceSnapshot
 
     Fact = TypeVar("Fact", int, bytes)
@@ -462,7 +462,7 @@ class Contents:
         found = self.merge(parts, present=sides.present)
         if found is None or (not found[1] and self._favour is None):
             return None
-        return MergedBlob(oid=_blob_id(found[0]), marked=not found[1] and self._favour == "markers")
+        return MergedBlob(oid=blob_id(found[0]), marked=not found[1] and self._favour == "markers")
 
     def merge(self, parts: Merged, *, present: Entry) -> tuple[bytes, bool] | None:
         """Return the merged content and whether it is without conflicts; None for what is no text."""
@@ -564,9 +564,3 @@ def hold_merged(snapshot: WorkspaceSnapshot, plan: RestorePlan) -> None:
 
 def _is_binary(content: bytes) -> bool:
     return b"\0" in content[:_LOOKED_AT]
-
-
-def _blob_id(content: bytes) -> bytes:
-    import hashlib  # lazily: no other verb needs it
-
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()

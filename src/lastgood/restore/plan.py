@@ -5,39 +5,111 @@ from __future__ import annotations
 from _sha1 import sha1
 
 from lastgood import ids
-from lastgood.deletion_policy import PERMISSION_BITS, DeletionEvidence, DeletionPolicy, Present, same_content
 from lastgood.errors import NotFound, Unsafe
 from lastgood.model.operation import DISCARDED, NOT_BACK, Step
-from lastgood.model.path_safety import Inspection, refuse
-from lastgood.model.tree import DIRECTORY, FILE
+from lastgood.model.path_safety import Inspection, is_beyond, refuse
+from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, is_directory, same_content
 from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, ways
 from lastgood.suggestions import nearest_path
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
-    from typing import Literal
+    from typing import Literal, Protocol
 
     from lastgood.model.operation import Action
-    from lastgood.model.tree import Entry, Tree, TreeId
+    from lastgood.model.tree import Entry, Gap, Tree, TreeId
 
     # How much is known of a directory of the workspace: its scan, nothing but that it is there
     # (its contents have to be looked at one by one), or that it is not there.
     Sight = Literal["captured", "unseen", "absent"]
     # What a path holds now, and whether the scan left it out.
     Found = tuple[Entry | None, bool]
+else:
+    Protocol = object
 
-__all__ = [
-    "DeletionEvidence",
-    "Present",
-    "conflicts",
-    "identify",
-    "in_order",
-    "inverse",
-    "plan",
-    "same_content",
-    "too_many_deletions",
-]
+# --- What may be taken away, and what stays and why (rule T4) ---
+
+
+class Present(Protocol):
+    """The workspace as it was just scanned (`lastgood.host.Scan`)."""
+
+    def directory(self, path: bytes) -> Sequence[Entry] | None:
+        """Return the captured entries of a directory; None if it was not captured."""
+
+    def left_out(self, path: bytes) -> Sequence[bytes]:
+        """Return the names in a captured directory that were not captured."""
+
+    def ignored(self, path: bytes, *, directory: bool) -> bool | None:
+        """Tell whether the present rules ignore a path; None if they cannot be read."""
+
+
+class IgnoredThen(Protocol):
+    """The ignore rules of the target's moment."""
+
+    def __call__(self, path: bytes, *, directory: bool) -> bool | None:
+        """Tell whether those rules ignored a path; None if they could not be read."""
+
+
+class DeletionEvidence(Value):
+    """What decides whether a path may be taken away or overwritten.
+
+    ``look`` reads a path that the scan left out, as it is now: None if nothing is there. A file
+    whose content cannot be held (a socket, an unreadable file) has an empty ``oid``, and so has
+    every directory.
+    """
+
+    ignored_then: IgnoredThen
+    look: Callable[[bytes], Entry | None]
+    gaps_then: tuple[Gap, ...] = ()
+    gaps_now: tuple[Gap, ...] = ()
+
+
+class DeletionPolicy:
+    """Says of captured paths that the target does not have whether they stay."""
+
+    __slots__ = ("_gaps_now", "_gaps_then", "_ignored_then", "_present")
+
+    def __init__(self, present: Present, evidence: DeletionEvidence) -> None:
+        self._present = present
+        self._ignored_then = evidence.ignored_then
+        self._gaps_now = _by_path(evidence.gaps_now)
+        self._gaps_then = _by_path(evidence.gaps_then)
+
+    def reason_to_keep(self, path: bytes, *, directory: bool) -> str | None:
+        """Return why a path must not be taken away, or None when it may be."""
+        now = self._present.ignored(path, directory=directory)
+        if now is not False:
+            return "ignored" if now else "its ignore rules cannot be read"
+        then = self._ignored_then(path, directory=directory)
+        if then is not False:
+            return "was ignored" if then else "the ignore rules of then cannot be read"
+        return self.gap_now(path) or self.gap_then(path)
+
+    def gap_now(self, path: bytes) -> str | None:
+        """Return which gap of the workspace covers a path."""
+        reason = self._gaps_now.of(path)
+        return reason and f"gap: {reason}"
+
+    def is_too_deep(self, path: bytes) -> bool:
+        """Tell whether a path is a gap of the workspace because no checkpoint holds anything so deep."""
+        return self._gaps_now.at(path) == "unsupported" and is_beyond(path)
+
+    def gap_then(self, path: bytes) -> str | None:
+        """Return which gap of the target covers a path."""
+        reason = self._gaps_then.of(path)
+        return reason and f"was a gap: {reason}"
+
+    def reason_left_out(self, path: bytes, *, directory: bool) -> str:
+        """Return why a path that the scan left out is none of a restore's business."""
+        if self._present.ignored(path, directory=directory):
+            return "ignored"
+        return self.gap_now(path) or "not captured"
+
+
+def _by_path(gaps: Iterable[Gap]) -> Covering:
+    return Covering({gap.path: gap.reason for gap in gaps})
 
 
 # --- The walk behind a restore plan: target and workspace side by side, equal directories passed over ---
@@ -91,12 +163,12 @@ class Planner:
         The directories above it are made if need be; one that the target has not stays as it is.
         """
         wants, found = self._wanted_along(path), self._found_along(path)
-        if not all(_is_directory(above) for above in wants[:-1]):
+        if not all(is_directory(above) for above in wants[:-1]):
             return
         self._lead_to(path, wants, found)
         if want.kind != DIRECTORY:
             self._wanted(path, want, found[-1])
-        elif not _is_directory(found[-1][0]):
+        elif not is_directory(found[-1][0]):
             self._make(path, want, found[-1])
         elif not same_content(want, found[-1][0]):
             self._add(path, "chmod", want=want, have=found[-1][0])
@@ -104,7 +176,7 @@ class Planner:
     def _lead_to(self, path: bytes, wants: Sequence[Entry | None], found: Sequence[Found]) -> None:
         for place, above, there in zip(ancestors(path), wants, found, strict=False):
             assert above is not None
-            if not _is_directory(there[0]):
+            if not is_directory(there[0]):
                 self._make(place, above, there)
 
     def _absent(self, path: bytes) -> str:
@@ -198,7 +270,7 @@ class Planner:
         have, left_out = found
         if want.kind == DIRECTORY:
             self._wanted_directory(path, want, found)
-        elif _is_directory(have):
+        elif is_directory(have):
             self._replace_directory(path, want, found)
         elif not same_content(want, have):
             self._add(path, action_between(want, have), want=want, have=have, forced=left_out)
@@ -335,7 +407,7 @@ def is_unheld(entry: Entry | None) -> bool:
 def action_between(want: Entry | None, have: Entry | None) -> Action:
     """Return the action that leads from what a path has to what it is to hold."""
     if want is None:
-        return "rmdir" if have is not None and have.kind == DIRECTORY else "delete"
+        return "rmdir" if is_directory(have) else "delete"
     if have is None or have.kind != want.kind:
         return "mkdir" if want.kind == DIRECTORY else "write"
     return "chmod" if want.kind == DIRECTORY or want.oid == have.oid else "write"
@@ -349,10 +421,6 @@ def _is_same(one: Entry, other: Entry) -> bool:
         and one.kind == other.kind
         and one.modes == other.modes
     )
-
-
-def _is_directory(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind == DIRECTORY
 
 
 def _named(listing: Sequence[Entry], name: bytes) -> Entry | None:
@@ -502,53 +570,14 @@ def _refuse_unheld(paths: Sequence[bytes]) -> None:
     )
 
 
-# --- Steps made anew for what is there now, towards the same end ---
+# --- What is in the way of steps ---
 
 UNTOUCHED: frozenset[Action] = frozenset({"keep", "skip"})
 
 
-def retarget_steps(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
-    """Return the steps that lead from what paths hold now to what some steps want.
-
-    Paths that are right already are left out; every present file is forced, so that the guard holds
-    it whatever the ignore rules say by now. ``actual`` answers for every path.
-    """
-    anew = []
-    for step in steps:
-        if step.action in UNTOUCHED:
-            continue
-        have = actual(step.path)
-        if not same_content(have, step.want):
-            action = action_between(step.want, have)
-            forced = have is not None and have.kind != DIRECTORY
-            anew.append(step.replace(action=action, have=have, reason=None, forced=forced))
-    return in_order(anew)
-
-
-def around(
-    steps: Iterable[Step], actual: Callable[[bytes], Entry | None], *, planner: Planner
-) -> tuple[Step, ...]:
-    """Return rebased steps with those that clear the way where paths became another kind.
-
-    What is in the way goes only as far as a restore may take it away (rule T4). ``planner`` is a new
-    one, of the tree from which the steps come.
-    """
-    known = tuple(steps)
-    asides = obstacles((step.path for step in known if step.want is not None), actual)
-    for step in known:
-        if step.want is None:
-            continue
-        replaces = step.want.kind != DIRECTORY and step.have is not None and step.have.kind == DIRECTORY
-        if replaces or not asides.isdisjoint(ancestors(step.path)):
-            planner.alone(step.path, step.want)
-    refuse(planner.inspection.faults)
-    planned = {step.path for step in planner.steps}
-    return in_order((*(step for step in known if step.path not in planned), *planner.steps))
-
-
 def obstacles(paths: Iterable[bytes], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
     """Return the paths above others that hold no directory, though they would have to."""
-    return {way for way in sorted(ways(paths)) if (entry := actual(way)) is None or entry.kind != DIRECTORY}
+    return {way for way in sorted(ways(paths)) if not is_directory(actual(way))}
 
 
 def barred(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> set[bytes]:
@@ -591,30 +620,3 @@ def _staying(path: bytes, going: set[bytes], present: Present) -> bytes | None:
 def is_barred(steps: Iterable[Step]) -> bool:
     """Tell whether some of what steps want could not even be planned, because of what is in its way."""
     return any(step.action == "skip" and step.want is not None for step in steps)
-
-
-def unsettled(steps: Iterable[Step], actual: Callable[[bytes], Entry | None]) -> tuple[Step, ...]:
-    """Leave out the steps whose paths hold already what they want."""
-    return tuple(
-        step for step in steps if step.action in UNTOUCHED or not same_content(actual(step.path), step.want)
-    )
-
-
-def of_directories(step: Step) -> bool:
-    """Tell whether a step is about a directory alone: nothing of it could be lost."""
-    return all(entry is None or entry.kind == DIRECTORY for entry in (step.have, step.want))
-
-
-def reversed_step(step: Step) -> Step:
-    """Return the step that takes one step back."""
-    return step.replace(action=action_between(step.have, step.want), want=step.have, have=step.want)
-
-
-def is_foreign(step: Step, present: Entry | None) -> bool:
-    """Tell whether a path holds neither what a step found nor what it wanted: somebody was there."""
-    if present is None or same_content(present, step.want) or same_content(present, step.have):
-        # A path in the way of another kind is set aside first: nothing there is a state of our own.
-        return False
-    # A directory is made closed, and gets its permissions last: nothing but those can differ.
-    directories = DIRECTORY in {entry.kind for entry in (step.want, step.have) if entry is not None}
-    return not (directories and present.kind == DIRECTORY)

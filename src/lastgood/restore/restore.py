@@ -2,49 +2,41 @@
 
 from __future__ import annotations
 
-import os
 from contextlib import contextmanager
 
-from lastgood.catalogue import Query
-from lastgood.deletion_policy import DeletionEvidence, same_content
-from lastgood.errors import Conflict, Damaged, Invalid, Unsafe
+from lastgood.errors import Conflict, Invalid, Unsafe
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
-from lastgood.lease import current_session, current_work, state_of
+from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
-from lastgood.model.operation import DEFAULT_SCOPES, Journal, PartOutcome, RestorePlan
+from lastgood.model.operation import DEFAULT_SCOPES, PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.records import part_record
 from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
-from lastgood.model.tree import DIRECTORY, FILE
-from lastgood.paths import join, printable, to_text, ways
+from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
+from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
-from lastgood.restore.plan import UNTOUCHED, barred, conflicts, identify, occupied, plan
-from lastgood.restore.transaction import Restoring
-from lastgood.sessions.session import holder
+from lastgood.restore.execution import PlanExecution, Restoring, apply_plan, loses_content
+from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, occupied, plan
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Saving
 from lastgood.value import Value
-from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Merged, Operation, OperationType, Scope, Step
+    from lastgood.model.operation import Merged, Scope, Step
     from lastgood.model.session import Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
-    from lastgood.restore.transaction import Changed
-    from lastgood.view import View
+    from lastgood.view import Files, View
 
 
-# --- Carrying out a plan that a guard protects: refusals first, then journal, apply, record ---
+# --- What refuses a plan, because the workspace is not as it was planned for ---
 
 _SHOWN = 5
-_OWNER = 0o700
-_GOING = frozenset({"write", "delete", "mkdir"})
 
 
 def refuse_changed(steps: Sequence[Step], snapshot: WorkspaceSnapshot, *, hint: str) -> None:
@@ -54,7 +46,7 @@ def refuse_changed(steps: Sequence[Step], snapshot: WorkspaceSnapshot, *, hint: 
     changed: the guard would not hold it. So do a directory that is none any more, if something is to be
     written into it, and what came into one that a file is to take the place of.
     """
-    held = {step.path for step in steps if not step.forced and _is_content(step.have)}
+    held = {step.path for step in steps if not step.forced and is_content(step.have)}
 
     def actual(path: bytes) -> Entry | None:
         return snapshot.files.entry(path) if path in held else snapshot.actual(path)
@@ -85,124 +77,12 @@ def refuse_unheld(steps: Sequence[Step], snapshot: WorkspaceSnapshot) -> None:
         )
 
 
-def loses_content(step: Step) -> bool:
-    """Tell whether a step takes a content away, or overwrites it."""
-    return step.action in _GOING and _is_content(step.have)
-
-
-def carry_out(
-    restoring: Restoring,
-    plan: RestorePlan,
-    snapshot: WorkspaceSnapshot,
-    *,
-    guard: str,
-    type: OperationType,
-    of: str | None = None,
-) -> tuple[Operation, Changed]:
-    """Journal, apply and record a plan; return the operation and what became of paths and parts."""
-    context, session = restoring.context, snapshot.standing.session
-    _available(context, plan)
-    _held(context, plan)
-    journal = Journal(
-        operation=restoring.new_operation(),
-        type=type,
-        of=of,
-        started_at=context.clock.now(),
-        guard=guard,
-        target_tree=plan.target,
-        plan=plan,
-        session=None if session is None else session.id,
-        closed=_closed(context, plan.steps),
-    )
-    return restoring.change(
-        journal, scan=snapshot.scan, settle_parts=lambda: parts.settled(context, plan.parts)
-    )
-
-
-def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
-    """Return the directories that have to be opened to carry out steps, with their permissions.
-
-    Those that get others by a step of their own are left out.
-    """
-    touched = [step for step in steps if step.action not in UNTOUCHED]
-    if not touched:
-        return {}
-    going = {step.path for step in touched if step.have is not None and step.have.kind == DIRECTORY}
-    settled = {step.path for step in touched if step.want is not None and step.want.kind == DIRECTORY}
-    places = ({b"", *ways(step.path for step in touched)} | going) - settled
-    with context.applier.looking() as present:
-        found = {path: present(path) for path in sorted(places)}
-    return {
-        path: entry.mode
-        for path, entry in found.items()
-        if entry is not None and entry.kind == DIRECTORY and entry.mode & _OWNER != _OWNER
-    }
-
-
-def _available(context: Context, plan: RestorePlan) -> None:
-    """Refuse before the first write if something to be written is not in the store."""
-    missing = context.engine.missing(step.want.oid for step in plan.of("write") if step.want is not None)
-    if missing:
-        raise Damaged(
-            f"{len(missing)} of the contents to put back are not in the store",
-            hint="see what is hit: lastgood verify",
-            details={"missing": sorted(oid.hex() for oid in missing)},
-        )
-
-
-def _held(context: Context, plan: RestorePlan) -> None:
-    """Refuse before the first write if the store cannot give back what is going to go (rule T2).
-
-    What the guard found stored already may have rotted since: only reading it tells.
-    """
-    going = {
-        step.have.oid
-        for step in plan.steps
-        if loses_content(step) and step.have is not None and step.have.oid
-    }
-    if plan.discard:
-        going -= context.engine.missing(going)
-    rotten = _rotten(context, sorted(going))
-    if rotten:
-        raise Damaged(
-            f"the store cannot hold what is there now: {rotten[0]}",
-            hint="set the damage aside, then try again: lastgood verify --repair",
-            details={"reasons": rotten},
-        )
-
-
-def _rotten(context: Context, oids: Iterable[bytes]) -> list[str]:
-    """Read contents through to their ends, and return what is wrong with them."""
-    reasons = []
-    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
-    try:
-        for oid in oids:
-            reason = _fault(context, oid, nowhere)
-            if reason is not None:
-                reasons.append(reason)
-    finally:
-        os.close(nowhere)
-    return reasons
-
-
-def _fault(context: Context, oid: bytes, nowhere: int) -> str | None:
-    try:
-        context.engine.copy_blob(oid, nowhere)
-    except Damaged as error:
-        return error.message
-    return None
-
-
-def _is_content(entry: Entry | None) -> bool:
-    return entry is not None and entry.kind != DIRECTORY
-
-
 def _some(paths: Sequence[bytes]) -> str:
     shown = ", ".join(printable(to_text(path)) for path in paths[:_SHOWN])
     return f"{shown} and {len(paths) - _SHOWN} more" if len(paths) > _SHOWN else shown
 
 
-# --- Other sessions: who is at work here now, and what they changed since (rule T14) ---
+# --- Other sessions that are at work here now (rule T14) ---
 
 
 def refuse_rivals(context: Context) -> None:
@@ -217,6 +97,8 @@ def refuse_rivals(context: Context) -> None:
         running = [task.id for task in context.work.progress(session.id).tasks if task.state == "running"]
         if not running and not (session.exclusive and session.owner.pid is not None):
             continue
+        from lastgood.sessions.session import holder
+
         doing = f"is at task {printable(running[0])}" if running else "holds this workspace"
         raise Conflict(
             f"session {session.id} {doing}; it is held by {holder(session)}",
@@ -224,53 +106,6 @@ def refuse_rivals(context: Context) -> None:
             f"    from within it: LASTGOOD_SESSION={session.id}",
             details={"session": session.id, "owner": session.owner.as_dict(), "running": running},
         )
-
-
-def inside(context: Context) -> str | None:
-    """Return the id of the session that the caller says it is in; None outside any that lives."""
-    session = current_session(context)
-    return session.id if session is not None and session.id == context.session else None
-
-
-def changed_by_others(context: Context, operation: Operation, paths: Iterable[bytes]) -> dict[bytes, str]:
-    """Return which of some paths another session changed since an operation, and that session's id.
-
-    Told by the checkpoints made in it, and by its own operations. An operation made outside any session
-    has no others: whatever changed since is for a person to look at.
-    """
-    guard = None if operation.guard is None else context.catalogue.get(operation.guard)
-    left = set(paths)
-    if operation.session is None or guard is None or not left:
-        return {}
-    by: dict[bytes, str] = {}
-    for session, touched in _operations_since(context, operation):
-        by.update(dict.fromkeys(left & touched, session))
-    known = {step.path: step.want for step in operation.steps}
-    for checkpoint in _since(context, guard):
-        files = Files(tree_of(checkpoint), context.engine)
-        other = checkpoint.session
-        for path in left:
-            entry = files.entry(path)
-            if same_content(entry, known.get(path)):
-                continue
-            known[path] = entry
-            if other not in {None, operation.session}:
-                by[path] = str(other)
-    return by
-
-
-def _operations_since(context: Context, operation: Operation) -> Iterable[tuple[str, set[bytes]]]:
-    for one in context.catalogue.operations(context.key):
-        if one.id == operation.id:
-            return
-        if one.session not in {None, operation.session}:
-            yield str(one.session), {step.path for step in one.steps}
-
-
-def _since(context: Context, guard: Checkpoint) -> list[Checkpoint]:
-    """Return the checkpoints after an operation's guard, oldest first."""
-    every = context.catalogue.find(Query(workspace_key=context.key))
-    return [one for one in reversed(every) if one.sequence > guard.sequence and one.damaged is None]
 
 
 def _is_own(context: Context, session: Session) -> bool:
@@ -442,33 +277,40 @@ def _plan(view: View, request: RestoreRequest, snapshot: WorkspaceSnapshot) -> R
             ((), ()) if paths is None else _steps(view, request, snapshot, files=files, paths=paths)
         )
     refuse(tuple(link_faults(steps, context.engine)))
-    made = parts.planned(context, request.target, scopes=request.scopes)
-    favour = "" if merge is None else f"{merge.base.id} {merge.favour}"
-    return RestorePlan(
-        id=identify(
-            steps,
+    return with_id(
+        RestorePlan(
+            id="",
             target=request.target.id,
             workspace_key=context.key,
             paths=request.paths,
+            steps=steps,
             discard=request.discard,
-            beside=(
-                " ".join(request.scopes).encode(),
-                favour.encode(),
-                *(dumps(part_record(one)) for one in made),
-            ),
-        ),
-        target=request.target.id,
-        workspace_key=context.key,
-        paths=request.paths,
-        steps=steps,
-        discard=request.discard,
-        force=request.force,
-        scopes=request.scopes,
-        parts=made,
-        base=None if merge is None else merge.base.id,
-        favour=None if merge is None else merge.favour,
-        merged=merged,
+            force=request.force,
+            scopes=request.scopes,
+            parts=parts.planned(context, request.target, scopes=request.scopes),
+            base=None if merge is None else merge.base.id,
+            favour=None if merge is None else merge.favour,
+            merged=merged,
+        )
     )
+
+
+def with_id(plan: RestorePlan) -> RestorePlan:
+    """Return a plan with the id that its content gives it (rule T16)."""
+    favour = "" if plan.base is None else f"{plan.base} {plan.favour}"
+    id = identify(
+        plan.steps,
+        target=plan.target,
+        workspace_key=plan.workspace_key,
+        paths=plan.paths,
+        discard=plan.discard,
+        beside=(
+            " ".join(plan.scopes).encode(),
+            favour.encode(),
+            *(dumps(part_record(one)) for one in plan.parts),
+        ),
+    )
+    return plan.replace(id=id)
 
 
 def _steps(
@@ -542,14 +384,14 @@ def _guarded(
     report = RestoreReport(planned=plan, target=target.id, outcomes=planned_outcomes(plan))
     if not plan.empty:
         parts.refuse(context, plan.parts)
-        if plan.merged:
-            from lastgood.restore.merge import hold_merged
-
-            hold_merged(snapshot, plan)
-        guard = snapshot.guard(restoring, before=f"restoring {target.short_id}")
-        operation, changed = carry_out(restoring, plan, snapshot, guard=guard, type="restore")
+        before = f"restoring {target.short_id}"
+        changed = apply_plan(PlanExecution(restoring=restoring, plan=plan, snapshot=snapshot, before=before))
+        assert changed.operation is not None
         report = report.replace(
-            guard=guard, operation=operation.id, outcomes=changed.outcomes, parts=changed.parts
+            guard=changed.guard,
+            operation=changed.operation.id,
+            outcomes=changed.outcomes,
+            parts=changed.parts,
         )
     return with_details(context, report, target)
 

@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from lastgood.catalogue import WorkspaceRow
 from lastgood.conversation.reader import blobs
-from lastgood.deletion_policy import same_content
 from lastgood.errors import Damaged, LastgoodError, NoRoom, Unsafe, crowded
 from lastgood.model.checkpoint import decode
 from lastgood.model.report import DamagedCheckpoint, VerifyReport
-from lastgood.model.tree import DIRECTORY, TreeId
+from lastgood.model.tree import DIRECTORY, TreeId, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.retention.sweep import ids_of, roots
 from lastgood.view import Files, tree_of

@@ -5,11 +5,11 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.catalogue import Query
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
-from lastgood.lease import beat
+from lastgood.lease import beat, unfinished
 from lastgood.model.report import ProgressReport
 from lastgood.save import mark
 from lastgood.sessions import session as effects
-from lastgood.sessions.session import unfinished, working_session
+from lastgood.sessions.session import working_session
 from lastgood.tasks import task as task_of
 from lastgood.transaction import Saving
 from lastgood.value import Value

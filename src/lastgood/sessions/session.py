@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.errors import Ambiguous, Busy, Conflict, NotFound, Usage
 from lastgood.ids import effect_id, session_id
-from lastgood.lease import current_session, report_on, state_of, uptime
+from lastgood.lease import current_session, report_on, state_of, unfinished, uptime
 from lastgood.model.canonical import iso
 from lastgood.model.report import SessionEnded, SessionStarted
 from lastgood.model.session import Effect, Session
@@ -425,14 +425,6 @@ def living_sessions(context: Context) -> tuple[SessionReport, ...]:
     """Return the sessions under way, newest first."""
     found = (report_on(context, one) for one in context.work.sessions(context.key, state="active"))
     return tuple(one for one in found if one.state == "active")
-
-
-def unfinished(context: Context) -> tuple[SessionReport, ...]:
-    """Return the sessions that ended without finishing and wait to be dealt with (rule P8)."""
-    work = context.work
-    found = (*work.sessions(context.key, state="active"), *work.sessions(context.key, state="incomplete"))
-    dead = (one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
-    return tuple(sorted(dead, key=lambda one: one.session.started_at, reverse=True))
 
 
 def _at_hand(context: Context) -> Session:

@@ -48,7 +48,10 @@ def for_scope(scope: PartScope) -> PartModule:
 
 def planned(context: Context, target: Checkpoint, *, scopes: Sequence[Scope]) -> tuple[Part, ...]:
     """Return what a restore to a checkpoint would change of some scopes, in the order of settling."""
-    made = (for_scope(scope).plan(context, target) for scope in ORDER if scope in scopes)
+    wanted = set(scopes)
+    if target.manifest.conversation is None:
+        wanted.discard("conversation")
+    made = (for_scope(scope).plan(context, target) for scope in ORDER if scope in wanted)
     return tuple(part for part in made if part is not None)
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.errors import Conflict
-from lastgood.lease import current_work, state_of
+from lastgood.lease import current_work, state_of, unfinished
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.model.session import encode_progress, progress_of, progress_record
@@ -48,7 +48,6 @@ def _waits(context: Context, session: str) -> bool:
 def _from_before(context: Context, target: Checkpoint) -> Part | None:
     """Return the change of a session that waits to go on, to its start, if that came after a checkpoint."""
     from lastgood.catalogue import Query
-    from lastgood.sessions.session import unfinished
 
     waiting = next((one.id for one in unfinished(context) if one.session.exclusive), None)
     if waiting is None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import os
 
 from lastgood.catalogue import Query
-from lastgood.deletion_policy import same_content
 from lastgood.errors import Damaged, NotFound
+from lastgood.lease import unfinished
 from lastgood.model.checkpoint import Actor, CheckOrder
-from lastgood.model.tree import compare
+from lastgood.model.tree import compare, same_content
 from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
 from lastgood.value import Value
@@ -119,7 +119,7 @@ class RunWorkspace(OpenWorkspace):
 
     def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
         """Return the runs of a plan that ended without finishing, newest first."""
-        found = ((one, self._context.work.run(one.id)) for one in session.unfinished(self._context))
+        found = ((one, self._context.work.run(one.id)) for one in unfinished(self._context))
         return tuple((report, run) for report, run in found if run is not None)
 
     def unknown_within(self, task: str) -> Sequence[Effect]:

@@ -1,0 +1,294 @@
+"""The one way in which a workspace is changed: by restore, undo and redo, and by what finishes one of them.
+
+A kill at any moment leaves a workspace that `recover` can bring to where the plan leads, or back to where it
+was: nothing is changed before a guard holds what is there and a journal names the plan (invariant 3).
+"""
+
+from __future__ import annotations
+
+import os
+
+from lastgood.errors import Busy, Damaged, Unsafe
+from lastgood.model.operation import Journal
+from lastgood.model.tree import DIRECTORY, is_content, is_directory, same_content
+from lastgood.paths import ways
+from lastgood.restore import parts
+from lastgood.restore.plan import UNTOUCHED, is_barred
+from lastgood.transaction import Saving
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+
+    from lastgood.catalogue import Catalogue
+    from lastgood.context import Context
+    from lastgood.host import Applier, JournalFile, SharedHold
+    from lastgood.model.operation import Operation, OperationType, Outcome, PartOutcome, RestorePlan, Step
+    from lastgood.model.tree import Entry
+    from lastgood.snapshot import WorkspaceSnapshot
+
+    Look = Callable[[bytes], Entry | None]
+
+EFFECTIVE = frozenset({"restored", "removed"})
+_OWNER = 0o700
+_GOING = frozenset({"write", "delete", "mkdir"})
+
+
+class Restoring(Saving):
+    """Holds the workspace alone: the only place from which its files can be changed."""
+
+    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
+        return self.context.locks.hold_workspace(self.context.key, wait=wait)
+
+    @property
+    def applier(self) -> Applier:
+        """What changes the workspace's files."""
+        return self.context.applier
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """The facts."""
+        return self.context.catalogue
+
+    @property
+    def journal(self) -> JournalFile:
+        """The journal of the one plan that can be under way."""
+        return self.context.journal
+
+
+class Recovering(Restoring):
+    """Holds the workspace alone although a restore of it was interrupted."""
+
+    def _admit(self) -> None:
+        """Let an interrupted restore be."""
+
+
+class Changed(Value):
+    """What became of each path and each part.
+
+    ``guard`` holds what was there before. ``operation`` is what `undo` takes back; None if it had been
+    recorded before, or was rolled back.
+    """
+
+    outcomes: tuple[Outcome, ...]
+    guard: str
+    parts: tuple[PartOutcome, ...] = ()
+    operation: Operation | None = None
+
+
+def apply_plan(execution: PlanExecution) -> Changed:
+    """Carry out a plan in the order in which a kill loses nothing.
+
+    Raises before the first change what refuses it; what stops it later (a full disk, a kill) leaves the
+    journal to `recover`.
+    """
+    restoring, plan, snapshot = execution.restoring, execution.plan, execution.snapshot
+    if plan.merged:
+        from lastgood.restore.merge import hold_merged
+
+        hold_merged(snapshot, plan)
+    guard = snapshot.guard(restoring, before=execution.before)
+    journal = execution.begin(guard)
+    try:  # directories, files in chunks (written beside, synced, exchanged), modes, deletions last
+        applied = restoring.applier.apply(
+            plan.steps,
+            token=journal.operation,
+            objects=restoring.context.engine,
+            stamp=snapshot.scan.stamp,
+            closed=execution.closed,
+        )
+    except (Unsafe, Busy):  # by the applier's promise nothing has been written
+        execution.abandon()
+        raise
+    outcomes = execution.all_outcomes(_proven(restoring.context, plan.steps, applied))
+    effective = execution.effective_steps(outcomes)
+    settled = parts.settled(restoring.context, plan.parts)
+    # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
+    operation = execution.record(journal, effective, settled)
+    if any(outcome.left is not None for outcome in outcomes):
+        restoring.journal.leave(journal.operation)  # what could not be taken away stays known
+    else:
+        restoring.journal.close()
+    return Changed(outcomes=outcomes, guard=guard, parts=settled, operation=operation)
+
+
+class PlanExecution(Value):
+    """A plan that was made from a snapshot, and what is particular to how it begins and ends.
+
+    ``before`` completes the guard's message. ``of`` is the operation that an undo or redo is about.
+    ``closed`` are directories that an interruption may have left open, with the permissions that they had.
+    """
+
+    restoring: Restoring
+    plan: RestorePlan
+    snapshot: WorkspaceSnapshot
+    before: str
+    type: OperationType = "restore"
+    of: str | None = None
+    closed: Mapping[bytes, int] = {}
+
+    def begin(self, guard: str) -> Journal:
+        """Refuse what cannot be carried out, and open the journal; durable when it returns."""
+        restoring, session = self.restoring, self.snapshot.standing.session
+        _refuse_lost(restoring.context, self.plan)
+        journal = Journal(
+            operation=restoring.new_operation(),
+            type=self.type,
+            of=self.of,
+            started_at=restoring.context.clock.now(),
+            guard=guard,
+            target_tree=self.plan.target,
+            plan=self.plan,
+            session=None if session is None else session.id,
+            closed=_closed(restoring.context, self.plan.steps),
+        )
+        restoring.journal.open(journal)
+        return journal
+
+    def abandon(self) -> None:
+        """Close the journal of a plan of which nothing was carried out."""
+        self.restoring.journal.close()
+
+    def all_outcomes(self, outcomes: tuple[Outcome, ...]) -> tuple[Outcome, ...]:
+        """Return outcomes with what else is known of the paths."""
+        return outcomes
+
+    def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
+        """Return the steps as they took effect, whatever was told of them: `undo` takes them back."""
+        return steps_in_effect(self.restoring.context, self.plan.steps, outcomes)
+
+    def record(
+        self, journal: Journal, done: tuple[Step, ...], settled: tuple[PartOutcome, ...]
+    ) -> Operation | None:
+        """Record the operation with the steps and parts that took effect; None if that was done before."""
+        scopes = {outcome.scope for outcome in settled if outcome.result == "restored"}
+        restored = tuple(part for part in journal.plan.parts if part.scope in scopes)
+        operation = None
+        if not self.is_recorded(journal):
+            operation = self.restoring.record(
+                journal.type,
+                id=journal.operation,
+                target=journal.plan.target,
+                guard=journal.guard,
+                steps=done,
+                of=journal.of,
+                parts=restored,
+                session=journal.session,
+            )
+        # An undo of which nothing succeeded can be tried again, unless nothing was to be done.
+        met = journal.plan.empty and not is_barred(journal.plan.steps)
+        if journal.of is not None and (done or restored or met):
+            self.restoring.catalogue.set_undone(journal.of, undone=journal.type == "undo")
+        return operation
+
+    def is_recorded(self, journal: Journal) -> bool:  # noqa: ARG002 - a new one is not
+        """Tell whether the operation is known already."""
+        return False
+
+
+# --- What refuses before the journal is written, and what has to be known to go on after a kill ---
+
+
+def loses_content(step: Step) -> bool:
+    """Tell whether a step takes a content away, or overwrites it."""
+    return step.action in _GOING and is_content(step.have)
+
+
+def _refuse_lost(context: Context, plan: RestorePlan) -> None:
+    """Refuse if the store cannot give what is to be written, or give back what is going to go (rule T2).
+
+    What the guard found stored already may have rotted since: only reading it tells.
+    """
+    missing = context.engine.missing(step.want.oid for step in plan.of("write") if step.want is not None)
+    if missing:
+        raise Damaged(
+            f"{len(missing)} of the contents to put back are not in the store",
+            hint="see what is hit: lastgood verify",
+            details={"missing": sorted(oid.hex() for oid in missing)},
+        )
+    going = {
+        step.have.oid
+        for step in plan.steps
+        if loses_content(step) and step.have is not None and step.have.oid
+    }
+    if plan.discard:
+        going -= context.engine.missing(going)
+    rotten = []
+    nowhere = os.open(os.devnull, os.O_WRONLY | os.O_CLOEXEC)
+    try:
+        for oid in sorted(going):
+            try:
+                context.engine.copy_blob(oid, nowhere)
+            except Damaged as error:
+                rotten.append(error.message)
+    finally:
+        os.close(nowhere)
+    if rotten:
+        raise Damaged(
+            f"the store cannot hold what is there now: {rotten[0]}",
+            hint="set the damage aside, then try again: lastgood verify --repair",
+            details={"reasons": rotten},
+        )
+
+
+def _closed(context: Context, steps: Iterable[Step]) -> dict[bytes, int]:
+    """Return the directories that have to be opened to carry out steps, with their permissions.
+
+    Those that get others by a step of their own are left out.
+    """
+    touched = [step for step in steps if step.action not in UNTOUCHED]
+    if not touched:
+        return {}
+    going = {step.path for step in touched if is_directory(step.have)}
+    settled = {step.path for step in touched if is_directory(step.want)}
+    places = ({b"", *ways(step.path for step in touched)} | going) - settled
+    with context.applier.looking() as present:
+        found = {path: present(path) for path in sorted(places)}
+    return {
+        path: entry.mode
+        for path, entry in found.items()
+        if entry is not None and entry.kind == DIRECTORY and entry.mode & _OWNER != _OWNER
+    }
+
+
+# --- What came of every path: read anew and compared ---
+
+
+def _proven(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]) -> tuple[Outcome, ...]:
+    """Return outcomes, failed where a path that is said to have changed does not hold what its step wants."""
+    wanted = {step.path: step.want for step in steps}
+    with context.applier.looking() as present:
+        return tuple(
+            outcome
+            if outcome.result not in EFFECTIVE or same_content(present(outcome.path), wanted[outcome.path])
+            else outcome.replace(result="failed", reason="changed while it was being restored")
+            for outcome in outcomes
+        )
+
+
+def steps_in_effect(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]) -> tuple[Step, ...]:
+    """Return the steps that took effect, those made but for their permissions as they were made."""
+    results = {outcome.path: outcome.result for outcome in outcomes}
+    with context.applier.looking() as present:
+        found = [step if results.get(step.path) in EFFECTIVE else _effect(step, present) for step in steps]
+    return tuple(step for step in found if step is not None)
+
+
+def _effect(step: Step, present: Look) -> Step | None:
+    """Return what became true of a step, None if nothing did."""
+    if took_effect(step, present):
+        return step
+    if step.action != "mkdir" or step.want is None:
+        return None
+    found = present(step.path)
+    if found is None or found.kind != DIRECTORY:
+        return None
+    # Made, though its permissions could not be set.
+    return step.replace(want=step.want.replace(mode=found.mode))
+
+
+def took_effect(step: Step, present: Look) -> bool:
+    """Tell whether a path holds what a step wants, whatever its outcome."""
+    return step.action not in UNTOUCHED and same_content(present(step.path), step.want)
