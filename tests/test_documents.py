@@ -13,7 +13,6 @@ import pytest
 from lastgood import errors
 
 ROOT = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-FRAGMENT = re.compile(r"[a-z0-9-]+\.(added|changed|fixed|removed|security)\.md")
 HOUSE_FILES = (
     "README.md",
     "LICENSE",
@@ -23,7 +22,7 @@ HOUSE_FILES = (
     "GLOSSARY.md",
     "ARCHITECTURE.md",
     "justfile",
-    "changes/README.md",
+    "CHANGELOG.md",
     "docs/performance.md",
     "docs/testing.md",
     "docs/errors.md",
@@ -121,9 +120,11 @@ def test_every_decision_has_its_number_and_its_parts() -> None:
         ], name
 
 
-def test_change_fragments_are_named_by_what_they_are() -> None:
-    names = [name for name in os.listdir(os.path.join(ROOT, "changes")) if name != "README.md"]
-    assert [name for name in names if not FRAGMENT.fullmatch(name)] == []
+def test_the_changelog_begins_with_what_is_unreleased_and_sorts_it_by_kind() -> None:
+    text = read("CHANGELOG.md")
+    assert re.findall(r"^## (.+)$", text, re.MULTILINE)[0] == "Unreleased"
+    kinds = re.findall(r"^### (.+)$", text, re.MULTILINE)
+    assert kinds == ["Added", "Changed", "Fixed", "Security"][: len(kinds)]
 
 
 @pytest.mark.parametrize("document", with_examples())
