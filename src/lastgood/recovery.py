@@ -14,7 +14,7 @@ from lastgood.restore.restore import Wish, head_moved, irreversible, restore
 from lastgood.sessions.session import forsake, holder, living, named, unfinished, way_to_end
 from lastgood.snapshot import Survey
 from lastgood.status import drift_since
-from lastgood.transaction import Saving
+from lastgood.transaction import ReadTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -187,7 +187,7 @@ def _equal(context: Context) -> Checkpoint | None:
     """Return the newest complete checkpoint that holds the files as they are; none while a restore waits."""
     if context.journal.read() is not None:
         return None
-    with Saving(context), Survey(context) as survey:
+    with ReadTransaction(context) as reading, Survey(reading) as survey:
         tree = survey.scan.result.tree
     root = TreeRef(tree=tree.tree.hex(), modes=tree.modes.hex())
     query = Query(workspace_key=context.key, root=root, complete=True, guards=False)
@@ -268,8 +268,9 @@ def _settle(
     replacing: Sequence[Session] = (),
 ) -> None:
     under_way = context.work.effects(context.key, session=was.id, state="running")
-    context.work.settle_session(
-        session, was=was, replacing=replacing, progress=change, steps=tasks.unseen(under_way)
+    steps = tasks.unseen(under_way)
+    context.work.change(
+        lambda work: work.settle_session(session, was=was, replacing=replacing, progress=change, steps=steps)
     )
 
 

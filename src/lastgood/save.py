@@ -9,7 +9,7 @@ from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS
 from lastgood.model.report import SaveReport
 from lastgood.paths import printable
 from lastgood.snapshot import Survey
-from lastgood.transaction import Draft, Saving
+from lastgood.transaction import Draft, SaveTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,7 @@ def save(
         from lastgood.conversation.capture import probe
 
         probe(context, speech)
-    with Saving(context) as saving, Survey(context, budget=budget, speech=speech) as survey:
+    with SaveTransaction(context) as saving, Survey(saving, budget=budget, speech=speech) as survey:
         same = None if allow_empty or _says_something(draft) else survey.unchanged()
         if same is None:
             report = survey.keep(saving, draft)

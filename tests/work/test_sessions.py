@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from pathlib import Path
 
+    from lastgood.catalogue import SessionTransaction
     from lastgood.model.operation import Event
     from lastgood.testing.clock import FakeClock
     from lastgood.workspace import Workspace
@@ -205,7 +206,9 @@ def test_an_owner_in_another_namespace_is_not_robbed(
     one = sleeper()
     first = workspace.session_start(owner_pid=one.pid).session.session
     elsewhere = first.owner.replace(namespace="pid:[1]")
-    workspace._context.work.put_session(first.replace(owner=elsewhere))
+    workspace._context.work.change(
+        lambda to: to.change_session(first.id, lambda found: found.replace(owner=elsewhere))
+    )
     one.kill()
     one.wait()
     clock.advance(DAY - 1)
@@ -599,8 +602,12 @@ def test_sessions_are_named_by_some_digits(workspace: Workspace) -> None:
     digits = "a" * 12  # more than two that are drawn can be alike in
     ids = [f"sess_{digits}{number:04x}" for number in range(2)]
     first = workspace.sessions()[0].session
-    for id in ids:
-        workspace._context.work.open_session(first.replace(id=id))
+
+    def opened(work: SessionTransaction) -> None:
+        for id in ids:
+            work.open_session(first.replace(id=id))
+
+    workspace._context.work.change(opened)
     with pytest.raises(Ambiguous) as caught:
         workspace.get_session(digits)
     assert caught.value.details["candidates"] == ids[::-1]

@@ -15,6 +15,7 @@ import pytest
 import lastgood
 from lastgood.errors import Conflict, Damaged, LastgoodError
 from lastgood.restore.apply import DescriptorApplier
+from unlocked import writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -137,7 +138,7 @@ def test_a_save_stores_again_what_the_store_lost_without_notice(
     for pack in (store / "objects.git" / "objects" / "pack").iterdir():
         pack.unlink()
     with lastgood.open(project, store=store, maintenance="off") as again:
-        again._context.catalogue.set_generation("another")
+        writers(again._context).catalogue.set_generation("another")
 
         report = again.save("two")
         (project / "b").write_text("b")

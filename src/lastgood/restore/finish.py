@@ -47,9 +47,9 @@ def finish(context: Context, *, roll_back: bool) -> Changed | None:
 def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
     context = recovering.context
     steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
-    found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+    found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
-    with Survey(context, forced=touched) as survey:
+    with Survey(recovering, forced=touched) as survey:
         with survey.looking():
             changed = {step.path for step in steps if foreign(step, survey.actual(step.path))}
         ours = tuple(step for step in steps if step.path not in changed)
@@ -63,7 +63,7 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Cha
         failed = tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit)
         outcomes = _told((*recovering.carry_on(journal, feasible, scan=survey.scan), *failed), found)
     goals = journal.plan.parts
-    settled = parts.settled(context, parts.turned(goals) if roll_back else goals)
+    settled = parts.settled(recovering, parts.turned(goals) if roll_back else goals)
     if roll_back:
         missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
         with context.applier.looking() as present:
@@ -86,13 +86,13 @@ def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, 
     if not restores:
         return ()
     outcomes: list[Outcome] = []
-    with Recovering(context):
+    with Recovering(context) as recovering:
         for journal in restores:
             steps = journal.plan.steps
-            found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+            found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
             outcomes += found
             if not any(one.left is not None for one in found):
-                context.journal.forget(journal.operation)
+                recovering.journal.forget(journal.operation)
     return tuple(outcomes)
 
 

@@ -22,7 +22,7 @@ from lastgood.restore.plan import UNTOUCHED, barred, conflicts, identify, occupi
 from lastgood.restore.transaction import Restoring
 from lastgood.sessions.session import holder
 from lastgood.snapshot import Survey
-from lastgood.transaction import Saving
+from lastgood.transaction import ReadTransaction
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 
@@ -115,7 +115,7 @@ def carry_out(
         closed=_closed(context, plan.steps),
     )
     return restoring.change(
-        journal, scan=survey.scan, settle_parts=lambda: parts.settled(context, plan.parts)
+        journal, scan=survey.scan, settle_parts=lambda: parts.settled(restoring, plan.parts)
     )
 
 
@@ -352,7 +352,7 @@ class Wish(Value):
 def plan_restore(context: Context, view: View, wish: Wish) -> RestorePlan:
     """Return what a restore would do; nothing is touched or stored."""
     _admit(context, wish)
-    with Saving(context), _planned(context, view, wish, looks=True) as (made, _survey):
+    with ReadTransaction(context) as reading, _planned(reading, view, wish) as (made, _survey):
         return made
 
 
@@ -369,7 +369,7 @@ def restore(context: Context, view: View, wish: Wish) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
     with Restoring(context) as restoring:
         _admit(context, wish)
-        with _planned(context, view, wish) as (made, survey):
+        with _planned(restoring, view, wish) as (made, survey):
             if not any(step.forced for step in made.steps):
                 return _guarded(restoring, made, survey, target=wish.target)
         return _surveyed(restoring, made, wish.target)
@@ -408,23 +408,21 @@ def evidence_of(target: Checkpoint, files: Files, survey: Survey) -> Evidence:
 
 
 @contextmanager
-def _planned(
-    context: Context, view: View, wish: Wish, *, looks: bool = False
-) -> Iterator[tuple[RestorePlan, Survey]]:
+def _planned(transaction: ReadTransaction, view: View, wish: Wish) -> Iterator[tuple[RestorePlan, Survey]]:
     """Plan from a scan, in which everything that is going to go was read (rule T2).
 
     What the scan cache says of a file can be outdated: stores through a mapping need not change its
     times. Where it is, the plan is made anew from a scan that read those paths.
     """
-    with Survey(context, looks=looks) as survey:
+    with Survey(transaction) as survey:
         made = _plan(view, wish, survey)
         going = {step.path: step.have for step in made.steps if goes(step)}
-        with context.applier.looking() as present:
+        with transaction.context.applier.looking() as present:
             outdated = tuple(path for path, have in going.items() if not alike(present(path), have))
         if not outdated:
             yield made, survey
             return
-    with Survey(context, fresh=outdated, looks=looks) as survey:
+    with Survey(transaction, fresh=outdated) as survey:
         yield _plan(view, wish, survey), survey
 
 
@@ -516,7 +514,7 @@ def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> Re
     """Look again, every path included that the plan is going to touch (rule T2), then go on."""
     forced = tuple(step.path for step in plan.steps if step.forced)
     fresh = tuple(step.path for step in plan.steps if goes(step))
-    with Survey(restoring.context, forced=forced, fresh=fresh) as survey:
+    with Survey(restoring, forced=forced, fresh=fresh) as survey:
         refuse_changed(plan.steps, survey, hint="look again: lastgood restore REF --dry-run")
         if not plan.discard:
             refuse_unheld(plan.steps, survey)
