@@ -81,7 +81,8 @@ class _Transaction:
         try:
             for lock in self._locks():
                 self._holds.append(lock)  # first: to let go of what is not held is harmless
-                self._given = self.context.writers(lock.__enter__())
+                hold = lock.__enter__()
+            self._given = self.context.writers(hold)
             self._admit()
         except BaseException:
             self._release()
@@ -125,7 +126,7 @@ class MarkTransaction(_Transaction):
         return self._writers.ledgers
 
 
-class MaintenanceTransaction(_Transaction):
+class MaintenanceTransaction(MarkTransaction):
     """Holds the lock of maintenance: one process at a time looks after the store, beside all others."""
 
     def _locks(self) -> Iterator[AbstractContextManager[SharedHold]]:
@@ -140,11 +141,6 @@ class MaintenanceTransaction(_Transaction):
     def engine(self) -> Engine:
         """What keeps the bytes."""
         return self._writers.engine_of()
-
-    @property
-    def ledgers(self) -> Ledgers:
-        """The ledger of the store."""
-        return self._writers.ledgers
 
 
 class ReadTransaction(_Transaction):
@@ -174,13 +170,8 @@ class ReadTransaction(_Transaction):
         return self.context.clock.random().hex()
 
 
-class SaveTransaction(ReadTransaction):
-    """Adds checkpoints and operations, and marks what exists as deleted."""
-
-    @property
-    def catalogue(self) -> CatalogueWriter:
-        """The facts."""
-        return self._writers.catalogue
+class SaveTransaction(ReadTransaction, MarkTransaction):
+    """Adds checkpoints and operations, and marks what exists."""
 
     def writer(self) -> ObjectWriter:
         """Begin a pack."""

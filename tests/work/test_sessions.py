@@ -723,3 +723,14 @@ def test_a_session_of_another_workspace_does_not_count_here(
     with pytest.raises(NotFound, match="LASTGOOD_SESSION"):
         unknown.task_start("T01")
     assert unknown.save("all the same", allow_empty=True).created
+
+
+def test_a_session_goes_on_while_bytes_are_freed_and_files_restored(workspace: Workspace) -> None:
+    """P1: no sweep or restore, however long, makes a lease expire or a record of a step wait."""
+    session = workspace.session_start()
+    context = workspace._context
+    before = session.session.session.heartbeat_at
+    with context.locks.hold_store(wait=0), context.locks.hold_workspace(context.key, wait=0):
+        assert workspace.session_heartbeat().session.heartbeat_at > before
+        workspace.step_start("call")
+        assert effects(workspace) == [("call", 1, "running")]

@@ -245,16 +245,24 @@ def _opened(
     """Record a session and make its first checkpoint; without that it has not begun."""
     inside = context.replace(session=session.id)
 
+    def begin(found: Progress) -> Progress:
+        begun = tasks.move(found, goal=session.goal)
+        if plan is not None:
+            begun = registered(begun, [task.id for task in plan.tasks])
+        return begun if session.sprint is None else tasks.start_sprint(begun, session.sprint)
+
     def opened(work: SessionTransaction) -> None:
         run = None if plan is None else planned_run(session, plan)
         work.add_workspace(context.row)
         work.open_session(session, replacing=replacing, run=run)
+        if session.goal is not None or session.sprint is not None or plan is not None:
+            work.change_progress(session.id, begin, workspace_key=context.key)
 
     try:
         context.work.change(opened)
         if robbed is not None:
             forsake(context, robbed.id)
-        return _first(inside, session, plan=plan)
+        return mark(inside, "session-start", message=session.goal or "session start")
     except BaseException:  # also if the caller is interrupted: nobody will end what never began
         if inside.work.session(session.id) is not None:
             close(inside, session, finished=True, by="failed")
@@ -497,17 +505,3 @@ def _refuse_interrupted(context: Context) -> None:
             "a restore of this workspace was interrupted and is not finished",
             hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
         )
-
-
-def _first(inside: Context, session: Session, *, plan: WorkPlan | None) -> SaveReport | None:
-    """Record what the session is for and make its first checkpoint."""
-
-    def begin(found: Progress) -> Progress:
-        begun = tasks.move(found, goal=session.goal)
-        if plan is not None:
-            begun = registered(begun, [task.id for task in plan.tasks])
-        return begun if session.sprint is None else tasks.start_sprint(begun, session.sprint)
-
-    if session.goal is not None or session.sprint is not None or plan is not None:
-        inside.work.change(lambda work: work.change_progress(session.id, begin, workspace_key=inside.key))
-    return mark(inside, "session-start", message=session.goal or "session start")
