@@ -204,8 +204,8 @@ class EngineReader(CheckpointReader, Protocol):
         """Notice packs that other processes published or removed."""
 
 
-class Engine(EngineReader, Protocol):
-    """A place of objects."""
+class EngineMaintainer(EngineReader, Protocol):
+    """A place of objects, as others may use it meanwhile: nothing is freed."""
 
     def writer(self, *, kept: bool = True) -> ObjectWriter:
         """Begin a pack; one that is not ``kept`` takes no room on the disk, and cannot be published."""
@@ -240,13 +240,6 @@ class Engine(EngineReader, Protocol):
         stay readable until the new one is durable.
         """
 
-    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
-        """Free every object that no live commit reaches, and return the bytes freed.
-
-        `Damaged`, and nothing freed, if a live one cannot be kept whole; of ``wounded`` ones what is
-        left of them is kept. The caller holds the store's lock exclusively, and changed the generation.
-        """
-
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.
 
@@ -255,6 +248,17 @@ class Engine(EngineReader, Protocol):
 
     def write_tags(self, tags: Mapping[str, bytes]) -> None:
         """Make the refs exactly these (checkpoint id to commit), packed and durable; a convenience."""
+
+
+class Engine(EngineMaintainer, Protocol):
+    """A place of objects: they are freed by who holds the store alone."""
+
+    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Free every object that no live commit reaches, and return the bytes freed.
+
+        `Damaged`, and nothing freed, if a live one cannot be kept whole; of ``wounded`` ones what is
+        left of them is kept. The caller holds the store's lock exclusively, and changed the generation.
+        """
 
     def close(self) -> None:
         """Let go of files and maps."""

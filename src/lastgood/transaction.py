@@ -17,9 +17,9 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.catalogue import Catalogue, CatalogueWriter
+    from lastgood.catalogue import CatalogueMaintainer, CatalogueWriter
     from lastgood.context import Context, Writers
-    from lastgood.engine import Engine, ObjectWriter
+    from lastgood.engine import EngineMaintainer, ObjectWriter
     from lastgood.host import Applier, JournalFile, ProjectGit, ScanResult, SharedHold, Transcripts
     from lastgood.ledger import Ledgers
     from lastgood.model.checkpoint import Conversation, GitState, Kind, Moment
@@ -133,13 +133,13 @@ class MaintenanceTransaction(MarkTransaction):
         yield self.context.locks.maintenance(wait=self._wait)
 
     @property
-    def catalogue(self) -> Catalogue:
-        """All facts."""
+    def catalogue(self) -> CatalogueMaintainer:
+        """The facts, but for the rows that only a sweep drops."""
         return self._writers.catalogue
 
     @property
-    def engine(self) -> Engine:
-        """What keeps the bytes."""
+    def engine(self) -> EngineMaintainer:
+        """What keeps the bytes, and frees none."""
         return self._writers.engine_of()
 
 

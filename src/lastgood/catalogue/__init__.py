@@ -220,8 +220,8 @@ class CatalogueWriter(CatalogueReader, Protocol):
         """Give back the room that a log of changes takes, where that is possible just now."""
 
 
-class Catalogue(CatalogueWriter, Protocol):
-    """All facts: those too that maintenance alone changes."""
+class CatalogueMaintainer(CatalogueWriter, Protocol):
+    """Facts that maintenance changes beside others."""
 
     def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
         """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
@@ -233,15 +233,6 @@ class Catalogue(CatalogueWriter, Protocol):
 
     def set_damaged(self, faults: dict[str, str | None]) -> None:
         """Mark checkpoints as damaged, with the reason, or as sound again."""
-
-    def forget(self, *, deleted_before: int) -> Sequence[str]:
-        """Drop the rows of checkpoints deleted before a time, and return their ids."""
-
-    def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
-        """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
-
-    def clear_freed(self) -> None:
-        """Declare that the bytes of all dropped rows are freed."""
 
     def set_swept(self, at: int) -> None:
         """Remember that at a time (in nanoseconds) nothing was left to be freed."""
@@ -266,6 +257,19 @@ class Catalogue(CatalogueWriter, Protocol):
 
     def shrink(self) -> int:
         """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
+
+
+class Catalogue(CatalogueMaintainer, Protocol):
+    """All facts: rows are dropped by who holds the store alone."""
+
+    def forget(self, *, deleted_before: int) -> Sequence[str]:
+        """Drop the rows of checkpoints deleted before a time, and return their ids."""
+
+    def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
+        """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
+
+    def clear_freed(self) -> None:
+        """Declare that the bytes of all dropped rows are freed."""
 
     def close(self) -> None:
         """Close the database."""

@@ -13,7 +13,9 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
+    from lastgood.catalogue import Catalogue
     from lastgood.context import Context
+    from lastgood.engine import Engine
     from lastgood.host import ExclusiveHold
     from lastgood.model.checkpoint import Checkpoint
 
@@ -113,6 +115,16 @@ class Collecting(MaintenanceTransaction):
 
     def _locks(self) -> Iterator[AbstractContextManager[ExclusiveHold]]:
         yield self.context.locks.hold_store(wait=self._wait)
+
+    @property
+    def catalogue(self) -> Catalogue:
+        """All facts."""
+        return self._writers.catalogue
+
+    @property
+    def engine(self) -> Engine:
+        """What keeps the bytes, and frees them."""
+        return self._writers.engine_of()
 
     def _admit(self) -> None:
         """Have what killed saves left be seen, so that nothing it may need is freed under it."""
