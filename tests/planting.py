@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING
 
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Counts, Entry
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Draft, Holdings, Saving
+from lastgood.transaction import Draft, Holdings, SaveTransaction
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -27,8 +27,8 @@ def link_to(target: bytes) -> tuple[str, bytes]:
 def planted(workspace: Workspace, names: Planted) -> Checkpoint:
     """Store a checkpoint of a tree as it is given, however hostile, and return it."""
     context = workspace._context
-    with Saving(context) as saving, WorkspaceSnapshot(context) as snapshot:
-        writer = context.engine.writer()
+    with SaveTransaction(context) as saving, WorkspaceSnapshot(saving) as snapshot:
+        writer = saving.writer()
         tree = _tree(writer, names)
         return saving.add(
             Draft(message="planted"),

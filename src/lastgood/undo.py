@@ -87,7 +87,7 @@ def revert(
     touched = {step.path for step in steps if not of_directories(step)}
     if way == "force":
         touched |= _in_the_way(context, steps)
-    with WorkspaceSnapshot(context, forced=tuple(sorted(touched))) as snapshot:
+    with WorkspaceSnapshot(restoring, forced=tuple(sorted(touched))) as snapshot:
         with snapshot.looking():
             steps, merged = _towards(steps, snapshot, turn)
         able, left = _parts(context, wanted, turn)
@@ -337,7 +337,7 @@ def _is_freed(context: Context, operation: Operation) -> bool:
 
 
 def _deletion(restoring: Restoring, operation: Operation, *, undone: bool) -> UndoReport:
-    catalogue = restoring.context.catalogue
+    catalogue = restoring.catalogue
     known = [one for id in operation.checkpoints if (one := catalogue.get(id)) is not None]
     if operation.type == "prune" and not undone:  # retention spares what was named since (rule K1)
         known = [one for one in known if one.name is None and not one.pinned]

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 import lastgood
 from judge import git_faults
 from lastgood.restore.parts import git as part_of_git
+from lastgood.transaction import RestoreTransaction
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -111,7 +112,8 @@ class Bench:
 
     def settle(self, part: Part) -> PartOutcome:
         part_of_git.refuse(self.workspace._context, part)
-        return part_of_git.settle(self.workspace._context, part)
+        with RestoreTransaction(self.workspace._context) as restoring:
+            return part_of_git.settle(restoring, part)
 
     def back(self, target: Checkpoint) -> PartOutcome | None:
         """Bring files, HEAD and index back by the real door; None if HEAD and index were as they are."""

@@ -25,8 +25,9 @@ from lastgood.errors import Conflict, NotFound
 from lastgood.model.tree import Counts
 from lastgood.settings import CaptureSettings, LimitSettings, Settings
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Draft, Holdings, Saving
+from lastgood.transaction import Draft, Holdings, SaveTransaction
 from parcels import facts_of, lines, members_of, rebuilt
+from unlocked import writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -363,7 +364,7 @@ def test_what_older_versions_marked_as_forced_leaves_where_it_is_ordinary(
         (project / "data").write_text("x" * 5000)
         paths = (b".env", b"app.py", b"data", b"gone")
         context = workspace._context
-        with Saving(context) as saving, WorkspaceSnapshot(context, forced=paths) as snapshot:
+        with SaveTransaction(context) as saving, WorkspaceSnapshot(saving, forced=paths) as snapshot:
             result = snapshot.scan.result
             guard = saving.add(
                 Draft(kind="guard"),
@@ -852,7 +853,7 @@ def test_a_tree_that_names_more_paths_than_any_disk_holds_is_refused(workspace: 
     from lastgood.model.tree import DIRECTORY, Entry
     from lastgood.workspace.exchange import Spool
 
-    engine = workspace._context.engine
+    engine = writers(workspace._context).engine_of()
     writer = engine.writer()
     tree = writer.directory([])
     for _ in range(12):

@@ -79,8 +79,10 @@ def test_a_store_that_holds_such_an_artifact_stays_usable(workspace: Workspace, 
     """T12: what an import of an earlier release brought is missing, and never made."""
     workspace.save("one", allow_empty=True)
     work, key = workspace._context.work, workspace._context.key
-    work.change_progress(
-        key, lambda _: Progress(position=Position(artifacts=(path.encode(),))), workspace_key=key
+    work.change(
+        lambda to: to.change_progress(
+            key, lambda _: Progress(position=Position(artifacts=(path.encode(),))), workspace_key=key
+        )
     )
     workspace.save("two", allow_empty=True)
     report = workspace.recover()

@@ -18,6 +18,7 @@ from lastgood.errors import Busy
 from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from living import until_tidied
+from unlocked import writers
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -334,7 +335,8 @@ def test_a_sweep_that_was_killed_is_made_good_by_the_next_maintenance(kept: Work
         Path(kept.path, "large").write_bytes(noise(number))
         save(kept, number)
     kept.delete(*ids(kept)[1:])
-    kept._context.catalogue.drop([one.id for one in kept._context.catalogue.find(Query(deleted=True))])
+    catalogue = writers(kept._context).catalogue
+    catalogue.drop([one.id for one in catalogue.find(Query(deleted=True))])
     full = pack_bytes(store)
 
     kept.maintain()
@@ -347,7 +349,7 @@ def test_what_was_pinned_meanwhile_does_not_go(kept: Workspace) -> None:
     """K1: between the decision and the deletion."""
     first = save(kept, "first")
     save(kept, "second")
-    catalogue = kept._context.catalogue
+    catalogue = writers(kept._context).catalogue
     known = [kept.get(first.id)]
     kept.pin(first.id)
 

@@ -16,6 +16,7 @@ import lastgood
 from lastgood.errors import Damaged
 from ledger.conftest import put
 from runs import wait_for
+from unlocked import writers
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -220,7 +221,7 @@ def test_a_repair_waits_for_who_is_at_the_ledger_and_replaces_nothing(project: P
 
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         start_new_thread(end, ())
-        assert workspace._context.ledgers.repair() == ()
+        assert writers(workspace._context).ledgers.repair() == ()
         assert len(texts(workspace.ledger("test"))["book"]) == 2
     assert not (store / "damaged").exists()
 
@@ -240,7 +241,7 @@ def test_a_repair_beside_a_writer_sets_nothing_aside(project: Path, store: Path,
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         start_new_thread(write, ())
         while not done:
-            assert workspace._context.ledgers.repair() == ()
+            assert writers(workspace._context).ledgers.repair() == ()
     assert len(texts(ledger)["book"]) == 60
     assert not (store / "damaged").exists()
 

@@ -11,6 +11,7 @@ from lastgood.errors import Unsafe
 from lastgood.model.operation import Journal
 from lastgood.restore.finish import finish
 from planting import link_to, planted
+from unlocked import writers
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -94,7 +95,7 @@ def test_an_interrupted_restore_of_one_is_settled(
     context = workspace._context
     wrong = context.engine.directory(workspace._view.tree(bad).root)[0]
     steps = tuple(one.replace(want=wrong) if one.path == b"l" else one for one in plan.steps)
-    context.journal.open(
+    writers(context).journal.open(
         Journal(
             operation="op_0123456789abcdef",
             type="restore",

@@ -47,9 +47,9 @@ def finish(context: Context, *, roll_back: bool) -> Changed | None:
 def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Changed:
     context = recovering.context
     steps = journal.plan.of("mkdir", "write", "chmod", "delete", "rmdir")
-    found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+    found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
-    with WorkspaceSnapshot(context, forced=touched) as snapshot:
+    with WorkspaceSnapshot(recovering, forced=touched) as snapshot:
         with snapshot.looking():
             changed = {step.path for step in steps if is_foreign(step, snapshot.actual(step.path))}
         ours = tuple(step for step in steps if step.path not in changed)
@@ -65,7 +65,7 @@ def _settle(recovering: Recovering, journal: Journal, *, roll_back: bool) -> Cha
             (*recovering.carry_on(journal, feasible, scan=snapshot.scan), *failed), found
         )
     goals = journal.plan.parts
-    settled = parts.settled(context, parts.reversed_parts(goals) if roll_back else goals)
+    settled = parts.settled(recovering, parts.reversed_parts(goals) if roll_back else goals)
     if roll_back:
         missed = {one.path for one in outcomes if one.result not in EFFECTIVE}
         with context.applier.looking() as present:
@@ -88,13 +88,13 @@ def clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, 
     if not restores:
         return ()
     outcomes: list[Outcome] = []
-    with Recovering(context):
+    with Recovering(context) as recovering:
         for journal in restores:
             steps = journal.plan.steps
-            found = context.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
+            found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
             outcomes += found
             if not any(one.left is not None for one in found):
-                context.journal.forget(journal.operation)
+                recovering.journal.forget(journal.operation)
     return tuple(outcomes)
 
 

@@ -22,7 +22,7 @@ from lastgood.restore.plan import UNTOUCHED, barred, conflicts, identify, occupi
 from lastgood.restore.transaction import Restoring
 from lastgood.sessions.session import holder
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Saving
+from lastgood.transaction import ReadTransaction
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 
@@ -115,7 +115,7 @@ def carry_out(
         closed=_closed(context, plan.steps),
     )
     return restoring.change(
-        journal, scan=snapshot.scan, settle_parts=lambda: parts.settled(context, plan.parts)
+        journal, scan=snapshot.scan, settle_parts=lambda: parts.settled(restoring, plan.parts)
     )
 
 
@@ -356,7 +356,7 @@ class RestoreRequest(Value):
 def plan_restore(context: Context, view: View, request: RestoreRequest) -> RestorePlan:
     """Return what a restore would do; nothing is touched or stored."""
     _admit(context, request)
-    with Saving(context), _planned(context, view, request, looks=True) as (made, _snapshot):
+    with ReadTransaction(context) as reading, _planned(reading, view, request) as (made, _snapshot):
         return made
 
 
@@ -373,7 +373,7 @@ def restore(context: Context, view: View, request: RestoreRequest) -> RestoreRep
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
     with Restoring(context) as restoring:
         _admit(context, request)
-        with _planned(context, view, request) as (made, snapshot):
+        with _planned(restoring, view, request) as (made, snapshot):
             if not any(step.forced for step in made.steps):
                 return _guarded(restoring, made, snapshot, target=request.target)
         return _surveyed(restoring, made, request.target)
@@ -414,22 +414,22 @@ def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -
 
 @contextmanager
 def _planned(
-    context: Context, view: View, request: RestoreRequest, *, looks: bool = False
+    transaction: ReadTransaction, view: View, request: RestoreRequest
 ) -> Iterator[tuple[RestorePlan, WorkspaceSnapshot]]:
     """Plan from a scan, in which everything that is going to go was read (rule T2).
 
     What the scan cache says of a file can be outdated: stores through a mapping need not change its
     times. Where it is, the plan is made anew from a scan that read those paths.
     """
-    with WorkspaceSnapshot(context, looks=looks) as snapshot:
+    with WorkspaceSnapshot(transaction) as snapshot:
         made = _plan(view, request, snapshot)
         going = {step.path: step.have for step in made.steps if loses_content(step)}
-        with context.applier.looking() as present:
+        with transaction.context.applier.looking() as present:
             outdated = tuple(path for path, have in going.items() if not same_content(present(path), have))
         if not outdated:
             yield made, snapshot
             return
-    with WorkspaceSnapshot(context, fresh=outdated, looks=looks) as snapshot:
+    with WorkspaceSnapshot(transaction, fresh=outdated) as snapshot:
         yield _plan(view, request, snapshot), snapshot
 
 
@@ -528,7 +528,7 @@ def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> Re
     """Look again, every path included that the plan is going to touch (rule T2), then go on."""
     forced = tuple(step.path for step in plan.steps if step.forced)
     fresh = tuple(step.path for step in plan.steps if loses_content(step))
-    with WorkspaceSnapshot(restoring.context, forced=forced, fresh=fresh) as snapshot:
+    with WorkspaceSnapshot(restoring, forced=forced, fresh=fresh) as snapshot:
         refuse_changed(plan.steps, snapshot, hint="look again: lastgood restore REF --dry-run")
         if not plan.discard:
             refuse_unheld(plan.steps, snapshot)

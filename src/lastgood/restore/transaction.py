@@ -6,15 +6,14 @@ from lastgood.deletion_policy import same_content
 from lastgood.errors import Busy, Unsafe
 from lastgood.model.tree import DIRECTORY
 from lastgood.restore.plan import is_barred
-from lastgood.transaction import Saving
+from lastgood.transaction import RestoreTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from lastgood.host import Scan, SharedHold
+    from lastgood.host import Scan
     from lastgood.model.operation import Journal, Operation, OperationType, Outcome, Part, PartOutcome, Step
     from lastgood.model.tree import Entry
 
@@ -34,11 +33,8 @@ class Changed(Value):
     target: str | None = None
 
 
-class Restoring(Saving):
+class Restoring(RestoreTransaction):
     """Holds the workspace alone: the only place from which its files can be changed."""
-
-    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
-        return self.context.locks.hold_workspace(self.context.key, wait=wait)
 
     def change(
         self, journal: Journal, *, scan: Scan, settle_parts: Callable[[], tuple[PartOutcome, ...]]
@@ -48,12 +44,12 @@ class Restoring(Saving):
         The parts come when the files are proven. If it stops half-way (disk full, killed) the
         journal stays, for `recover`.
         """
-        self.context.journal.open(journal)
+        self.journal.open(journal)
         steps = journal.plan.steps
         try:
             applied = self._apply(journal, steps, scan=scan)
         except (Unsafe, Busy):  # by the applier's promise nothing has been written
-            self.context.journal.close()
+            self.journal.close()
             raise
         outcomes = self._prove(applied, steps)
         results = {outcome.path: outcome.result for outcome in outcomes}
@@ -72,7 +68,7 @@ class Restoring(Saving):
     def _apply(
         self, journal: Journal, steps: Sequence[Step], *, scan: Scan, closed: Mapping[bytes, int] = {}
     ) -> Sequence[Outcome]:
-        return self.context.applier.apply(
+        return self.applier.apply(
             steps, token=journal.operation, objects=self.context.engine, stamp=scan.stamp, closed=closed
         )
 
@@ -122,15 +118,15 @@ class Restoring(Saving):
     ) -> None:
         # An undo of which nothing succeeded can be tried again.
         if journal.of is not None and (done or _restored(journal, parts) or _is_met(journal)):
-            self.context.catalogue.set_undone(journal.of, undone=journal.type == "undo")
+            self.catalogue.set_undone(journal.of, undone=journal.type == "undo")
         self._close(journal, outcomes)
 
     def _close(self, journal: Journal, outcomes: tuple[Outcome, ...]) -> None:
         """Close a journal; where something could not be taken away, keep what is known of it."""
         if any(outcome.left is not None for outcome in outcomes):
-            self.context.journal.leave(journal.operation)
+            self.journal.leave(journal.operation)
         else:
-            self.context.journal.close()
+            self.journal.close()
 
     def withdraw(
         self, journal: Journal, standing: tuple[Step, ...], *, outcomes: tuple[Outcome, ...]
@@ -147,7 +143,7 @@ class Restoring(Saving):
             what = journal.operation if journal.of is None else journal.of
             back: OperationType = "redo" if journal.type == "undo" else "undo"
             self.record(back, guard=journal.guard, of=what, session=journal.session)
-            self.context.catalogue.set_undone(what, undone=back == "undo")
+            self.catalogue.set_undone(what, undone=back == "undo")
         self._close(journal, outcomes)
 
     def _is_recorded(self, journal: Journal) -> bool:
