@@ -248,6 +248,19 @@ def test_nothing_is_left_for_later() -> None:
     assert [short(path) for path in ours if marks.search(read(path))] == []
 
 
+def test_what_writes_is_asked_for_by_transactions_alone() -> None:
+    """The lock is a type (docs/decisions/031): who asks has to hold something, and only locks give that."""
+    asking, holding = set(), set()
+    for path in sources():
+        for node in ast.walk(ast.parse(read(path))):
+            if isinstance(node, ast.Attribute) and node.attr == "writers":
+                asking.add(short(path))
+            if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Hold"):
+                holding.add(short(path))
+    assert asking == {"src/lastgood/transaction.py"}
+    assert holding == {"src/lastgood/locks.py", "src/lastgood/workspace/absent.py"}
+
+
 def test_below_the_composition_root_nothing_reads_the_environment() -> None:
     """Invariant 8."""
     readers = {"workspace", "scanner/helper.py", "__main__.py"}

@@ -9,7 +9,7 @@ from lastgood.model.checkpoint import Check, CheckReport
 from lastgood.model.tree import DIRECTORY, compare, same_content
 from lastgood.paths import printable, to_text
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Saving
+from lastgood.transaction import MarkTransaction, ReadTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +112,8 @@ def check(
         output_tail=ran.tail.decode("utf-8", "replace"),
         reason=reason,
     )
-    context.catalogue.set_verdict(checkpoint.id, good=good, check=record)
+    with MarkTransaction(context) as marking:
+        marking.catalogue.set_verdict(checkpoint.id, good=good, check=record)
     judged = checkpoint.replace(good=good, check=record)
     return CheckReport(checkpoint=judged, good=good, check=record, aside=not present)
 
@@ -152,7 +153,7 @@ def _difference(context: Context, tree: Files, checkpoint: Checkpoint) -> str | 
     if checkpoint.manifest.workspace_key != context.key:
         return "it is a checkpoint of another workspace"
     try:
-        with Saving(context), WorkspaceSnapshot(context, looks=True) as snapshot:
+        with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
             result = snapshot.scan.result
             changed = [one.path for one in compare(tree, snapshot.files, gaps=result.gaps)]
             places = {(gap.path, gap.reason) for gap in result.gaps}

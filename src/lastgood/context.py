@@ -8,34 +8,52 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lastgood.catalogue import Catalogue, Work, WorkspaceRow
-    from lastgood.engine import Engine
+    from lastgood.catalogue import Catalogue, CatalogueReader, WorkReader, WorkspaceRow
+    from lastgood.engine import Engine, EngineReader
     from lastgood.host import (
         Applier,
         Clock,
+        FileReader,
         JournalFile,
+        JournalReader,
         Locks,
         Processes,
         ProjectGit,
+        ProjectReader,
         Reserve,
         Scanner,
+        SharedHold,
         TextMerger,
+        TranscriptReader,
         Transcripts,
+        TreeWriter,
     )
-    from lastgood.ledger import Ledgers
+    from lastgood.ledger import Ledgers, LedgersReader
     from lastgood.model.report import HealthNote, StoreSize
     from lastgood.settings import Settings
 
 
+class Writers(Value):
+    """What changes a store and a workspace; a transaction hands it out, while it holds its locks."""
+
+    catalogue: Catalogue
+    engine_of: Callable[[], Engine]
+    journal: JournalFile
+    applier_of: Callable[[], Applier]
+    project_of: Callable[[], ProjectGit]
+    transcripts_of: Callable[[], Transcripts]
+    ledgers: Ledgers
+
+
 class Context(Value):
-    """One workspace of one store.
+    """One workspace of one store, to be read; what changes it is for transactions alone (``writers``).
 
     ``root`` is the workspace's real path, ``store`` the store's, ``key`` the workspace's name inside
     the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
     is how long to wait for a lock, in seconds. ``session`` is the session that the caller says it
-    belongs to, if any. ``applier_of`` makes an applier for a folder: this
-    one, or another (``restore --to``). ``merger`` finds what merges texts. ``remarks`` say what was met
-    when all this was tied together. ``measure`` looks at how much of the disk the store takes. What not
+    belongs to, if any. ``applier_of`` makes what reads a folder, this one or another, and fills a new one
+    (``restore --to``). ``merger`` finds what merges texts. ``remarks`` say what was met when all this was
+    tied together. ``measure`` looks at how much of the disk the store takes. What not
     every verb needs is opened when it is first asked for.
     """
 
@@ -44,37 +62,38 @@ class Context(Value):
     root: bytes
     store: bytes
     settings: Settings
-    engine_of: Callable[[], Engine]
-    catalogue: Catalogue
+    engine_of: Callable[[], EngineReader]
+    catalogue: CatalogueReader
     locks: Locks
     clock: Clock
-    journal: JournalFile
+    journal: JournalReader
     scanner: Scanner
-    applier_of: Callable[[bytes], Applier]
-    project_of: Callable[[], ProjectGit]
-    work_of: Callable[[], Work]
+    applier_of: Callable[[bytes], TreeWriter]
+    project_of: Callable[[], ProjectReader]
+    work_of: Callable[[], WorkReader]
     processes_of: Callable[[], Processes]
     merger: Callable[[], TextMerger]
-    transcripts_of: Callable[[], Transcripts]
+    transcripts_of: Callable[[], TranscriptReader]
     reserve_of: Callable[[], Reserve]
-    ledgers: Ledgers
+    ledgers: LedgersReader
     measure: Callable[[], StoreSize]
+    writers: Callable[[SharedHold], Writers]
     session: str | None = None
     remarks: tuple[HealthNote, ...] = ()
     wait: float = 30.0
 
     @property
-    def engine(self) -> Engine:
+    def engine(self) -> EngineReader:
         """What keeps the bytes."""
         return self.engine_of()
 
     @property
-    def project(self) -> ProjectGit:
+    def project(self) -> ProjectReader:
         """The project's own git."""
         return self.project_of()
 
     @property
-    def work(self) -> Work:
+    def work(self) -> WorkReader:
         """The facts about the work."""
         return self.work_of()
 
@@ -89,11 +108,11 @@ class Context(Value):
         return self.reserve_of()
 
     @property
-    def applier(self) -> Applier:
-        """The applier of this workspace; a save has no use for one."""
+    def applier(self) -> FileReader:
+        """The files of this workspace, to be looked at; a save has no use for that."""
         return self.applier_of(self.root)
 
     @property
-    def transcripts(self) -> Transcripts:
+    def transcripts(self) -> TranscriptReader:
         """The files of conversations; a plain save has no use for them."""
         return self.transcripts_of()

@@ -14,7 +14,7 @@ from lastgood.model.tree import DIRECTORY, FILE, LINK, compare
 from lastgood.paths import ancestors, parent, printable, to_text, within
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.suggestions import nearest_path
-from lastgood.transaction import Saving
+from lastgood.transaction import ReadTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -299,7 +299,7 @@ def with_workspace(
 ) -> DiffReport:
     """Compare a checkpoint with the workspace; nothing is stored."""
     old = view.tree(before)
-    with Saving(context), WorkspaceSnapshot(context, looks=True) as snapshot:
+    with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
         gaps = snapshot.scan.result.gaps
         changes = _within(compare(old, snapshot.files, gaps=gaps), paths)
         report = _report(before, None, changes, old=_Stored(old), new=_Present(snapshot), patch=patch)

@@ -160,14 +160,8 @@ class CheckpointReader(ObjectReader, Protocol):
         """Return what a checkpoint's commit holds."""
 
 
-class Engine(CheckpointReader, Protocol):
-    """A place of objects."""
-
-    def writer(self, *, kept: bool = True) -> ObjectWriter:
-        """Begin a pack; one that is not ``kept`` takes no room on the disk, and cannot be published."""
-
-    def resume(self, detached: Mapping[str, object]) -> ObjectWriter:
-        """Go on with a pack that `ObjectWriter.detach` handed over."""
+class EngineReader(CheckpointReader, Protocol):
+    """Reads all that there is."""
 
     def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
         """Yield the id of every checkpoint commit stored, in no order; unreadable ones are left out.
@@ -180,6 +174,44 @@ class Engine(CheckpointReader, Protocol):
 
         Of the commits ``besides`` something may be missing: they are being freed.
         """
+
+    def packs(self) -> int:
+        """Return how many packs there are (consolidation is due at 64)."""
+
+    def stored_bytes(self) -> int:
+        """Return what all packs and indexes take of the disk, in bytes."""
+
+    def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
+
+    def needed_bytes(
+        self,
+        commits: Iterable[bytes],
+        *,
+        live: Iterable[bytes],
+        wounded: Iterable[bytes] = (),
+        hurt: Iterable[bytes] = (),
+    ) -> int:
+        """Return about how many bytes only some commits need, beside the live and the wounded ones.
+
+        ``hurt`` are more of them, which are damaged. `Damaged` if it cannot be told.
+        """
+
+    def doubted(self) -> int:
+        """Return how many packs were found damaged, or copied and not proven yet: none relies on them."""
+
+    def refresh(self) -> None:
+        """Notice packs that other processes published or removed."""
+
+
+class EngineMaintainer(EngineReader, Protocol):
+    """A place of objects, as others may use it meanwhile: nothing is freed."""
+
+    def writer(self, *, kept: bool = True) -> ObjectWriter:
+        """Begin a pack; one that is not ``kept`` takes no room on the disk, and cannot be published."""
+
+    def resume(self, detached: Mapping[str, object]) -> ObjectWriter:
+        """Go on with a pack that `ObjectWriter.detach` handed over."""
 
     def repair(
         self,
@@ -198,12 +230,6 @@ class Engine(CheckpointReader, Protocol):
         What the commits ``wanted``, or stored and not ``besides``, miss is taken from what was set aside.
         """
 
-    def packs(self) -> int:
-        """Return how many packs there are (consolidation is due at 64)."""
-
-    def stored_bytes(self) -> int:
-        """Return what all packs and indexes take of the disk, in bytes."""
-
     def consolidate(self, extent: Extent = "all") -> bool:
         """Join packs into one, dropping nothing; False if there was nothing to do or no means.
 
@@ -214,43 +240,25 @@ class Engine(CheckpointReader, Protocol):
         stay readable until the new one is durable.
         """
 
-    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
-        """Free every object that no live commit reaches, and return the bytes freed.
-
-        `Damaged`, and nothing freed, if a live one cannot be kept whole; of ``wounded`` ones what is
-        left of them is kept. The caller holds the store's lock exclusively, and changed the generation.
-        """
-
-    def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
-        """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
-
-    def needed_bytes(
-        self,
-        commits: Iterable[bytes],
-        *,
-        live: Iterable[bytes],
-        wounded: Iterable[bytes] = (),
-        hurt: Iterable[bytes] = (),
-    ) -> int:
-        """Return about how many bytes only some commits need, beside the live and the wounded ones.
-
-        ``hurt`` are more of them, which are damaged. `Damaged` if it cannot be told.
-        """
-
     def collect_leftovers(self) -> int:
         """Delete temporary files whose writer is gone (proven by its lock), and return their bytes.
 
         What was copied unproven is proven; if it proves wrong and nothing is lost by that, it is set aside.
         """
 
-    def doubted(self) -> int:
-        """Return how many packs were found damaged, or copied and not proven yet: none relies on them."""
-
     def write_tags(self, tags: Mapping[str, bytes]) -> None:
         """Make the refs exactly these (checkpoint id to commit), packed and durable; a convenience."""
 
-    def refresh(self) -> None:
-        """Notice packs that other processes published or removed."""
+
+class Engine(EngineMaintainer, Protocol):
+    """A place of objects: they are freed by who holds the store alone."""
+
+    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
+        """Free every object that no live commit reaches, and return the bytes freed.
+
+        `Damaged`, and nothing freed, if a live one cannot be kept whole; of ``wounded`` ones what is
+        left of them is kept. The caller holds the store's lock exclusively, and changed the generation.
+        """
 
     def close(self) -> None:
         """Let go of files and maps."""

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.journal import FileJournal
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, IgnoreState, PrefixEvidence
-    from lastgood.model.operation import Favour, Outcome, Step
+    from lastgood.model.operation import Favour, Journal, Outcome, Step
     from lastgood.model.tree import Change, Entry, Gap, TreeId
     from lastgood.processes import ProcFiles
     from lastgood.reserve import StoreReserve
@@ -131,8 +131,8 @@ class GitSnapshot(Protocol):
         """Remember it for the next time; called only when the checkpoint that holds it exists."""
 
 
-class ProjectGit(Protocol):
-    """The project's own repository: nothing in it is run, and only `realign` changes anything."""
+class ProjectReader(Protocol):
+    """The project's own repository, which is looked at and never run."""
 
     def head(self, root: bytes) -> str | None:
         """Return the commit that HEAD stands for, None without a repository or commit."""
@@ -164,6 +164,10 @@ class ProjectGit(Protocol):
 
         ``content`` is that of the wanted index.
         """
+
+
+class ProjectGit(ProjectReader, Protocol):
+    """The project's own repository, in which HEAD and index can be put back."""
 
     def realign(
         self, root: bytes, *, known: GitPosition, wanted: GitPosition, content: bytes, words: str, at: int
@@ -227,8 +231,8 @@ class Scanner(Protocol):
         """
 
 
-class Applier(Protocol):
-    """Changes a workspace; every component is opened without following links (rule T12)."""
+class FileReader(Protocol):
+    """Looks at the files of a folder; every component is opened without following links (rule T12)."""
 
     def present(self, path: bytes) -> Entry | None:
         """Return what a path holds now, hashed anew; None if nothing (or no directory above it)."""
@@ -241,6 +245,25 @@ class Applier(Protocol):
 
     def read(self, path: bytes, entry: Entry) -> bytes | None:
         """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
+
+    def left_over(self) -> Mapping[str, Sequence[bytes]]:
+        """Return, by the token of each restore, the directories that hold temporary files of its."""
+
+
+class TreeWriter(FileReader, Protocol):
+    """Fills a new folder, which is nobody's workspace."""
+
+    def write_tree(
+        self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
+    ) -> Sequence[Outcome]:
+        """Write a whole tree into the (empty) root.
+
+        With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
+        """
+
+
+class Applier(TreeWriter, Protocol):
+    """Changes a workspace."""
 
     def apply(
         self,
@@ -260,14 +283,6 @@ class Applier(Protocol):
         is full (nothing is deleted then); `Unsafe` and `Busy` before anything is written.
         """
 
-    def write_tree(
-        self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
-    ) -> Sequence[Outcome]:
-        """Write a whole tree into the (empty) root.
-
-        With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
-        """
-
     def clear_temporaries(
         self,
         token: str,
@@ -284,8 +299,18 @@ class Applier(Protocol):
         (another user's by now, or made immutable) is left and named, and the rest goes on.
         """
 
-    def left_over(self) -> Mapping[str, Sequence[bytes]]:
-        """Return, by the token of each restore, the directories that hold temporary files of its."""
+
+class JournalReader(Protocol):
+    """The record of a restore that is running."""
+
+    def read(self) -> Journal | None:
+        """Return the journal of an unfinished restore."""
+
+    def left(self) -> Sequence[Journal]:
+        """Return the journals of restores that are done, and that left something behind."""
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
 
 
 # --- What a scan is asked for, and what it found ---
@@ -349,7 +374,7 @@ class Transcript(Protocol):
         """Let go of the file; harmless when repeated."""
 
 
-class Transcripts(Protocol):
+class TranscriptReader(Protocol):
     """The files of conversations, and what is remembered of them between saves."""
 
     def open(self, path: bytes) -> Transcript:
@@ -372,6 +397,10 @@ class Transcripts(Protocol):
 
     def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
         """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+
+
+class Transcripts(TranscriptReader, Protocol):
+    """The files of conversations, to which new ones can be added."""
 
     def place(self, path: bytes, pieces: Iterable[bytes]) -> None:
         """Write a new file of mode 0600, durable and whole when its name appears.

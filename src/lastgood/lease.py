@@ -139,9 +139,11 @@ def beat(context: Context, session: Session) -> None:
     boot, now, up = context.processes.boot(), context.clock.now(), uptime(context)
     expires_after = context.settings.session_expires_after
     if wants_beat(session, now=now, expires_after=expires_after, uptime=up, boot=boot):
-        context.work.change_session(
-            session.id,
-            lambda found: found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot),
+        context.work.change(
+            lambda work: work.change_session(
+                session.id,
+                lambda found: found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot),
+            )
         )
 
 

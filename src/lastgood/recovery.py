@@ -14,7 +14,7 @@ from lastgood.restore.restore import RestoreRequest, head_moved, irreversible, r
 from lastgood.sessions.session import abandon_steps, holder, living_conflict, session_of, way_to_end
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.status import drift_since
-from lastgood.transaction import Saving
+from lastgood.transaction import ReadTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -194,7 +194,7 @@ def _equal(context: Context) -> Checkpoint | None:
     """Return the newest complete checkpoint that holds the files as they are; none while a restore waits."""
     if context.journal.read() is not None:
         return None
-    with Saving(context), WorkspaceSnapshot(context) as snapshot:
+    with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
         tree = snapshot.scan.result.tree
     root = TreeRef(tree=tree.tree.hex(), modes=tree.modes.hex())
     query = Query(workspace_key=context.key, root=root, complete=True, guards=False)
@@ -267,8 +267,9 @@ def _settle(
     replacing: Sequence[Session] = (),
 ) -> None:
     under_way = context.work.effects(context.key, session=was.id, state="running")
-    context.work.settle_session(
-        session, was=was, replacing=replacing, progress=change, steps=tasks.unseen(under_way)
+    steps = tasks.unseen(under_way)
+    context.work.change(
+        lambda work: work.settle_session(session, was=was, replacing=replacing, progress=change, steps=steps)
     )
 
 

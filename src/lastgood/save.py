@@ -9,7 +9,7 @@ from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS
 from lastgood.model.report import SaveReport
 from lastgood.paths import printable
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Draft, Saving
+from lastgood.transaction import Draft, SaveTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -38,7 +38,10 @@ def save(
         from lastgood.conversation.capture import probe
 
         probe(context, given)
-    with Saving(context) as saving, WorkspaceSnapshot(context, budget=budget, given=given) as snapshot:
+    with (
+        SaveTransaction(context) as saving,
+        WorkspaceSnapshot(saving, budget=budget, given=given) as snapshot,
+    ):
         same = None if allow_empty or _says_something(draft) else snapshot.unchanged()
         if same is None:
             report = snapshot.keep(saving, draft)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from lastgood.host import GitSnapshot, Scan
     from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.model.tree import Change, Entry
-    from lastgood.transaction import Saving
+    from lastgood.transaction import ReadTransaction, SaveTransaction
 
     Look = Callable[[bytes], Entry | None]
 
@@ -129,24 +129,23 @@ class WorkspaceSnapshot:
 
     def __init__(
         self,
-        context: Context,
+        transaction: ReadTransaction,
         *,
         forced: tuple[bytes, ...] = (),
         fresh: tuple[bytes, ...] = (),
         budget: float | None = None,
         given: GivenConversation | None = None,
-        looks: bool = False,
     ) -> None:
-        self.context = context
+        self.context = context = transaction.context
         self._speech = given
         self._captured: Captured | None = None
         self._forced = forced
         self._fresh = fresh
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
-        self._distrust_cache()
+        self._generation = self._proven_generation(transaction)
         self.standing = current_work(context)
-        self._writer = context.engine.writer(kept=not looks)
+        self._writer = transaction.writer()
         self._empty = self._writer.stored_bytes
         try:
             self.scan = context.scanner.scan(self._request(budget), writer=self._writer)
@@ -217,7 +216,7 @@ class WorkspaceSnapshot:
         if self._captured is not None:
             self._captured.keep(self.context)
 
-    def keep(self, saving: Saving, draft: Draft) -> SaveReport:
+    def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
         """Make the checkpoint, and remember for the next scan what this one found."""
         newest = None if self._facts is None else self._facts.newest
         since = None if newest is None else newest.id
@@ -254,7 +253,7 @@ class WorkspaceSnapshot:
         private = frozenset(self.scan.result.private)
         return tuple(path for path in self._forced if path in private)
 
-    def guard(self, saving: Saving, *, before: str) -> str:
+    def guard(self, saving: SaveTransaction, *, before: str) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
         facts = self._facts
         equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.complete)
@@ -275,7 +274,7 @@ class WorkspaceSnapshot:
             root=context.root,
             settings=context.settings.capture,
             previous=None if facts is None or facts.complete is None else _tree(facts.complete),
-            generation=context.catalogue.generation(),
+            generation=self._generation,
             store=context.store,
             forced=self._forced,
             fresh=self._fresh,
@@ -283,11 +282,12 @@ class WorkspaceSnapshot:
             left_by=context.journal.left_by(),
         )
 
-    def _distrust_cache(self) -> None:
-        """Have everything read anew if even the newest tree is not stored any more."""
+    def _proven_generation(self, transaction: ReadTransaction) -> str:
+        """Return the engine's generation; if even the newest tree is not stored any more, one of no cache."""
         facts = self._facts
         if facts is not None and self.context.engine.missing((bytes.fromhex(facts.newest.tree),)):
-            self.context.catalogue.set_generation(self.context.clock.random().hex())
+            return transaction.new_generation()
+        return self.context.catalogue.generation()
 
     def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:
         result = self.scan.result

@@ -10,7 +10,7 @@ from lastgood.model.report import HealthNote, StatusReport
 from lastgood.model.tree import tally
 from lastgood.sessions.session import living_sessions
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Saving
+from lastgood.transaction import ReadTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -68,7 +68,7 @@ def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | N
 
 def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts | None:
     """Count what changed in the workspace since a checkpoint; None if that one cannot be read."""
-    with Saving(context), WorkspaceSnapshot(context, looks=True) as snapshot:
+    with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
         try:
             return tally(view.tree(checkpoint), snapshot.files, gaps=snapshot.scan.result.gaps)
         except Damaged:

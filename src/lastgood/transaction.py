@@ -1,4 +1,4 @@
-"""Saving: objects into one new pack, manifest and commit, pack durable, row committed."""
+"""What may write, while it holds its locks; and a checkpoint: pack durable, row committed."""
 
 from __future__ import annotations
 
@@ -12,14 +12,16 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterator, Mapping
     from contextlib import AbstractContextManager
     from types import TracebackType
     from typing import Self
 
-    from lastgood.context import Context
-    from lastgood.engine import ObjectWriter
-    from lastgood.host import ScanResult, SharedHold
+    from lastgood.catalogue import CatalogueMaintainer, CatalogueWriter
+    from lastgood.context import Context, Writers
+    from lastgood.engine import EngineMaintainer, ObjectWriter
+    from lastgood.host import Applier, JournalFile, ProjectGit, ScanResult, SharedHold, Transcripts
+    from lastgood.ledger import Ledgers
     from lastgood.model.checkpoint import Conversation, GitState, Kind, Moment
     from lastgood.model.operation import OperationType, Part, Step
     from lastgood.model.session import CurrentWork
@@ -59,18 +61,28 @@ class Holdings(Value):
     git: GitState | None = None
 
 
-class Saving:
-    """Holds the store and the workspace beside other saves: nothing is restored or freed meanwhile."""
+# --- What holds locks; only meanwhile it has what changes something ---
 
-    def __init__(self, context: Context) -> None:
+
+class _Transaction:
+    """Holds the store beside others: nothing is freed meanwhile.
+
+    Other locks than the store's are taken by what is derived from it. ``wait`` is for how long each is waited
+    for, in seconds. What writes is there only while all are held.
+    """
+
+    def __init__(self, context: Context, *, wait: float | None = None) -> None:
         self.context = context
+        self._wait = context.wait if wait is None else wait
         self._holds: list[AbstractContextManager[SharedHold]] = []
+        self._given: Writers | None = None
 
     def __enter__(self) -> Self:
-        locks, wait = self.context.locks, self.context.wait
         try:
-            self._hold(locks.share_store(wait=wait))
-            self._hold(self._workspace_lock(wait))
+            for lock in self._locks():
+                self._holds.append(lock)  # first: to let go of what is not held is harmless
+                hold = lock.__enter__()
+            self._given = self.context.writers(hold)
             self._admit()
         except BaseException:
             self._release()
@@ -81,6 +93,95 @@ class Saving:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self._release()
+
+    def _locks(self) -> Iterator[AbstractContextManager[SharedHold]]:
+        """Yield the locks in the order in which they are taken: maintenance, store, workspace."""
+        yield self.context.locks.share_store(wait=self._wait)
+
+    def _admit(self) -> None:
+        """Raise what speaks against it now that the locks are held."""
+
+    @property
+    def _writers(self) -> Writers:
+        assert self._given is not None, "a transaction writes only while it holds its locks"
+        return self._given
+
+    def _release(self) -> None:
+        self._given = None
+        while self._holds:
+            self._holds.pop().__exit__(None, None, None)
+
+
+class MarkTransaction(_Transaction):
+    """Changes what is said of checkpoints and workspaces that exist."""
+
+    @property
+    def catalogue(self) -> CatalogueWriter:
+        """The facts."""
+        return self._writers.catalogue
+
+    @property
+    def ledgers(self) -> Ledgers:
+        """The ledger of the store."""
+        return self._writers.ledgers
+
+
+class MaintenanceTransaction(MarkTransaction):
+    """Holds the lock of maintenance: one process at a time looks after the store, beside all others."""
+
+    def _locks(self) -> Iterator[AbstractContextManager[SharedHold]]:
+        yield self.context.locks.maintenance(wait=self._wait)
+
+    @property
+    def catalogue(self) -> CatalogueMaintainer:
+        """The facts, but for the rows that only a sweep drops."""
+        return self._writers.catalogue
+
+    @property
+    def engine(self) -> EngineMaintainer:
+        """What keeps the bytes, and frees none."""
+        return self._writers.engine_of()
+
+
+class ReadTransaction(_Transaction):
+    """Holds the store and the workspace beside others: nothing is restored or freed meanwhile."""
+
+    def _locks(self) -> Iterator[AbstractContextManager[SharedHold]]:
+        yield from super()._locks()
+        yield self._workspace_lock(self._wait)
+
+    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
+        return self.context.locks.share_workspace(self.context.key, wait=wait)
+
+    def _admit(self) -> None:
+        """Refuse to work beside an interrupted restore (rule T7)."""
+        if self.context.journal.read() is not None:
+            raise Busy(
+                "a restore of this workspace was interrupted and is not finished",
+                hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
+            )
+
+    def writer(self) -> ObjectWriter:
+        """Begin a pack that takes no room on the disk and becomes nothing."""
+        return self._writers.engine_of().writer(kept=False)
+
+    def new_generation(self) -> str:
+        """Return a generation of which there is no scan cache."""
+        return self.context.clock.random().hex()
+
+
+class SaveTransaction(ReadTransaction, MarkTransaction):
+    """Adds checkpoints and operations, and marks what exists."""
+
+    def writer(self) -> ObjectWriter:
+        """Begin a pack."""
+        return self._writers.engine_of().writer()
+
+    def new_generation(self) -> str:
+        """Declare that objects may have been lost, so that no scan cache proves any."""
+        generation = super().new_generation()
+        self.catalogue.set_generation(generation)
+        return generation
 
     def add(
         self,
@@ -101,7 +202,7 @@ class Saving:
         context = self.context
         self._bounded(writer.stored_bytes)
         # Else each attempt on a full disk would leave a pack that no row names.
-        context.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
+        self.catalogue.demand_room(beside=min(writer.stored_bytes, _UNWRITTEN_BYTES))
         metrics = self._metrics(draft, holdings, started=started, stored=writer.stored_bytes)
         manifest = self._manifest(
             draft,
@@ -123,7 +224,7 @@ class Saving:
         )
         writer.publish(durable=context.settings.durability == "full")
         self._introduce()
-        return context.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
+        return self.catalogue.add(manifest, commit=commit.hex(), name=draft.name, pinned=draft.pinned)
 
     def _metrics(self, draft: Draft, holdings: Holdings, *, started: float, stored: int) -> Metrics:
         """Return what the moment cost and how the session stands (rule P4)."""
@@ -217,28 +318,17 @@ class Saving:
             session=self.context.session if session is None else session,
         )
         self._introduce()
-        self.context.catalogue.add_operation(operation)
+        self.catalogue.add_operation(operation)
         return operation
 
     def _introduce(self) -> None:
         """Make the workspace known to the store; a look is cheaper than a commit that changes nothing."""
-        if self.context.catalogue.workspace(self.context.key) is None:
-            self.context.catalogue.add_workspace(self.context.row)
+        if self.catalogue.workspace(self.context.key) is None:
+            self.catalogue.add_workspace(self.context.row)
 
     def new_operation(self) -> str:
         """Return a fresh operation id."""
         return operation_id(self.context.clock.random())
-
-    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
-        return self.context.locks.share_workspace(self.context.key, wait=wait)
-
-    def _admit(self) -> None:
-        """Refuse to work beside an interrupted restore (rule T7)."""
-        if self.context.journal.read() is not None:
-            raise Busy(
-                "a restore of this workspace was interrupted and is not finished",
-                hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
-            )
 
     def _bounded(self, size: int) -> None:
         limit = self.context.settings.limits.max_store_size
@@ -249,10 +339,36 @@ class Saving:
                 details={"size": size, "limit": limit},
             )
 
-    def _hold(self, lock: AbstractContextManager[SharedHold]) -> None:
-        lock.__enter__()
-        self._holds.append(lock)
 
-    def _release(self) -> None:
-        while self._holds:
-            self._holds.pop().__exit__(None, None, None)
+class RestoreTransaction(SaveTransaction):
+    """Holds the workspace alone: only meanwhile is anything in it changed."""
+
+    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
+        return self.context.locks.hold_workspace(self.context.key, wait=wait)
+
+    @property
+    def applier(self) -> Applier:
+        """What changes the workspace's files."""
+        return self._writers.applier_of()
+
+    @property
+    def journal(self) -> JournalFile:
+        """The journal of the one plan that can be under way."""
+        return self._writers.journal
+
+    @property
+    def project(self) -> ProjectGit:
+        """The project's own git."""
+        return self._writers.project_of()
+
+    @property
+    def transcripts(self) -> Transcripts:
+        """The files of conversations."""
+        return self._writers.transcripts_of()
+
+
+class RecoverTransaction(RestoreTransaction):
+    """Holds the workspace alone although a restore of it was interrupted."""
+
+    def _admit(self) -> None:
+        """Let an interrupted restore be."""

@@ -11,7 +11,7 @@ from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY, is_content, same_content
 from lastgood.paths import to_text
 from lastgood.restore import parts
-from lastgood.restore.execution import PlanExecution, Restoring, apply_plan
+from lastgood.restore.execution import PlanExecution, apply_plan
 from lastgood.restore.plan import (
     Planner,
     conflicts,
@@ -23,6 +23,7 @@ from lastgood.restore.restore import evidence_of, refuse_changed, refuse_unheld,
 from lastgood.restore.steps import around, of_directories, retarget_steps, unsettled
 from lastgood.retention.prune import refuse_pinned
 from lastgood.snapshot import WorkspaceSnapshot
+from lastgood.transaction import RestoreTransaction
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 
@@ -68,10 +69,10 @@ class _Turn(Value):
         return _FORCE.format(type=self.type)
 
 
-def _revert(restoring: Restoring, turn: _Turn) -> UndoReport:
+def _revert(restoring: RestoreTransaction, turn: _Turn) -> UndoReport:
     """Plan what a turn wants from what is there now, and apply that like any other plan."""
     _refuse_freed(restoring.context, turn)
-    with WorkspaceSnapshot(restoring.context, forced=_touched(restoring.context, turn)) as snapshot:
+    with WorkspaceSnapshot(restoring, forced=_touched(restoring.context, turn)) as snapshot:
         plan, left = _plan(snapshot, turn)
         changed = apply_plan(
             PlanExecution(
@@ -315,20 +316,20 @@ def undo(context: Context, *, way: Way | None = None) -> UndoReport:
     A delete whose checkpoints were freed after the grace time is passed over. Raises `Conflict` if
     a path or a part has changed since, unless forced (a guard is taken all the same) or merged.
     """
-    with Restoring(context) as restoring:
+    with RestoreTransaction(context) as restoring:
         operations = (one for one in _newest_first(context) if not _is_freed(context, one))
         return _turn(restoring, to_undo(operations, session=_inside(context)), type="undo", way=way)
 
 
 def redo(context: Context, *, way: Way | None = None) -> UndoReport:
     """Bring again what the last undo took back."""
-    with Restoring(context) as restoring:
+    with RestoreTransaction(context) as restoring:
         operations = context.catalogue.operations(context.key)
         return _turn(restoring, to_redo(operations, session=_inside(context)), type="redo", way=way)
 
 
 def _turn(
-    restoring: Restoring, found: Operation | None, *, type: Literal["undo", "redo"], way: Way | None
+    restoring: RestoreTransaction, found: Operation | None, *, type: Literal["undo", "redo"], way: Way | None
 ) -> UndoReport:
     if found is None:
         session = _inside(restoring.context)
@@ -371,7 +372,7 @@ def _is_freed(context: Context, operation: Operation) -> bool:
     )
 
 
-def _deletion(restoring: Restoring, operation: Operation, *, undone: bool) -> UndoReport:
+def _deletion(restoring: RestoreTransaction, operation: Operation, *, undone: bool) -> UndoReport:
     catalogue = restoring.catalogue
     known = [one for id in operation.checkpoints if (one := catalogue.get(id)) is not None]
     if operation.type == "prune" and not undone:  # retention spares what was named since (rule K1)

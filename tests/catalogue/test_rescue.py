@@ -416,10 +416,12 @@ def do_work(catalogue: SqliteCatalogue, name: str, *, after: int = 0) -> None:
     work, id = catalogue.work, f"ses_{name}"
     catalogue.add_operation(Operation(id=f"op_{name}", workspace_key=KEY, type="delete", at=1, session=id))
     plan = PlannedRun(session=id, workspace_key=KEY, fingerprint=name, plan=WorkPlan(tasks=()))
-    work.open_session(session(name), run=plan)
-    work.change_progress(id, lambda was: was.replace(goal=name), workspace_key=KEY)
-    work.put_effect(
-        Effect(id=f"step_{name}", workspace_key=KEY, name=name, session=id, started_at=1, after=after)
+    work.change(lambda to: to.open_session(session(name), run=plan))
+    work.change(lambda to: to.change_progress(id, lambda was: was.replace(goal=name), workspace_key=KEY))
+    work.change(
+        lambda to: to.put_effect(
+            Effect(id=f"step_{name}", workspace_key=KEY, name=name, session=id, started_at=1, after=after)
+        )
     )
 
 

@@ -96,7 +96,7 @@ def kept(path: str) -> list[tuple[str, int]]:
 
 
 def test_long_progress_is_kept_compressed_and_comes_back_as_it_was(catalogue: SqliteCatalogue) -> None:
-    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
     ((kind, size),) = kept(catalogue.path)
     assert kind == "blob"
     assert size < 20 * MANY
@@ -107,15 +107,15 @@ def test_long_progress_is_kept_compressed_and_comes_back_as_it_was(catalogue: Sq
 
 def test_short_progress_is_kept_as_text(catalogue: SqliteCatalogue) -> None:
     short = Progress(goal="g", tasks=(Task(id="T01"),))
-    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
-    catalogue.work.change_progress(KEY, lambda _: short, workspace_key=KEY)
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: short, workspace_key=KEY))
     assert kept(catalogue.path)[0][0] == "text"
     assert catalogue.work.progress(KEY) == short
 
 
 def test_compressed_progress_that_was_altered_is_not_believed(catalogue: SqliteCatalogue) -> None:
     """K4: also where it could still be unpacked."""
-    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
     with closing(sqlite3.connect(catalogue.path, isolation_level=None)) as connection:
         other = b"\x01" + zlib.compress(b'{"goal":"another"}')
         connection.execute("UPDATE progress SET payload = ?", (other,))
@@ -125,9 +125,9 @@ def test_compressed_progress_that_was_altered_is_not_believed(catalogue: SqliteC
 
 def test_a_repair_keeps_compressed_progress(catalogue: SqliteCatalogue) -> None:
     """Of what is newer than the backup too."""
-    catalogue.work.change_progress(KEY, lambda _: many(), workspace_key=KEY)
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many(), workspace_key=KEY))
     assert catalogue.back_up()
-    catalogue.work.change_progress(KEY, lambda _: many("done"), workspace_key=KEY)
+    catalogue.work.change(lambda to: to.change_progress(KEY, lambda _: many("done"), workspace_key=KEY))
     catalogue.close()
     path = Path(catalogue.path)
     with closing(sqlite3.connect(path, isolation_level=None)) as connection:
@@ -150,8 +150,10 @@ def test_progress_of_the_fourth_version_is_read_and_then_kept_anew(path: str) ->
     before = catalogue.work.progress(OLD_KEY)
     assert (before.goal, before.count("done"), before.count("pending")) == ("all of it", 50, 50)
     assert {kind for kind, _ in kept(path)} == {"text"}
-    after = catalogue.work.change_progress(
-        OLD_KEY, lambda found: found.replace(goal="more"), workspace_key=OLD_KEY
+    after = catalogue.work.change(
+        lambda to: to.change_progress(
+            OLD_KEY, lambda found: found.replace(goal="more"), workspace_key=OLD_KEY
+        )
     )
     assert after == before.replace(goal="more")
     assert {kind for kind, _ in kept(path)} == {"text", "blob"}

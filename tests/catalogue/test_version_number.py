@@ -368,7 +368,9 @@ def test_one_that_is_brought_up_while_it_is_open_is_not_called_damaged(tmp_path:
     with closing(SqliteCatalogue.open(str(path), clock=FakeClock())) as catalogue:
         (known, *_) = catalogue.find(Query())
         key = known.manifest.workspace_key
-        catalogue.work.change_progress(key, lambda _: Progress(goal="ours"), workspace_key=key)
+        catalogue.work.change(
+            lambda to: to.change_progress(key, lambda _: Progress(goal="ours"), workspace_key=key)
+        )
         with closing(sqlite3.connect(path, isolation_level=None)) as connection:
             database.prepare(connection)
             connection.execute(f"PRAGMA user_version = {CURRENT.version + 1}")
@@ -381,8 +383,10 @@ def test_one_that_is_brought_up_while_it_is_open_is_not_called_damaged(tmp_path:
             lambda: catalogue.find(Query()),
             lambda: catalogue.get(known.id),
             lambda: catalogue.set_damaged({known.id: "by us"}),
-            lambda: catalogue.work.change_progress(
-                key, lambda _: Progress(tasks=(Task(id="T01"),)), workspace_key=key
+            lambda: catalogue.work.change(
+                lambda to: to.change_progress(
+                    key, lambda _: Progress(tasks=(Task(id="T01"),)), workspace_key=key
+                )
             ),
         ):
             with pytest.raises(Unsupported, match="written by a newer lastgood"):

@@ -17,6 +17,7 @@ from conversation.transcripts import SESSION, THREAD, append, captured, rolled, 
 from lastgood.errors import Conflict
 from lastgood.model.report import RestoreReport
 from lastgood.restore.parts import conversation
+from lastgood.transaction import RestoreTransaction
 from lastgood.workspace import Workspace
 from tools.command import Command
 
@@ -141,12 +142,13 @@ def test_settling_twice_is_settling_once(workspace: Workspace, claude: Path) -> 
     (part,) = workspace.plan_restore(kept.id, only=["conversation"]).parts
     path = Path(str(part.after["transcript"]))
     path.with_name(f".{path.name}.lastgood").write_text("half of it")
-    for _ in range(2):
-        assert conversation.settle(workspace._context, part).result == "restored"
-        assert set(claude.parent.iterdir()) == {claude, path}
-    for _ in range(2):
-        assert conversation.settle(workspace._context, part.turned()).result == "restored"
-        assert list(claude.parent.iterdir()) == [claude]
+    with RestoreTransaction(workspace._context) as restoring:
+        for _ in range(2):
+            assert conversation.settle(restoring, part).result == "restored"
+            assert set(claude.parent.iterdir()) == {claude, path}
+        for _ in range(2):
+            assert conversation.settle(restoring, part.turned()).result == "restored"
+            assert list(claude.parent.iterdir()) == [claude]
 
 
 def test_two_restores_make_two_copies(workspace: Workspace, claude: Path) -> None:

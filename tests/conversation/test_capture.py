@@ -16,6 +16,7 @@ import lastgood
 from conversation.transcripts import append, captured, noted, overwrite, rolled, said, whole_lines
 from lastgood.conversation import capture
 from lastgood.errors import Invalid, NotFound, Usage
+from lastgood.retention.sweep import Collecting, Roots
 from lastgood.workspace import Workspace
 
 
@@ -503,10 +504,9 @@ def test_what_a_sweep_freed_is_stored_again(workspace: Workspace, file: Path, pr
     first = captured(workspace, file).checkpoint
     workspace.delete(first.id)
     context = workspace._context
-    context.catalogue.forget(deleted_before=context.clock.now() + 1)
-    with context.locks.hold_store(wait=5):
-        context.catalogue.set_generation("another")
-        context.engine.sweep([])
+    with Collecting(context, wait=5) as collecting:
+        collecting.catalogue.forget(deleted_before=context.clock.now() + 1)
+        collecting.sweep(Roots(live=(), wounded=()))
     append(file, said("two"))
     second = captured(workspace, file).checkpoint
     assert workspace.transcript(second.id) == file.read_bytes()

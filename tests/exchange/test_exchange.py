@@ -29,9 +29,10 @@ from lastgood.model.session import Position, Progress
 from lastgood.model.tree import Counts
 from lastgood.settings import CaptureSettings, LimitSettings, Settings
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Draft, Holdings, Saving
+from lastgood.transaction import Draft, Holdings, SaveTransaction
 from lastgood.workspace import Workspace
 from tools.parcels import facts_of, lines, members_of, rebuilt
+from tools.unlocked import writers
 
 SOURCE = str(Path(lastgood.__file__).parent.parent)
 
@@ -363,7 +364,7 @@ def test_what_older_versions_marked_as_forced_leaves_where_it_is_ordinary(
         (project / "data").write_text("x" * 5000)
         paths = (b".env", b"app.py", b"data", b"gone")
         context = workspace._context
-        with Saving(context) as saving, WorkspaceSnapshot(context, forced=paths) as snapshot:
+        with SaveTransaction(context) as saving, WorkspaceSnapshot(saving, forced=paths) as snapshot:
             result = snapshot.scan.result
             guard = saving.add(
                 Draft(kind="guard"),
@@ -853,7 +854,7 @@ def test_a_tree_that_names_more_paths_than_any_disk_holds_is_refused(workspace: 
     from lastgood.model.tree import DIRECTORY, Entry
     from lastgood.workspace.exchange import Spool
 
-    engine = workspace._context.engine
+    engine = writers(workspace._context).engine_of()
     writer = engine.writer()
     tree = writer.directory([])
     for _ in range(12):
@@ -981,8 +982,10 @@ def test_a_store_that_holds_such_an_artifact_stays_usable(workspace: Workspace, 
     """T12: what an import of an earlier release brought is missing, and never made."""
     workspace.save("one", allow_empty=True)
     work, key = workspace._context.work, workspace._context.key
-    work.change_progress(
-        key, lambda _: Progress(position=Position(artifacts=(path.encode(),))), workspace_key=key
+    work.change(
+        lambda to: to.change_progress(
+            key, lambda _: Progress(position=Position(artifacts=(path.encode(),))), workspace_key=key
+        )
     )
     workspace.save("two", allow_empty=True)
     report = workspace.recover()

@@ -25,6 +25,7 @@ from faults.stage import Stage, alter, fill, tree_of
 from faults.sweep import FULL as LONG
 from lastgood.errors import NoRoom
 from tools.judge import git_faults
+from tools.unlocked import writers
 
 pytestmark = pytest.mark.faults
 
@@ -148,8 +149,8 @@ def crowded(bench: Bench, disk: SmallDisk) -> Bench:
             (here.workspace / f"part-{number}").write_bytes(os.urandom(60_000))
             (here.workspace / "all").write_bytes(os.urandom(300_000))
             workspace.save(f"state {number}")
-        assert workspace._context.engine.consolidate()
-        assert workspace._context.catalogue.back_up()
+        assert writers(workspace._context).engine_of().consolidate()
+        assert writers(workspace._context).catalogue.back_up()
         assert len(list(here.store.glob("objects.git/objects/pack/*.pack"))) == 1
     return here
 
@@ -235,8 +236,8 @@ def test_packs_that_the_reserve_has_no_room_to_write_anew_wait_and_are_told(
         workspace.save("first")
         (here.workspace / "all").write_bytes(os.urandom(300_000))
         kept = workspace.save("second").checkpoint
-        assert workspace._context.engine.consolidate()
-        assert workspace._context.catalogue.back_up()
+        assert writers(workspace._context).engine_of().consolidate()
+        assert writers(workspace._context).catalogue.back_up()
     disk.fill_bytes()
     answer = here("prune", "--keep", "1", "--now", "--yes")
     assert answer.code == 14, answer

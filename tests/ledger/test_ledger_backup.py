@@ -19,6 +19,7 @@ from lastgood.ledger import Ledger
 from lastgood.workspace import Workspace
 from ledger.conftest import Forge, put
 from tools.runs import wait_for
+from tools.unlocked import writers
 
 BACKUP = "ledger.backup.sqlite3.gz"
 OF_BOOK = "book = (SELECT number FROM book WHERE name = CAST('book' AS BLOB))"
@@ -215,7 +216,7 @@ def test_a_repair_waits_for_who_is_at_the_ledger_and_replaces_nothing(project: P
 
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         start_new_thread(end, ())
-        assert workspace._context.ledgers.repair() == ()
+        assert writers(workspace._context).ledgers.repair() == ()
         assert len(texts(workspace.ledger("test"))["book"]) == 2
     assert not (store / "damaged").exists()
 
@@ -235,7 +236,7 @@ def test_a_repair_beside_a_writer_sets_nothing_aside(project: Path, store: Path,
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         start_new_thread(write, ())
         while not done:
-            assert workspace._context.ledgers.repair() == ()
+            assert writers(workspace._context).ledgers.repair() == ()
     assert len(texts(ledger)["book"]) == 60
     assert not (store / "damaged").exists()
 

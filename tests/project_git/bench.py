@@ -12,6 +12,7 @@ from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.restore.parts import git as part_of_git
 from lastgood.settings import Settings
+from lastgood.transaction import RestoreTransaction
 from tools.judge import git_faults
 
 ENVIRONMENT = {
@@ -107,7 +108,8 @@ class Bench:
 
     def settle(self, part: Part) -> PartOutcome:
         part_of_git.refuse(self.workspace._context, part)
-        return part_of_git.settle(self.workspace._context, part)
+        with RestoreTransaction(self.workspace._context) as restoring:
+            return part_of_git.settle(restoring, part)
 
     def back(self, target: Checkpoint) -> PartOutcome | None:
         """Bring files, HEAD and index back by the real door; None if HEAD and index were as they are."""

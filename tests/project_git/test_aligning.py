@@ -255,8 +255,10 @@ def test_it_is_refused_while_a_lock_is_held(bench: Bench, lock: str) -> None:
     with pytest.raises(Conflict, match="lock"):
         bench.settle(part)
     from lastgood.restore.parts import git
+    from lastgood.transaction import RestoreTransaction
 
-    assert git.settle(bench.workspace._context, part).result == "kept"
+    with RestoreTransaction(bench.workspace._context) as restoring:
+        assert git.settle(restoring, part).result == "kept"
     assert everything(bench) == before
 
 

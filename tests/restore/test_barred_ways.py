@@ -14,6 +14,7 @@ from lastgood.restore.finish import settle_restore
 from lastgood.workspace import Workspace
 from tools.command import Command
 from tools.planting import link_to, planted
+from tools.unlocked import writers
 
 
 @pytest.fixture
@@ -272,7 +273,7 @@ def test_an_interrupted_restore_of_one_is_settled(
     context = workspace._context
     wrong = context.engine.directory(workspace._view.tree(bad).root)[0]
     steps = tuple(one.replace(want=wrong) if one.path == b"l" else one for one in plan.steps)
-    context.journal.open(
+    writers(context).journal.open(
         Journal(
             operation="op_0123456789abcdef",
             type="restore",

@@ -21,6 +21,7 @@ from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.living import until_tidied
+from tools.unlocked import writers
 
 SOURCE = str(Path(lastgood.__file__).parent.parent)
 HOUR = 3600.0
@@ -331,7 +332,8 @@ def test_a_sweep_that_was_killed_is_made_good_by_the_next_maintenance(kept: Work
         Path(kept.path, "large").write_bytes(noise(number))
         save(kept, number)
     kept.delete(*ids(kept)[1:])
-    kept._context.catalogue.drop([one.id for one in kept._context.catalogue.find(Query(deleted=True))])
+    catalogue = writers(kept._context).catalogue
+    catalogue.drop([one.id for one in catalogue.find(Query(deleted=True))])
     full = pack_bytes(store)
 
     kept.maintain()
@@ -344,7 +346,7 @@ def test_what_was_pinned_meanwhile_does_not_go(kept: Workspace) -> None:
     """K1: between the decision and the deletion."""
     first = save(kept, "first")
     save(kept, "second")
-    catalogue = kept._context.catalogue
+    catalogue = writers(kept._context).catalogue
     known = [kept.get(first.id)]
     kept.pin(first.id)
 

@@ -491,7 +491,9 @@ def hidden(workspace: Workspace, session: str) -> None:
     context = workspace._context
     boot = context.processes.boot()
     owner = Owner(host="container", pid=7, command="lastgood", started="1", boot=boot, namespace="pid:[1]")
-    context.work.change_session(session, lambda found: found.replace(owner=owner, state="active"))
+    context.work.change(
+        lambda to: to.change_session(session, lambda found: found.replace(owner=owner, state="active"))
+    )
 
 
 def test_a_runner_that_cannot_be_seen_is_known_to_be_gone_by_its_lock(

@@ -58,8 +58,16 @@ def run(number: int, plan: WorkPlan = PLAN, *, key: str = KEY) -> PlannedRun:
     return PlannedRun(session=session(number).id, workspace_key=key, fingerprint="f" * 40, plan=plan)
 
 
+def opened(catalogue: SqliteCatalogue, session: Session, run: PlannedRun | None = None) -> None:
+    catalogue.work.change(lambda to: to.open_session(session, run=run))
+
+
+def recorded(catalogue: SqliteCatalogue, effect: Effect) -> None:
+    catalogue.work.change(lambda to: to.put_effect(effect))
+
+
 def test_a_plan_comes_back_as_it_was_kept(catalogue: SqliteCatalogue) -> None:
-    catalogue.work.open_session(session(1), run=run(1))
+    opened(catalogue, session(1), run=run(1))
     assert catalogue.work.run(session(1).id) == run(1)
     assert catalogue.work.run(session(2).id) is None
     assert catalogue.work.run("\udcff") is None
@@ -67,26 +75,28 @@ def test_a_plan_comes_back_as_it_was_kept(catalogue: SqliteCatalogue) -> None:
 
 def test_a_session_that_is_refused_leaves_no_plan(catalogue: SqliteCatalogue) -> None:
     """P1."""
-    catalogue.work.open_session(session(1), run=run(1))
+    opened(catalogue, session(1), run=run(1))
     rival = session(2).replace(exclusive=True)
     with pytest.raises(Conflict):
-        catalogue.work.open_session(rival, run=run(2))
+        opened(catalogue, rival, run=run(2))
     assert catalogue.work.run(rival.id) is None
 
 
 def test_runs_are_newest_first(catalogue: SqliteCatalogue) -> None:
     for number in (1, 2, 3):
-        catalogue.work.open_session(session(number), run=run(number))
+        opened(catalogue, session(number), run=run(number))
     found = [one.session for one in catalogue.work.runs(KEY, limit=2)]
     assert found == [session(3).id, session(2).id]
     assert list(catalogue.work.runs("bb" * 10, limit=2)) == []
 
 
 def test_another_plan_takes_the_place_of_the_first_with_its_tasks(catalogue: SqliteCatalogue) -> None:
-    catalogue.work.open_session(session(1), run=run(1))
+    opened(catalogue, session(1), run=run(1))
     edited = run(1, PLAN.replace(tasks=PLAN.tasks[:1])).replace(fingerprint="0" * 40)
     ids = [task.id for task in edited.plan.tasks]
-    progress = catalogue.work.put_run(edited, progress=lambda found: registered(found, ids))
+    progress = catalogue.work.change(
+        lambda to: to.put_run(edited, progress=lambda found: registered(found, ids))
+    )
     assert catalogue.work.run(edited.session) == edited
     assert catalogue.work.progress(edited.session) == progress == Progress(tasks=(Task(id="A"),))
     assert len(catalogue.work.runs(KEY, limit=9)) == 1
@@ -95,7 +105,7 @@ def test_another_plan_takes_the_place_of_the_first_with_its_tasks(catalogue: Sql
 def test_a_plan_that_was_altered_from_outside_is_not_believed(
     catalogue: SqliteCatalogue, tmp_path: Path
 ) -> None:
-    catalogue.work.open_session(session(1), run=run(1))
+    opened(catalogue, session(1), run=run(1))
     connection = sqlite3.connect(tmp_path / "catalogue.sqlite3", isolation_level=None)
     connection.execute("UPDATE run SET payload = replace(payload, 'make', 'burn')")
     connection.close()
@@ -108,8 +118,9 @@ def test_a_plan_that_was_altered_from_outside_is_not_believed(
 def test_steps_are_found_by_their_name(catalogue: SqliteCatalogue) -> None:
     names = ["push", "push ", 'pu"sh', "é\udcff", "push", "push(1)"]
     for number, name in enumerate(names):
-        catalogue.work.put_effect(
-            Effect(id=f"step_{number:016x}", workspace_key=KEY, name=name, started_at=1, session="s")
+        recorded(
+            catalogue,
+            Effect(id=f"step_{number:016x}", workspace_key=KEY, name=name, started_at=1, session="s"),
         )
     for name in set(names):
         found = catalogue.work.effects(KEY, session="s", name=name)
@@ -125,7 +136,7 @@ def test_what_a_step_began_from_and_came_to_is_kept(catalogue: SqliteCatalogue) 
         checkpoint="ckpt_" + "1" * 16,
         result={"value": [None, 1.5, "é", {"a": True}]},
     )
-    catalogue.work.put_effect(step)
+    recorded(catalogue, step)
     assert list(catalogue.work.effects(KEY)) == [step]
 
 
@@ -146,7 +157,7 @@ def test_the_second_version_becomes_the_present_one_and_keeps_everything(tmp_pat
         (step,) = catalogue.work.effects(OLD_KEY)
         assert (step.name, step.state, step.irreversible, step.checkpoint) == ("T02", "running", True, None)
         assert catalogue.work.run(OLD_SESSION) is None
-        catalogue.work.open_session(session(2, key=OLD_KEY), run=run(2, key=OLD_KEY))
+        opened(catalogue, session(2, key=OLD_KEY), run=run(2, key=OLD_KEY))
         assert catalogue.work.run(session(2).id) == run(2, key=OLD_KEY)
     finally:
         catalogue.close()

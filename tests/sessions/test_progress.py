@@ -364,15 +364,21 @@ def _turn(catalogue: SqliteCatalogue, count: int) -> Callable[[], None]:
     catalogue.add_workspace(WorkspaceRow(key=KEY, path="/home/a", machine="m", created_at=1))
     ids = [f"T{number:05}" for number in range(count)]
     work = catalogue.work
-    work.change_progress(KEY, lambda found: rules.registered(found, ids), workspace_key=KEY)
+    work.change(
+        lambda to: to.change_progress(KEY, lambda found: rules.registered(found, ids), workspace_key=KEY)
+    )
 
     def turn() -> None:
-        begun = work.change_progress(
-            KEY, lambda found: rules.begin(found, "T00007", steps=(), at=1), workspace_key=KEY
+        begun = work.change(
+            lambda to: to.change_progress(
+                KEY, lambda found: rules.begin(found, "T00007", steps=(), at=1), workspace_key=KEY
+            )
         )
         assert work.progress(KEY) == begun
-        done = work.change_progress(
-            KEY, lambda found: rules.end(found, "T00007", state="done", at=2), workspace_key=KEY
+        done = work.change(
+            lambda to: to.change_progress(
+                KEY, lambda found: rules.end(found, "T00007", state="done", at=2), workspace_key=KEY
+            )
         )
         kept = catalogue.add(manifest(done), commit="cc" * 20, name=None, pinned=False)
         assert done.count("done", "failed") == 1

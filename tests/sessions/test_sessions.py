@@ -15,6 +15,7 @@ from typing import Any
 import pytest
 
 import lastgood as package
+from lastgood.catalogue import SessionTransaction
 from lastgood.errors import Ambiguous, Busy, Conflict, Invalid, NotFound, Usage
 from lastgood.model.operation import Event
 from lastgood.settings import AutoSettings, LimitSettings, Settings
@@ -202,7 +203,9 @@ def test_an_owner_in_another_namespace_is_not_robbed(
     one = sleeper()
     first = workspace.session_start(owner_pid=one.pid).session.session
     elsewhere = first.owner.replace(namespace="pid:[1]")
-    workspace._context.work.put_session(first.replace(owner=elsewhere))
+    workspace._context.work.change(
+        lambda to: to.change_session(first.id, lambda found: found.replace(owner=elsewhere))
+    )
     one.kill()
     one.wait()
     clock.advance(DAY - 1)
@@ -596,8 +599,12 @@ def test_sessions_are_named_by_some_digits(workspace: Workspace) -> None:
     digits = "a" * 12  # more than two that are drawn can be alike in
     ids = [f"sess_{digits}{number:04x}" for number in range(2)]
     first = workspace.sessions()[0].session
-    for id in ids:
-        workspace._context.work.open_session(first.replace(id=id))
+
+    def opened(work: SessionTransaction) -> None:
+        for id in ids:
+            work.open_session(first.replace(id=id))
+
+    workspace._context.work.change(opened)
     with pytest.raises(Ambiguous) as caught:
         workspace.get_session(digits)
     assert caught.value.details["candidates"] == ids[::-1]
@@ -713,3 +720,14 @@ def test_a_session_of_another_workspace_does_not_count_here(
     with pytest.raises(NotFound, match="LASTGOOD_SESSION"):
         unknown.task_start("T01")
     assert unknown.save("all the same", allow_empty=True).created
+
+
+def test_a_session_goes_on_while_bytes_are_freed_and_files_restored(workspace: Workspace) -> None:
+    """P1: no sweep or restore, however long, makes a lease expire or a record of a step wait."""
+    session = workspace.session_start()
+    context = workspace._context
+    before = session.session.session.heartbeat_at
+    with context.locks.hold_store(wait=0), context.locks.hold_workspace(context.key, wait=0):
+        assert workspace.session_heartbeat().session.heartbeat_at > before
+        workspace.step_start("call")
+        assert effects(workspace) == [("call", 1, "running")]

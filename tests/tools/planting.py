@@ -8,7 +8,7 @@ from lastgood.engine import ObjectWriter
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Counts, Entry, TreeId
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Draft, Holdings, Saving
+from lastgood.transaction import Draft, Holdings, SaveTransaction
 from lastgood.workspace import Workspace
 
 # A text is a link's target, bytes are a file's, a mapping is a directory.
@@ -22,8 +22,8 @@ def link_to(target: bytes) -> tuple[str, bytes]:
 def planted(workspace: Workspace, names: Planted) -> Checkpoint:
     """Store a checkpoint of a tree as it is given, however hostile, and return it."""
     context = workspace._context
-    with Saving(context) as saving, WorkspaceSnapshot(context) as snapshot:
-        writer = context.engine.writer()
+    with SaveTransaction(context) as saving, WorkspaceSnapshot(saving) as snapshot:
+        writer = saving.writer()
         tree = _tree(writer, names)
         return saving.add(
             Draft(message="planted"),

@@ -23,8 +23,9 @@ from lastgood.model.path_safety import DEEPEST, LONGEST_PATH
 from lastgood.model.tree import DIRECTORY, FILE, Entry
 from lastgood.paths import join
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Draft, Saving
+from lastgood.transaction import Draft, SaveTransaction
 from lastgood.workspace import Workspace
+from tools.unlocked import writers
 
 LONG = os.environ.get("LASTGOOD_TORTURE") == "1"
 FRAMES = 200
@@ -254,14 +255,14 @@ def test_one_odd_workspace_stops_no_verb_of_the_store(
 def saved_as_once(workspace: Workspace, depth: int) -> Checkpoint:
     """Make a checkpoint of a tree deeper than is kept today, as earlier versions did."""
     context = workspace._context
-    writer = context.engine.writer()
+    writer = writers(context).engine_of().writer()
     entries = [Entry(name=b"leaf", kind=FILE, mode=0o644, oid=writer.blob(b"deep"))]
     for _ in range(depth):
         tree = writer.directory(entries)
         entries = [Entry(name=b"d", kind=DIRECTORY, mode=0o755, oid=tree.tree)]
     file = Entry(name=b"file", kind=FILE, mode=0o644, oid=writer.blob(b"beside"))
     tree = writer.directory([*entries, file])
-    with Saving(context) as saving, WorkspaceSnapshot(context) as snapshot:
+    with SaveTransaction(context) as saving, WorkspaceSnapshot(saving) as snapshot:
         writer.publish()
         snapshot.scan.result = snapshot.scan.result.replace(tree=tree, files=2)  # type: ignore[misc]
         return snapshot.keep(saving, Draft(kind="manual", message="once")).checkpoint

@@ -15,7 +15,10 @@ import pytest
 import lastgood
 from lastgood.errors import Conflict, Damaged, LastgoodError
 from lastgood.restore.apply import DescriptorApplier
+from lastgood.retention import prune
+from lastgood.transaction import SaveTransaction
 from lastgood.workspace import Workspace
+from tools.unlocked import writers
 
 
 def test_a_plan_is_refused_when_what_it_deletes_became_ignored(workspace: Workspace, project: Path) -> None:
@@ -133,7 +136,7 @@ def test_a_save_stores_again_what_the_store_lost_without_notice(
     for pack in (store / "objects.git" / "objects" / "pack").iterdir():
         pack.unlink()
     with lastgood.open(project, store=store, maintenance="off") as again:
-        again._context.catalogue.set_generation("another")
+        writers(again._context).catalogue.set_generation("another")
 
         report = again.save("two")
         (project / "b").write_text("b")
@@ -399,3 +402,42 @@ def test_a_checkpoint_deleted_while_it_is_restored_is_restored(
             workspace.restore(first.id)
 
     assert (project / "file").read_text() == "two"
+
+
+def test_a_look_at_a_store_that_lost_bytes_changes_nothing_in_it(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """Only a save declares that no scan cache proves anything any more: it may write."""
+    (project / "a").write_text("a")
+    workspace.save("one")
+    workspace.close()
+    for pack in (store / "objects.git" / "objects" / "pack").iterdir():
+        pack.unlink()
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        catalogue = again._context.catalogue
+        before = catalogue.generation()
+        again.status()
+        assert catalogue.generation() == before
+
+        (project / "b").write_text("b")
+        again.save("two")
+
+        assert catalogue.generation() != before
+
+
+def test_a_transaction_that_is_over_hands_nothing_out(workspace: Workspace) -> None:
+    with SaveTransaction(workspace._context) as saving:
+        assert saving.catalogue.workspaces() == []
+    with pytest.raises(AssertionError, match="while it holds its locks"):
+        saving.catalogue.empty_log()
+
+
+def test_a_pin_waits_until_bytes_are_freed(workspace: Workspace, project: Path) -> None:
+    (project / "a").write_text("a")
+    saved = workspace.save("one").checkpoint
+    context = workspace._context.replace(wait=0.0)
+    with context.locks.hold_store(wait=0), pytest.raises(lastgood.Busy):
+        prune.pin(context, saved, pinned=True)
+    assert not workspace.get(saved.id).pinned
+    with context.locks.hold_workspace(context.key, wait=0):  # a restore is not waited for
+        assert prune.pin(context, saved, pinned=True).pinned

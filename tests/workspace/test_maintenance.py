@@ -17,6 +17,7 @@ from lastgood.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Upkeep, Workspace, maintenance
 from tools.living import until_tidied
+from tools.unlocked import writers
 
 DAY = 24 * 3600 * 10**9
 
@@ -203,7 +204,7 @@ def test_what_no_checkpoint_reaches_is_looked_for_once_a_day(project: Path, stor
         (project / "file").write_text("one")
         workspace.save("one")
         workspace.maintain()
-        writer = workspace._context.engine.writer()
+        writer = writers(workspace._context).engine_of().writer()
         nobodys = writer.blob(b"of a save that found nothing changed")
         writer.publish()
 
@@ -229,7 +230,7 @@ def test_a_sweep_that_was_cut_short_goes_on_within_the_day(project: Path, store:
         workspace.delete(gone.id)
         context = workspace._context
         clock.advance(60)
-        assert context.catalogue.forget(deleted_before=clock.now()) == [gone.id]
+        assert writers(context).catalogue.forget(deleted_before=clock.now()) == [gone.id]
 
         workspace.maintain()
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Iterable, Sequence
-    from typing import Protocol
+    from typing import Protocol, TypeVar
 
     from lastgood.model.checkpoint import Check, Checkpoint, Manifest, TreeRef
     from lastgood.model.operation import Operation
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, EffectState, Progress, Session, SessionState
     from lastgood.value import Value
 
+    Result = TypeVar("Result")
 else:
     Protocol = object
     from lastgood.value import Value
@@ -154,9 +155,6 @@ class CatalogueReader(Protocol):
     def faults(self) -> Sequence[str]:
         """Return what `fault` does, and what is wrong with the copies beside the catalogue."""
 
-    def mend_copies(self) -> Sequence[str]:
-        """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""
-
     def is_older(self) -> bool:
         """Tell whether a backup is ahead of the catalogue: an older copy of it was put back."""
 
@@ -166,9 +164,15 @@ class CatalogueReader(Protocol):
     def altered(self) -> Sequence[str]:
         """Return the commits of the rows that were altered from outside (`Catalogue.adopt` mends them)."""
 
+    def swept(self) -> int | None:
+        """Return when nothing was left to be freed, None where that is not known."""
 
-class Catalogue(CatalogueReader, Protocol):
-    """Facts that may be changed. Every method is one transaction, durable when it returns."""
+    def spare_bytes(self, *, without: Collection[str] = ()) -> int:
+        """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
+
+
+class CatalogueWriter(CatalogueReader, Protocol):
+    """Facts that saves, restores and marks change, each durably and in one step of its own."""
 
     def add_workspace(self, row: WorkspaceRow) -> None:
         """Add a workspace, or leave the one that is there."""
@@ -185,14 +189,6 @@ class Catalogue(CatalogueReader, Protocol):
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
         """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
 
-    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
-        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
-
-        None if a sound row of it is there. It gets the number that its manifest expected, or the
-        next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
-        A row that was altered from outside is written anew, and keeps its mutable facts.
-        """
-
     def set_name(self, checkpoint: str, name: str | None) -> None:
         """Name a checkpoint."""
 
@@ -201,9 +197,6 @@ class Catalogue(CatalogueReader, Protocol):
 
     def set_verdict(self, checkpoint: str, *, good: bool | None, check: Check) -> None:
         """Record what came of a check command; the last verdict counts. `NotFound` without the checkpoint."""
-
-    def set_damaged(self, faults: dict[str, str | None]) -> None:
-        """Mark checkpoints as damaged, with the reason, or as sound again."""
 
     def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
         """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""
@@ -214,6 +207,61 @@ class Catalogue(CatalogueReader, Protocol):
     def undelete(self, checkpoints: Iterable[str]) -> None:
         """Take deletions back."""
 
+    def add_operation(self, operation: Operation) -> None:
+        """Record an operation."""
+
+    def set_undone(self, operation: str, *, undone: bool) -> None:
+        """Mark an operation as undone, or as standing again."""
+
+    def set_generation(self, generation: str) -> None:
+        """Declare that objects may have been freed."""
+
+    def empty_log(self) -> None:
+        """Give back the room that a log of changes takes, where that is possible just now."""
+
+
+class CatalogueMaintainer(CatalogueWriter, Protocol):
+    """Facts that maintenance changes beside others."""
+
+    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
+
+        None if a sound row of it is there. It gets the number that its manifest expected, or the
+        next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
+        A row that was altered from outside is written anew, and keeps its mutable facts.
+        """
+
+    def set_damaged(self, faults: dict[str, str | None]) -> None:
+        """Mark checkpoints as damaged, with the reason, or as sound again."""
+
+    def set_swept(self, at: int) -> None:
+        """Remember that at a time (in nanoseconds) nothing was left to be freed."""
+
+    def forget_operations(self, *, before: int, keep: int) -> int:
+        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
+
+    def mend(self) -> Sequence[str]:
+        """Mend what was altered from outside (operations, the work, workspaces), and say what was done.
+
+        Operations and facts about the work that no backup has are dropped.
+        """
+
+    def mend_copies(self) -> Sequence[str]:
+        """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""
+
+    def back_up(self) -> bool:
+        """Write a sound copy beside the catalogue; False when nothing changed since the last one.
+
+        `Damaged`, and no copy, if the catalogue itself is not sound.
+        """
+
+    def shrink(self) -> int:
+        """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
+
+
+class Catalogue(CatalogueMaintainer, Protocol):
+    """All facts: rows are dropped by who holds the store alone."""
+
     def forget(self, *, deleted_before: int) -> Sequence[str]:
         """Drop the rows of checkpoints deleted before a time, and return their ids."""
 
@@ -222,45 +270,6 @@ class Catalogue(CatalogueReader, Protocol):
 
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""
-
-    def swept(self) -> int | None:
-        """Return when nothing was left to be freed, None where that is not known."""
-
-    def set_swept(self, at: int) -> None:
-        """Remember that at a time (in nanoseconds) nothing was left to be freed."""
-
-    def add_operation(self, operation: Operation) -> None:
-        """Record an operation."""
-
-    def forget_operations(self, *, before: int, keep: int) -> int:
-        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
-
-    def set_undone(self, operation: str, *, undone: bool) -> None:
-        """Mark an operation as undone, or as standing again."""
-
-    def set_generation(self, generation: str) -> None:
-        """Declare that objects may have been freed."""
-
-    def mend(self) -> Sequence[str]:
-        """Mend what was altered from outside (operations, the work, workspaces), and say what was done.
-
-        Operations and facts about the work that no backup has are dropped.
-        """
-
-    def back_up(self) -> bool:
-        """Write a sound copy beside the catalogue; False when nothing changed since the last one.
-
-        `Damaged`, and no copy, if the catalogue itself is not sound.
-        """
-
-    def spare_bytes(self, *, without: Collection[str] = ()) -> int:
-        """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
-
-    def shrink(self) -> int:
-        """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
-
-    def empty_log(self) -> None:
-        """Give back the room that a log of changes takes, where that is possible just now."""
 
     def close(self) -> None:
         """Close the database."""
@@ -305,12 +314,18 @@ class WorkReader(Protocol):
     def runs(self, workspace_key: str, *, limit: int) -> Sequence[PlannedRun]:
         """Return the plans that the sessions of a workspace carry out, newest first, so many at most."""
 
+    def change(self, work: Callable[[SessionTransaction], Result]) -> Result:
+        """Change facts in one transaction, durable on return; nothing is changed if it raises.
 
-class Work(WorkReader, Protocol):
-    """Facts that may be changed. Every method is one transaction, durable when it returns.
+        It holds the catalogue's own lock, and nothing else: neither a restore nor a sweep is waited for.
+        """
 
-    The workspace has to be known to the catalogue (`Catalogue.add_workspace`).
-    """
+
+class SessionTransaction(Protocol):
+    """Changes sessions, progress, steps and plans while the catalogue's own lock is held; others wait."""
+
+    def add_workspace(self, row: WorkspaceRow) -> None:
+        """Add a workspace, or leave the one that is there: facts about the work need it."""
 
     def open_session(
         self, session: Session, *, replacing: Sequence[Session] = (), run: PlannedRun | None = None
@@ -331,23 +346,14 @@ class Work(WorkReader, Protocol):
         progress: Callable[[Progress], Progress],
         steps: Sequence[Effect],
     ) -> Progress:
-        """Record a session that died anew, others, its progress and its steps, all or nothing.
+        """Record a session that died anew, others, its progress and its steps.
 
         Raises `Conflict` if it is not recorded as it ``was`` any more, or if it would be active and
         exclusive beside another one that is not among those replaced.
         """
 
-    def put_session(self, session: Session) -> None:
-        """Record a session anew; `NotFound` if there is none of its id."""
-
     def change_session(self, session: str, change: Callable[[Session], Session]) -> Session:
-        """Replace a session by what a function makes of it, and return that; others wait meanwhile.
-
-        `NotFound` if there is no such session. What the function raises leaves everything as it was.
-        """
-
-    def beat(self, session: str, *, at: int) -> None:
-        """Record that a session's owner lives; `NotFound` if there is no such session."""
+        """Replace a session by what a function makes of it, and return that; `NotFound` if there is none."""
 
     def change_progress(
         self,
@@ -357,10 +363,9 @@ class Work(WorkReader, Protocol):
         workspace_key: str,
         steps: Callable[[Progress], Iterable[Effect]] | None = None,
     ) -> Progress:
-        """Replace progress by what a function makes of it, and return that; others wait meanwhile.
+        """Replace progress by what a function makes of it, and return that.
 
-        ``steps`` gives the steps of the work to be recorded with it, all or nothing. What either
-        raises leaves everything as it was; both may ask for facts.
+        ``steps`` gives the steps of the work to be recorded with it. Both may ask for facts.
         """
 
     def put_run(self, run: PlannedRun, *, progress: Callable[[Progress], Progress]) -> Progress:

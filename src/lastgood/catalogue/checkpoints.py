@@ -167,7 +167,6 @@ _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
-_ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
 _UNKNOWN = "the store knows no such checkpoint"
@@ -358,12 +357,7 @@ class SqliteCatalogue:
         """Add a workspace, or leave the one that is there, which waits for nobody."""
         if self._one(_HAS_WORKSPACE, (row.key,)) is not None:
             return
-
-        def insert(connection: sqlite3.Connection) -> None:
-            if connection.execute(_ADD_WORKSPACE, rows.workspace_columns(row)).rowcount:
-                reseal(connection, "workspace", row.key)
-
-        self._database.write(insert)
+        self._database.write(lambda connection: rows.add_workspace(connection, row))
 
     def attach(self, key: str, *, path: str, machine: str | None = None) -> None:
         """Give a workspace another path, and another machine if one is given; plans in it move along."""

@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 
 from lastgood.catalogue import CheckpointFacts, WorkspaceRow
-from lastgood.catalogue.database import broken_seal
+from lastgood.catalogue.database import broken_seal, reseal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
 from lastgood.model.canonical import Fields, dumps, loads
@@ -33,6 +33,8 @@ from lastgood.paths import to_bytes, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    import sqlite3
+
     from lastgood.catalogue import Query
     from lastgood.model.operation import Operation
 
@@ -106,6 +108,7 @@ _HEX = frozenset("0123456789abcdef")
 FACTS = "id, sequence, kind, created_at, tree, modes, partial, gaps"
 OPERATION = "payload, undone"
 WORKSPACE = "key, path, machine, created_at"
+_ADD_WORKSPACE = f"INSERT INTO workspace ({WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - names of columns
 BIRTH = (
     "id, workspace_key, kind, created_at, name, commit_id, tree, modes, previous, partial, pinned,"
     " recovered, gaps, manifest, session, task, moment, step"
@@ -262,6 +265,12 @@ def workspace(row: Row) -> WorkspaceRow:
 def workspace_columns(row: WorkspaceRow) -> Row:
     """Return a workspace's values in the order of `WORKSPACE`."""
     return (row.key, to_bytes(row.path), row.machine, row.created_at)
+
+
+def add_workspace(connection: sqlite3.Connection, row: WorkspaceRow) -> None:
+    """Add a workspace, or leave the one that is there."""
+    if connection.execute(_ADD_WORKSPACE, workspace_columns(row)).rowcount:
+        reseal(connection, "workspace", row.key)
 
 
 def operation(row: Row) -> Operation:

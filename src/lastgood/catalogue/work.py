@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     import sqlite3
     from collections.abc import Callable, Iterable, Sequence
 
-    from lastgood.catalogue.database import Database
+    from lastgood.catalogue import WorkspaceRow
+    from lastgood.catalogue.database import Database, Result
     from lastgood.catalogue.rows import Row
     from lastgood.model.run import PlannedRun
     from lastgood.model.session import Effect, EffectState, Session, SessionState
@@ -94,23 +95,42 @@ class SqliteWork:
         )
         return [_run(row) for row in found]
 
+    def change(self, work: Callable[[SqliteSessionTransaction], Result]) -> Result:
+        """Change facts in one transaction, durable on return; nothing is changed if it raises."""
+        return self._database.write(lambda connection: work(SqliteSessionTransaction(connection)))
+
+    def _all(self, statement: str, parameters: dict[str, object]) -> list[Row]:
+        try:
+            return self._database.read(
+                lambda connection: connection.execute(statement, parameters).fetchall()
+            )
+        except UnicodeEncodeError:
+            return []  # what is not Unicode is nobody's id
+
+
+class SqliteSessionTransaction:
+    """A transaction that is open; it changes sessions, progress, steps and plans."""
+
+    def __init__(self, connection: sqlite3.Connection) -> None:
+        self._connection = connection
+
+    def add_workspace(self, row: WorkspaceRow) -> None:
+        """Add a workspace, or leave the one that is there."""
+        rows.add_workspace(self._connection, row)
+
     def open_session(
         self, session: Session, *, replacing: Sequence[Session] = (), run: PlannedRun | None = None
     ) -> None:
         """Add a session and record others anew, together; `Conflict` if a rival opened in between."""
-
-        def insert(connection: sqlite3.Connection) -> None:
-            _replace_rivals(connection, session, replacing)
-            connection.execute(
-                "INSERT INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
-                " VALUES (?, ?, ?, ?, ?, ?)",
-                (session.id, session.workspace_key, *_session_columns(session)),
-            )
-            reseal(connection, "session", session.id)
-            if run is not None:
-                _put_run(connection, run)
-
-        self._database.write(insert)
+        _replace_rivals(self._connection, session, replacing)
+        self._connection.execute(
+            "INSERT INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
+            " VALUES (?, ?, ?, ?, ?, ?)",
+            (session.id, session.workspace_key, *_session_columns(session)),
+        )
+        reseal(self._connection, "session", session.id)
+        if run is not None:
+            _put_run(self._connection, run)
 
     def settle_session(
         self,
@@ -121,47 +141,25 @@ class SqliteWork:
         progress: Callable[[Progress], Progress],
         steps: Sequence[Effect],
     ) -> Progress:
-        """Record a session that died anew, others, its progress and its steps, all or nothing."""
-
-        def settle(connection: sqlite3.Connection) -> Progress:
-            row = connection.execute(f"{_SESSIONS} AND id = ?", (session.id,)).fetchone()
-            _demand(row is not None, session.id)
-            if _session(row) != was:
-                raise Conflict(
-                    f"session {session.id} was settled by somebody else a moment ago",
-                    hint="see where it stands: lastgood session show " + session.id,
-                    details={"sessions": [session.id]},
-                )
-            if session.state == "active":
-                _replace_rivals(connection, session, replacing)
-            _update_session(connection, session)
-            for effect in steps:
-                _put_effect(connection, effect)
-            made = progress(_progress(connection, session.id))
-            _put_progress(connection, session.id, made, workspace_key=session.workspace_key)
-            return made
-
-        return self._database.write(settle)
-
-    def put_session(self, session: Session) -> None:
-        """Record a session anew; `NotFound` if there is none of its id."""
-        self._database.write(lambda connection: _update_session(connection, session))
+        """Record a session that died anew, others, its progress and its steps."""
+        if self._session(session.id) != was:
+            raise Conflict(
+                f"session {session.id} was settled by somebody else a moment ago",
+                hint="see where it stands: lastgood session show " + session.id,
+                details={"sessions": [session.id]},
+            )
+        if session.state == "active":
+            _replace_rivals(self._connection, session, replacing)
+        _update_session(self._connection, session)
+        return self.change_progress(
+            session.id, progress, workspace_key=session.workspace_key, steps=lambda _: steps
+        )
 
     def change_session(self, session: str, change: Callable[[Session], Session]) -> Session:
-        """Replace a session by what a function makes of it, and return that; others wait meanwhile."""
-
-        def replace(connection: sqlite3.Connection) -> Session:
-            row = connection.execute(f"{_SESSIONS} AND id = ?", (session,)).fetchone()
-            _demand(row is not None, session)
-            made = change(_session(row))
-            _update_session(connection, made)
-            return made
-
-        return self._database.write(replace)
-
-    def beat(self, session: str, *, at: int) -> None:
-        """Record that a session's owner lives; `NotFound` if there is no such session."""
-        self.change_session(session, lambda found: found.replace(heartbeat_at=at))
+        """Replace a session by what a function makes of it, and return that; `NotFound` if there is none."""
+        made = change(self._session(session))
+        _update_session(self._connection, made)
+        return made
 
     def change_progress(
         self,
@@ -171,39 +169,37 @@ class SqliteWork:
         workspace_key: str,
         steps: Callable[[Progress], Iterable[Effect]] | None = None,
     ) -> Progress:
-        """Replace progress by what a function makes of it, and return that; others wait meanwhile."""
-
-        def replace(connection: sqlite3.Connection) -> Progress:
-            made = change(_progress(connection, key))
-            _put_progress(connection, key, made, workspace_key=workspace_key)
-            for effect in () if steps is None else steps(made):
-                _put_effect(connection, effect)
-            return made
-
-        return self._database.write(replace)
+        """Replace progress by what a function makes of it, and return that."""
+        made = change(_progress(self._connection, key))
+        self._connection.execute(
+            "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
+            (key, workspace_key, rows.pack_record(encode_progress(made))),
+        )
+        reseal(self._connection, "progress", key)
+        for effect in () if steps is None else steps(made):
+            self.put_effect(effect)
+        return made
 
     def put_run(self, run: PlannedRun, *, progress: Callable[[Progress], Progress]) -> Progress:
         """Give a session another plan, and replace its progress, together."""
-
-        def replace(connection: sqlite3.Connection) -> Progress:
-            made = progress(_progress(connection, run.session))
-            _put_progress(connection, run.session, made, workspace_key=run.workspace_key)
-            _put_run(connection, run)
-            return made
-
-        return self._database.write(replace)
+        made = self.change_progress(run.session, progress, workspace_key=run.workspace_key)
+        _put_run(self._connection, run)
+        return made
 
     def put_effect(self, effect: Effect) -> None:
         """Record a step of the work, or record it anew."""
-        self._database.write(lambda connection: _put_effect(connection, effect))
+        self._connection.execute(
+            "INSERT INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
+            " ON CONFLICT (id) DO UPDATE SET state = excluded.state, payload = excluded.payload",
+            (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
+        )
+        reseal(self._connection, "step", effect.id)
 
-    def _all(self, statement: str, parameters: dict[str, object]) -> list[Row]:
-        try:
-            return self._database.read(
-                lambda connection: connection.execute(statement, parameters).fetchall()
-            )
-        except UnicodeEncodeError:
-            return []  # what is not Unicode is nobody's id
+    def _session(self, session: str) -> Session:
+        row = self._connection.execute(f"{_SESSIONS} AND id = ?", (session,)).fetchone()
+        _demand(row is not None, session)
+        return _session(row)
 
 
 def _session(row: Row) -> Session:
@@ -260,26 +256,6 @@ def _demand_silence(connection: sqlite3.Connection, dead: Session) -> None:
             hint="see what it does: lastgood status",
             details={"sessions": [dead.id]},
         )
-
-
-def _put_progress(
-    connection: sqlite3.Connection, key: str, progress: Progress, *, workspace_key: str
-) -> None:
-    connection.execute(
-        "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
-        (key, workspace_key, rows.pack_record(encode_progress(progress))),
-    )
-    reseal(connection, "progress", key)
-
-
-def _put_effect(connection: sqlite3.Connection, effect: Effect) -> None:
-    connection.execute(
-        "INSERT INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
-        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, payload = excluded.payload",
-        (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
-    )
-    reseal(connection, "step", effect.id)
 
 
 def _put_run(connection: sqlite3.Connection, run: PlannedRun) -> None:

@@ -44,7 +44,7 @@ if TYPE_CHECKING:
     from lastgood.catalogue import WorkReader
     from lastgood.context import Context
     from lastgood.engine import ObjectReader, ObjectWriter
-    from lastgood.ledger import Ledgers
+    from lastgood.ledger import LedgersReader
     from lastgood.model.checkpoint import Check, Checkpoint, Conversation, Manifest
     from lastgood.model.exchange import ExportedBook
     from lastgood.model.run import Command, PlannedRun, PlannedTask, WorkPlan
@@ -332,7 +332,9 @@ def pack_up(
     )
 
 
-def _left_here(ledgers: Ledgers, workspaces: Sequence[str], *, without: Sequence[ExportedBook]) -> int | None:
+def _left_here(
+    ledgers: LedgersReader, workspaces: Sequence[str], *, without: Sequence[ExportedBook]
+) -> int | None:
     """Return how many books stay; None where the ledger cannot say: checkpoints leave all the same."""
     try:
         return ledgers.count(workspaces) - len(without)
@@ -400,7 +402,7 @@ class _Packing:
             check=_redacted_check(checkpoint.check, exact=self._choices.exact),
         )
 
-    def books(self, ledgers: Ledgers, workspaces: Sequence[str]) -> tuple[ExportedBook, ...]:
+    def books(self, ledgers: LedgersReader, workspaces: Sequence[str]) -> tuple[ExportedBook, ...]:
         """Return the books that leave: what frameworks keep is private, and leaves as it is."""
         if not (self._choices.private and self._choices.conversation):
             return ()

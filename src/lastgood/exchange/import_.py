@@ -10,7 +10,7 @@ from lastgood.model.checkpoint import decode
 from lastgood.model.path_safety import is_no_name, link_fault
 from lastgood.model.tree import LINK, TreeId
 from lastgood.paths import printable, to_text
-from lastgood.transaction import Saving
+from lastgood.transaction import SaveTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -63,18 +63,18 @@ def take_in(
     if size > limit:
         raise _too_large(f"the plans of the export take {size} bytes", size, limit)
     context.ledgers.prove(facts.books)
-    with Saving(context):
+    with SaveTransaction(context) as saving:
         fresh = [one for one in facts.checkpoints if not _is_known(context, one, source)]
         manifests: list[tuple[ExportedCheckpoint, Manifest]] = []
         if fresh:
-            writer = context.engine.writer()
+            writer = saving.writer()
             try:
                 manifests = _copy(source(), writer, fresh, facts, spool=spool)
                 writer.publish(durable=context.settings.durability == "full")
             finally:
                 writer.abandon()
         try:
-            return context.catalogue.take_in(_arrivals(context, facts, manifests))
+            return saving.catalogue.take_in(_arrivals(context, facts, manifests))
         except (UnicodeError, OverflowError, RecursionError) as error:
             raise Damaged(
                 f"the export has a fact that no catalogue can hold: {error}", hint=_AGAIN

@@ -90,7 +90,7 @@ class LedgerWriter(LedgerReader, Protocol):
         """Make a book that holds what another does, in the place of the one that is there."""
 
 
-class Ledgers(Protocol):
+class LedgersReader(Protocol):
     """The ledger of a store, opened when first asked for."""
 
     def space(self, name: str, *, workspace: str) -> Ledger:
@@ -99,17 +99,8 @@ class Ledgers(Protocol):
     def check(self) -> Sequence[str]:
         """Prove everything that is stored, and say what is wrong; nothing is made if there is none."""
 
-    def back_up(self) -> bool:
-        """Write a sound copy beside the ledger; False if nothing changed since the last, or there is none.
-
-        `Damaged` if the ledger is not whole: an older copy that is stays.
-        """
-
     def is_copy_old(self) -> bool:
         """Tell whether the ledger changed since its copy was made, and that is more than a day ago."""
-
-    def repair(self) -> tuple[str, ...]:
-        """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
 
     def count(self, workspaces: Sequence[str]) -> int:
         """Return how many books some workspaces (their keys) have; nothing is made if there is none."""
@@ -120,11 +111,24 @@ class Ledgers(Protocol):
     def prove(self, books: Sequence[ExportedBook]) -> None:
         """Raise `Damaged` for a book of another store that is not whole, or expands beyond reason."""
 
-    def take_in(self, books: Sequence[ExportedBook]) -> int:
-        """Add proven books of another store that are not here yet, all of them or none; return how many."""
-
     def seen_as(self) -> str | None:
         """Return the id of the store under which its ledger was last seen, None if it never was."""
+
+
+class Ledgers(LedgersReader, Protocol):
+    """The ledger as maintenance and imports change it; programs change theirs by `Ledger.change`."""
+
+    def back_up(self) -> bool:
+        """Write a sound copy beside the ledger; False if nothing changed since the last, or there is none.
+
+        `Damaged` if the ledger is not whole: an older copy that is stays.
+        """
+
+    def repair(self) -> tuple[str, ...]:
+        """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
+
+    def take_in(self, books: Sequence[ExportedBook]) -> int:
+        """Add proven books of another store that are not here yet, all of them or none; return how many."""
 
     def close(self) -> None:
         """Let go of the file."""

@@ -14,55 +14,23 @@ from lastgood.model.tree import DIRECTORY, is_content, is_directory, same_conten
 from lastgood.paths import ways
 from lastgood.restore import parts
 from lastgood.restore.plan import UNTOUCHED, is_barred
-from lastgood.transaction import Saving
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from contextlib import AbstractContextManager
 
-    from lastgood.catalogue import Catalogue
     from lastgood.context import Context
-    from lastgood.host import Applier, JournalFile, SharedHold
     from lastgood.model.operation import Operation, OperationType, Outcome, PartOutcome, RestorePlan, Step
     from lastgood.model.tree import Entry
     from lastgood.snapshot import WorkspaceSnapshot
+    from lastgood.transaction import RestoreTransaction
 
     Look = Callable[[bytes], Entry | None]
 
 EFFECTIVE = frozenset({"restored", "removed"})
 _OWNER = 0o700
 _GOING = frozenset({"write", "delete", "mkdir"})
-
-
-class Restoring(Saving):
-    """Holds the workspace alone: the only place from which its files can be changed."""
-
-    def _workspace_lock(self, wait: float) -> AbstractContextManager[SharedHold]:
-        return self.context.locks.hold_workspace(self.context.key, wait=wait)
-
-    @property
-    def applier(self) -> Applier:
-        """What changes the workspace's files."""
-        return self.context.applier
-
-    @property
-    def catalogue(self) -> Catalogue:
-        """The facts."""
-        return self.context.catalogue
-
-    @property
-    def journal(self) -> JournalFile:
-        """The journal of the one plan that can be under way."""
-        return self.context.journal
-
-
-class Recovering(Restoring):
-    """Holds the workspace alone although a restore of it was interrupted."""
-
-    def _admit(self) -> None:
-        """Let an interrupted restore be."""
 
 
 class Changed(Value):
@@ -104,7 +72,7 @@ def apply_plan(execution: PlanExecution) -> Changed:
         raise
     outcomes = execution.all_outcomes(_proven(restoring.context, plan.steps, applied))
     effective = execution.effective_steps(outcomes)
-    settled = parts.settled(restoring.context, plan.parts)
+    settled = parts.settled(restoring, plan.parts)
     # Before the journal is closed: a crash between the two leaves a way to go on (docs/decisions/010).
     operation = execution.record(journal, effective, settled)
     if any(outcome.left is not None for outcome in outcomes):
@@ -121,7 +89,7 @@ class PlanExecution(Value):
     ``closed`` are directories that an interruption may have left open, with the permissions that they had.
     """
 
-    restoring: Restoring
+    restoring: RestoreTransaction
     plan: RestorePlan
     snapshot: WorkspaceSnapshot
     before: str

@@ -11,13 +11,13 @@ from lastgood.restore import parts
 from lastgood.restore.execution import (
     EFFECTIVE,
     PlanExecution,
-    Recovering,
     apply_plan,
     steps_in_effect,
     took_effect,
 )
 from lastgood.restore.steps import is_foreign, of_directories, retarget_steps, reversed_step
 from lastgood.snapshot import WorkspaceSnapshot
+from lastgood.transaction import RecoverTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -64,7 +64,7 @@ def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
         return SettledRestore()
     given = context.reserve.make_room()
     try:
-        with Recovering(context) as recovering:
+        with RecoverTransaction(context) as recovering:
             journal = context.journal.read()
             if journal is None:
                 return SettledRestore()
@@ -75,13 +75,13 @@ def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
         context.reserve.lay_in(again=given)
 
 
-def _go_on(recovering: Recovering, journal: Journal, *, roll_back: bool) -> SettledRestore:
+def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool) -> SettledRestore:
     """Apply what is left of the plan in a journal, or of the way back from it."""
     context, plan = recovering.context, journal.plan
     steps = plan.of("mkdir", "write", "chmod", "delete", "rmdir")
     found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)
     touched = tuple(step.path for step in steps if not of_directories(step))
-    with WorkspaceSnapshot(context, forced=touched) as snapshot:
+    with WorkspaceSnapshot(recovering, forced=touched) as snapshot:
         with snapshot.looking():
             others = {step.path for step in steps if is_foreign(step, snapshot.actual(step.path))}
             ours = tuple(step for step in steps if step.path not in others)
@@ -189,7 +189,7 @@ def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome,
     if not restores:
         return ()
     outcomes: list[Outcome] = []
-    with Recovering(context) as recovering:
+    with RecoverTransaction(context) as recovering:
         for journal in restores:
             steps = journal.plan.steps
             found = recovering.applier.clear_temporaries(journal.operation, _directories(steps), steps=steps)

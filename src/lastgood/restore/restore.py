@@ -15,10 +15,10 @@ from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
-from lastgood.restore.execution import PlanExecution, Restoring, apply_plan, loses_content
+from lastgood.restore.execution import PlanExecution, apply_plan, loses_content
 from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, occupied, plan
 from lastgood.snapshot import WorkspaceSnapshot
-from lastgood.transaction import Saving
+from lastgood.transaction import ReadTransaction, RestoreTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -191,14 +191,14 @@ class RestoreRequest(Value):
 def plan_restore(context: Context, view: View, request: RestoreRequest) -> RestorePlan:
     """Return what a restore would do; nothing is touched or stored."""
     _admit(context, request)
-    with Saving(context), _planned(context, view, request, looks=True) as (made, _snapshot):
+    with ReadTransaction(context) as reading, _planned(reading, view, request) as (made, _snapshot):
         return made
 
 
 def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
     """Carry out a plan; refuses if one of its own paths has changed since (rule T1)."""
     target = _target_of(context, view, plan)
-    with Restoring(context) as restoring:
+    with RestoreTransaction(context) as restoring:
         if not plan.force:
             refuse_rivals(context)
         return _surveyed(restoring, plan, target)
@@ -206,9 +206,9 @@ def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
 
 def restore(context: Context, view: View, request: RestoreRequest) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
-    with Restoring(context) as restoring:
+    with RestoreTransaction(context) as restoring:
         _admit(context, request)
-        with _planned(context, view, request) as (made, snapshot):
+        with _planned(restoring, view, request) as (made, snapshot):
             if not any(step.forced for step in made.steps):
                 return _guarded(restoring, made, snapshot, target=request.target)
         return _surveyed(restoring, made, request.target)
@@ -249,22 +249,22 @@ def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -
 
 @contextmanager
 def _planned(
-    context: Context, view: View, request: RestoreRequest, *, looks: bool = False
+    transaction: ReadTransaction, view: View, request: RestoreRequest
 ) -> Iterator[tuple[RestorePlan, WorkspaceSnapshot]]:
     """Plan from a scan, in which everything that is going to go was read (rule T2).
 
     What the scan cache says of a file can be outdated: stores through a mapping need not change its
     times. Where it is, the plan is made anew from a scan that read those paths.
     """
-    with WorkspaceSnapshot(context, looks=looks) as snapshot:
+    with WorkspaceSnapshot(transaction) as snapshot:
         made = _plan(view, request, snapshot)
         going = {step.path: step.have for step in made.steps if loses_content(step)}
-        with context.applier.looking() as present:
+        with transaction.context.applier.looking() as present:
             outdated = tuple(path for path, have in going.items() if not same_content(present(path), have))
         if not outdated:
             yield made, snapshot
             return
-    with WorkspaceSnapshot(context, fresh=outdated, looks=looks) as snapshot:
+    with WorkspaceSnapshot(transaction, fresh=outdated) as snapshot:
         yield _plan(view, request, snapshot), snapshot
 
 
@@ -366,11 +366,11 @@ def _scanned(snapshot: WorkspaceSnapshot) -> Iterator[tuple[bytes, Entry]]:
                 waiting.append(path)
 
 
-def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
+def _surveyed(restoring: RestoreTransaction, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
     """Look again, every path included that the plan is going to touch (rule T2), then go on."""
     forced = tuple(step.path for step in plan.steps if step.forced)
     fresh = tuple(step.path for step in plan.steps if loses_content(step))
-    with WorkspaceSnapshot(restoring.context, forced=forced, fresh=fresh) as snapshot:
+    with WorkspaceSnapshot(restoring, forced=forced, fresh=fresh) as snapshot:
         refuse_changed(plan.steps, snapshot, hint="look again: lastgood restore REF --dry-run")
         if not plan.discard:
             refuse_unheld(plan.steps, snapshot)
@@ -378,7 +378,7 @@ def _surveyed(restoring: Restoring, plan: RestorePlan, target: Checkpoint) -> Re
 
 
 def _guarded(
-    restoring: Restoring, plan: RestorePlan, snapshot: WorkspaceSnapshot, *, target: Checkpoint
+    restoring: RestoreTransaction, plan: RestorePlan, snapshot: WorkspaceSnapshot, *, target: Checkpoint
 ) -> RestoreReport:
     context = restoring.context
     report = RestoreReport(planned=plan, target=target.id, outcomes=planned_outcomes(plan))

@@ -10,6 +10,7 @@ from lastgood.retention.policy import GRACE
 from lastgood.retention.prune import prune_quietly
 from lastgood.retention.sweep import Collecting, roots
 from lastgood.settings import PACKS_DUE
+from lastgood.transaction import MaintenanceTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,51 +33,52 @@ def maintain(context: Context, *, interrupted: Callable[[], Collection[str]]) ->
     restore of any workspace waits to be finished (``interrupted`` gives their keys): it may need it
     (rule T15).
     """
+    upkeep = MaintenanceTransaction(context, wait=0)
     try:
-        hold = context.locks.maintenance(wait=0)
-        hold.__enter__()
+        upkeep.__enter__()
     except Busy:
         return ()
     try:
         given = context.reserve.make_room()
         try:
-            return tuple(_work(context, interrupted=interrupted))
+            return tuple(_work(upkeep, interrupted=interrupted))
         finally:
             context.reserve.lay_in(again=given)
     finally:
-        hold.__exit__(None, None, None)
+        upkeep.__exit__(None, None, None)
 
 
-def _work(context: Context, *, interrupted: Callable[[], Collection[str]]) -> list[str]:
+def _work(upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collection[str]]) -> list[str]:
+    context, catalogue, engine = upkeep.context, upkeep.catalogue, upkeep.engine
     done: list[str] = []
     with _telling(done):
-        _note(done, "checkpoints pruned: {}", prune_quietly(context, busy=interrupted()))
+        _note(done, "checkpoints pruned: {}", prune_quietly(upkeep, busy=interrupted()))
     with _telling(done, Damaged):
-        _note(done, "bytes freed: {}", _free(context, interrupted=interrupted))
+        _note(done, "bytes freed: {}", _free(upkeep, interrupted=interrupted))
     with _telling(done):
-        _note(done, "old operations forgotten: {}", _forget_operations(context))
+        _note(done, "old operations forgotten: {}", _forget_operations(upkeep))
     with _telling(done):
-        _note(done, "bytes of left-over files collected: {}", context.engine.collect_leftovers())
+        _note(done, "bytes of left-over files collected: {}", engine.collect_leftovers())
     _note(
         done,
         "packs that are not what they were, and are left as they are: {} (lastgood verify --repair)",
-        context.engine.doubted(),
+        engine.doubted(),
     )
     with _telling(done, Damaged):
-        if context.engine.packs() >= PACKS_DUE and context.engine.consolidate("due"):
+        if engine.packs() >= PACKS_DUE and engine.consolidate("due"):
             done.append("packs consolidated")
     with _telling(done, Busy):
-        _note(done, "bytes of the catalogue given back: {}", context.catalogue.shrink())
-        context.catalogue.empty_log()
+        _note(done, "bytes of the catalogue given back: {}", catalogue.shrink())
+        catalogue.empty_log()
     with _telling(done, Busy):
-        if context.catalogue.back_up():
+        if catalogue.back_up():
             done.append("catalogue backed up")
     with _telling(done, Busy, Damaged):  # its owner is told when it is read, or verified
-        if context.ledgers.back_up():
+        if upkeep.ledgers.back_up():
             done.append("ledger backed up")
     with _telling(done):
-        context.engine.write_tags(_tags(context))
-        context.catalogue.empty_log()
+        engine.write_tags(_tags(context))
+        catalogue.empty_log()
     return done
 
 
@@ -96,31 +98,33 @@ def _note(done: list[str], text: str, amount: int) -> None:
         done.append(text.format(amount))
 
 
-def _free(context: Context, *, interrupted: Callable[[], Collection[str]]) -> int:
+def _free(upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collection[str]]) -> int:
     """Free the bytes of checkpoints whose deletion can no longer be undone (rule K3)."""
+    context = upkeep.context
     horizon = context.clock.now() - GRACE
-    if not _is_due(context, horizon):
+    if not _is_due(upkeep, horizon):
         return 0
     try:
         with Collecting(context, wait=0) as collecting:
             # Asked under the lock: a restore that runs now holds it too.
             if interrupted():
                 return 0
-            forgotten = context.catalogue.forget(deleted_before=horizon)
+            forgotten = collecting.catalogue.forget(deleted_before=horizon)
             kept = roots(context, deleted_after=horizon)
             freed = 0
             # Bytes may be left of a sweep that was killed; what a save published just then is not among them.
             if forgotten or context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
                 freed = collecting.sweep(kept)
-            context.catalogue.clear_freed()
-            context.catalogue.set_swept(context.clock.now())
+            collecting.catalogue.clear_freed()
+            collecting.catalogue.set_swept(context.clock.now())
             return freed
     except Busy:
         return 0  # somebody saves right now; the next maintenance frees
 
 
-def _is_due(context: Context, horizon: int) -> bool:
+def _is_due(upkeep: MaintenanceTransaction, horizon: int) -> bool:
     """Tell, beside saves, whether there is something to forget or to free."""
+    context = upkeep.context
     deleted = (one.deleted_at for one in context.catalogue.find(Query(deleted=True)))
     if any(at is not None and at < horizon for at in deleted) or context.catalogue.freed():
         return True
@@ -130,13 +134,13 @@ def _is_due(context: Context, horizon: int) -> bool:
     kept = roots(context, deleted_after=horizon)
     if context.engine.unreached_bytes(kept.live, wounded=kept.wounded):
         return True
-    context.catalogue.set_swept(now)
+    upkeep.catalogue.set_swept(now)
     return False
 
 
-def _forget_operations(context: Context) -> int:
-    before = context.clock.now() - OPERATION_LIFE
-    return context.catalogue.forget_operations(before=before, keep=OPERATIONS_KEPT)
+def _forget_operations(upkeep: MaintenanceTransaction) -> int:
+    before = upkeep.context.clock.now() - OPERATION_LIFE
+    return upkeep.catalogue.forget_operations(before=before, keep=OPERATIONS_KEPT)
 
 
 def _tags(context: Context) -> dict[str, bytes]:

@@ -24,7 +24,7 @@ from lastgood.retention.policy import (
 )
 from lastgood.retention.sweep import Collecting, inventory, kept_of, refuse_older, roots
 from lastgood.sessions.progress import starts
-from lastgood.transaction import Saving
+from lastgood.transaction import MarkTransaction, SaveTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import StoreSize, VerifyReport
     from lastgood.retention.sweep import Inventory
+    from lastgood.transaction import MaintenanceTransaction
 
 
 # What a size limit takes of a workspace at a time, of the checkpoints that may go.
@@ -84,17 +85,17 @@ def _every(context: Context, known: Sequence[Checkpoint]) -> Sequence[Checkpoint
 def prune(context: Context, request: PruneRequest, *, interrupted: Callable[[], bool]) -> PruneReport:
     """Carry out what `plan_prune` shows; undoable until the bytes are freed, which may be at once."""
     if not request.now:
-        with Saving(context) as saving:
+        with SaveTransaction(context) as saving:
             report, removed = _record_prune(saving, request)
-        if removed:
-            _tidy(context, shrink=False)
+            if removed:
+                _tidy(saving.catalogue.empty_log)
         return report
     if interrupted():
         raise _interrupted()
     given = context.reserve.make_room()
     try:
         before = context.measure()
-        with Saving(context) as saving:
+        with SaveTransaction(context) as saving:
             if interrupted():
                 raise _interrupted()
             refuse_older(context)
@@ -106,7 +107,7 @@ def prune(context: Context, request: PruneRequest, *, interrupted: Callable[[], 
         context.reserve.lay_in(again=given)
 
 
-def _record_prune(saving: Saving, request: PruneRequest) -> tuple[PruneReport, frozenset[str]]:
+def _record_prune(saving: SaveTransaction, request: PruneRequest) -> tuple[PruneReport, frozenset[str]]:
     """Record a prune and mark what goes; return the report, and what went."""
     context = saving.context
     checkpoints = _listed(context, context.key)
@@ -114,7 +115,7 @@ def _record_prune(saving: Saving, request: PruneRequest) -> tuple[PruneReport, f
     operation = None
     if plan.removed:
         operation = saving.record("prune", checkpoints=plan.removed)
-    removed = _mark(context, checkpoints, plan.decisions, portions=request.now)
+    removed = _mark(saving, checkpoints, plan.decisions, portions=request.now)
     report = PruneReport(
         keep=plan.keep,
         remove=tuple(one for one in plan.remove if one.id in removed),
@@ -151,13 +152,13 @@ def proven(context: Context, report: VerifyReport) -> PruneReport:
     )
 
 
-def prune_quietly(context: Context, *, busy: Collection[str]) -> int:
+def prune_quietly(upkeep: MaintenanceTransaction, *, busy: Collection[str]) -> int:
     """Apply the policy and the limits to every workspace of the store, and return how many went.
 
     Not on the undo stack (rule T8). ``busy`` are workspaces with a restore that waits to be
     finished: they are left alone (rule T15).
     """
-    known = {}
+    context, known = upkeep.context, {}
     for row in context.catalogue.workspaces():
         if row.key not in busy:
             checkpoints = _listed(context, row.key)
@@ -165,7 +166,7 @@ def prune_quietly(context: Context, *, busy: Collection[str]) -> int:
             known[row.key] = checkpoints, decide(checkpoints, conditions)
     settled = _within_size(context, known)
     return sum(
-        _prune_beside_saves(context, key, known[key][0], decisions) for key, decisions in settled.items()
+        _prune_beside_saves(upkeep, key, known[key][0], decisions) for key, decisions in settled.items()
     )
 
 
@@ -175,10 +176,10 @@ def delete_unkept(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[
     What is permanent or needed stays, and so does what somebody named or pinned meanwhile. Like other
     automatic prunes it is not on the undo stack (rule T8).
     """
-    with Saving(context):
+    with SaveTransaction(context) as saving:
         spared = needed(context, context.key)
         going = [one for one in checkpoints if permanent(one) is None and one.id not in spared]
-        return tuple(context.catalogue.delete_unchanged(going, at=context.clock.now()))
+        return tuple(saving.catalogue.delete_unchanged(going, at=context.clock.now()))
 
 
 def sizes(context: Context) -> Sizes:
@@ -333,19 +334,22 @@ def _added_by(context: Context, ids: Collection[str]) -> int:
 
 
 def _prune_beside_saves(
-    context: Context, key: str, checkpoints: Sequence[Checkpoint], decisions: tuple[Decision, ...]
+    upkeep: MaintenanceTransaction,
+    key: str,
+    checkpoints: Sequence[Checkpoint],
+    decisions: tuple[Decision, ...],
 ) -> int:
     if all(one.keep for one in decisions):
         return 0
     try:
-        with context.locks.share_workspace(key, wait=0):
-            return len(_mark(context, checkpoints, decisions))
+        with upkeep.context.locks.share_workspace(key, wait=0):
+            return len(_mark(upkeep, checkpoints, decisions))
     except Busy:
         return 0  # a restore runs there; the next maintenance prunes
 
 
 def _mark(
-    context: Context,
+    transaction: SaveTransaction | MaintenanceTransaction,
     checkpoints: Sequence[Checkpoint],
     decisions: Iterable[Decision],
     *,
@@ -360,9 +364,9 @@ def _mark(
         return frozenset()
     decided = [one for one in checkpoints if one.id in going]
     step = _PORTION if portions else len(decided)
-    at, marked = context.clock.now(), set[str]()
+    at, marked = transaction.context.clock.now(), set[str]()
     for start in range(0, len(decided), step):
-        marked.update(context.catalogue.delete_unchanged(decided[start : start + step], at=at))
+        marked.update(transaction.catalogue.delete_unchanged(decided[start : start + step], at=at))
     return frozenset(marked)
 
 
@@ -373,7 +377,7 @@ def _free_at_once(context: Context, ids: Collection[str], *, interrupted: Callab
         if interrupted():
             raise _interrupted()
         for some in _portions(sorted(ids)):
-            context.catalogue.drop(some)
+            collecting.catalogue.drop(some)
         waiting = 0
         try:
             collecting.sweep(roots(context, deleted_after=0))
@@ -382,7 +386,7 @@ def _free_at_once(context: Context, ids: Collection[str], *, interrupted: Callab
             if not isinstance(freed, int) or not isinstance(left, int) or freed <= 0:
                 raise
             waiting = left
-        _tidy(context, shrink=True)
+        _tidy(collecting.catalogue.shrink, collecting.catalogue.empty_log)
         return waiting
 
 
@@ -397,12 +401,11 @@ def _given_back(before: StoreSize, after: StoreSize) -> int:
     return max(0, before.objects + before.catalogue - after.objects - after.catalogue)
 
 
-def _tidy(context: Context, *, shrink: bool) -> None:
+def _tidy(*ways: Callable[[], object]) -> None:
     """Give back what changes of many rows left in the catalogue's log, and in the catalogue itself."""
     try:
-        if shrink:
-            context.catalogue.shrink()
-        context.catalogue.empty_log()
+        for give_back in ways:
+            give_back()
     except (Busy, Storage):
         return  # somebody is at it, or the disk is full: maintenance does it another time
 
@@ -423,11 +426,11 @@ def delete(context: Context, checkpoints: Sequence[Checkpoint]) -> DeleteReport:
     if not ids:
         raise Usage("no checkpoint is named to be deleted", hint="see what there is: lastgood list")
     reasons = needed(context, context.key)
-    with Saving(context) as saving:
+    with SaveTransaction(context) as saving:
         refuse_pinned([_again(context, one) for one in checkpoints])
         now = context.clock.now()
         operation = saving.record("delete", checkpoints=ids)
-        context.catalogue.delete(ids, at=now)
+        saving.catalogue.delete(ids, at=now)
     return DeleteReport(
         operation=operation,
         checkpoints=ids,
@@ -449,7 +452,8 @@ def refuse_pinned(checkpoints: Sequence[Checkpoint]) -> None:
 
 def pin(context: Context, checkpoint: Checkpoint, *, pinned: bool) -> Checkpoint:
     """Keep a checkpoint for ever, or no longer."""
-    context.catalogue.set_pinned(checkpoint.id, pinned=pinned)
+    with MarkTransaction(context) as marking:
+        marking.catalogue.set_pinned(checkpoint.id, pinned=pinned)
     return _again(context, checkpoint)
 
 
@@ -458,7 +462,8 @@ def rename(context: Context, checkpoint: Checkpoint, *, name: str) -> Checkpoint
     fault = name_fault(name)
     if fault is not None:
         raise Invalid(f"'{printable(name)}' cannot be a name: {fault}", hint="choose another name")
-    context.catalogue.set_name(checkpoint.id, name)
+    with MarkTransaction(context) as marking:
+        marking.catalogue.set_name(checkpoint.id, name)
     return _again(context, checkpoint)
 
 
@@ -469,11 +474,11 @@ def of_workspace(context: Context, key: str) -> Sequence[Checkpoint]:
 
 def forget(context: Context, key: str) -> DeleteReport:
     """Remove all checkpoints of a workspace, pinned ones too; undoable like any delete."""
-    with Saving(context) as saving:
+    with SaveTransaction(context) as saving:
         now = context.clock.now()
         ids = tuple(one.id for one in of_workspace(context, key))
         operation = saving.record("delete", checkpoints=ids)
-        context.catalogue.delete(ids, at=now)
+        saving.catalogue.delete(ids, at=now)
     return DeleteReport(operation=operation, checkpoints=ids, free_after=now + GRACE)
 
 

@@ -5,15 +5,18 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged, LastgoodError, Storage
 from lastgood.model.checkpoint import decode
+from lastgood.transaction import MaintenanceTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
-    from types import TracebackType
-    from typing import Self
+    from contextlib import AbstractContextManager
 
+    from lastgood.catalogue import Catalogue
     from lastgood.context import Context
+    from lastgood.engine import Engine
+    from lastgood.host import ExclusiveHold
     from lastgood.model.checkpoint import Checkpoint
 
 _DIGITS = 40
@@ -104,44 +107,37 @@ def refuse_older(context: Context) -> None:
         )
 
 
-class Collecting:
+class Collecting(MaintenanceTransaction):
     """Holds the store alone: the only place from which bytes can be freed.
 
     `Damaged` where the catalogue is older than its own backup: what only that one names would be freed.
     """
 
-    def __init__(self, context: Context, *, wait: float) -> None:
-        self._context = context
-        self._lock = context.locks.hold_store(wait=wait)
+    def _locks(self) -> Iterator[AbstractContextManager[ExclusiveHold]]:
+        yield self.context.locks.hold_store(wait=self._wait)
 
-    def __enter__(self) -> Self:
-        self._lock.__enter__()
-        try:
-            refuse_older(self._context)
-            self._look_for_strangers()
-        except BaseException:
-            self._lock.__exit__(None, None, None)
-            raise
-        return self
+    @property
+    def catalogue(self) -> Catalogue:
+        """All facts."""
+        return self._writers.catalogue
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._lock.__exit__(kind, error, trace)
+    @property
+    def engine(self) -> Engine:
+        """What keeps the bytes, and frees them."""
+        return self._writers.engine_of()
 
-    def _look_for_strangers(self) -> None:
+    def _admit(self) -> None:
         """Have what killed saves left be seen, so that nothing it may need is freed under it."""
-        engine = self._context.engine
+        refuse_older(self.context)
         try:  # noqa: SIM105 - contextlib costs start-up time
-            engine.collect_leftovers()
+            self.engine.collect_leftovers()
         except Storage:
             pass  # a full disk, which needs what is freed here; what is left of no save has no row
-        engine.refresh()
+        self.engine.refresh()
 
     def sweep(self, kept: Roots) -> int:
         """Free what no commit reaches, and return how many bytes that were (invariant 4)."""
-        context = self._context
-        context.catalogue.set_generation(context.clock.random().hex())
-        freed = context.engine.sweep(kept.live, wounded=kept.wounded)
-        context.catalogue.clear_freed()
+        self.catalogue.set_generation(self.context.clock.random().hex())
+        freed = self.engine.sweep(kept.live, wounded=kept.wounded)
+        self.catalogue.clear_freed()
         return freed

@@ -10,6 +10,7 @@ from lastgood.model.report import DamagedCheckpoint, VerifyReport
 from lastgood.model.tree import DIRECTORY, TreeId, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.retention.sweep import ids_of, roots
+from lastgood.transaction import MaintenanceTransaction, RecoverTransaction
 from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
@@ -39,9 +40,9 @@ def verify(
     ``aside`` is given for a trial restore of each (``--deep``). What is found is recorded, so that
     lists show it; nothing is changed otherwise.
     """
-    locks, wait = context.locks, context.wait
     unrecorded: list[str] = []
-    with locks.maintenance(wait=wait), locks.share_store(wait=wait):
+    with MaintenanceTransaction(context) as upkeep, context.locks.share_store(wait=context.wait):
+        catalogue = upkeep.catalogue
         faults = _standing_faults(context)
         lost = {fault.oid for fault in faults if fault.oid is not None and not fault.mendable}
         proof = _Proof(context, bad=lost)
@@ -53,12 +54,12 @@ def verify(
         if verdicts or any(fault.mendable or fault.oid is None for fault in faults):
             # Nothing that a scan cache says is stored may be what was found damaged. What is lost for good
             # was told before: the cache has been made since, and what it names was stored anew.
-            unrecorded += _recorded(lambda: context.catalogue.set_generation(context.clock.random().hex()))
+            unrecorded += _recorded(lambda: catalogue.set_generation(context.clock.random().hex()))
         needed = bool(damaged) or _lacks_commits(context)
         idle = _unreferenced(context)
         unlisted, rows_lost = _unlisted(context)
-    if verdicts:
-        unrecorded += _recorded(lambda: context.catalogue.set_damaged(verdicts))
+        if verdicts:
+            unrecorded += _recorded(lambda: catalogue.set_damaged(verdicts))
     catalogue_faults = [*rows_lost, *context.catalogue.faults()]
     texts = [f"{fault.file}: {fault.reason}" for fault in faults if needed or not fault.left_over]
     texts += [f"catalogue.sqlite3: {fault}" for fault in catalogue_faults]
@@ -145,19 +146,19 @@ def _standing_faults(context: Context) -> list[Fault]:
     return [fault for fault in faults if (fault.file, fault.oid) in again]
 
 
-def repair(context: Context) -> tuple[str, ...]:
-    """Mend the engine's files, set damage aside, and bring back rows that the catalogue lost."""
+def repair(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
+    """Mend the engine's files and set damage aside."""
+    context, catalogue = upkeep.context, upkeep.catalogue
     locks, wait = context.locks, context.wait
-    freed = frozenset(context.catalogue.freed())
-    with locks.maintenance(wait=wait):
-        done = context.engine.repair(
-            holds=(lambda: locks.share_store(wait=wait), lambda: locks.hold_store(wait=wait)),
-            # First, as in a sweep: killed in between, no scan cache proves what was set aside.
-            changing=lambda: context.catalogue.set_generation(context.clock.random().hex()),
-            wanted=ids_of(frozenset(context.catalogue.accounted()) - freed),
-            besides=ids_of(freed),
-        )
-    context.engine.refresh()
+    freed = frozenset(catalogue.freed())
+    done = upkeep.engine.repair(
+        holds=(lambda: locks.share_store(wait=wait), lambda: locks.hold_store(wait=wait)),
+        # First, as in a sweep: killed in between, no scan cache proves what was set aside.
+        changing=lambda: catalogue.set_generation(context.clock.random().hex()),
+        wanted=ids_of(frozenset(catalogue.accounted()) - freed),
+        besides=ids_of(freed),
+    )
+    upkeep.engine.refresh()
     return tuple(done)
 
 
@@ -166,18 +167,19 @@ def set_journal_aside(context: Context) -> tuple[str, ...]:
 
     First what it left under temporary names is settled, for the journal alone keeps a save from it.
     """
-    with context.locks.hold_workspace(context.key, wait=context.wait):
+    with RecoverTransaction(context) as recovering:
         try:
             context.journal.read()
         except Damaged:
-            cleared = _clear_left_over(context)
-            where = context.journal.set_aside()
+            cleared = _clear_left_over(recovering)
+            where = recovering.journal.set_aside()
             return (*cleared, f"the damaged restore journal was set aside: {where}")
     return ()
 
 
-def _clear_left_over(context: Context) -> tuple[str, ...]:
-    left = context.applier.left_over()
+def _clear_left_over(recovering: RecoverTransaction) -> tuple[str, ...]:
+    context, applier = recovering.context, recovering.applier
+    left = applier.left_over()
 
     def stored(oid: bytes) -> bool:
         return bool(oid) and not context.engine.missing((oid,))
@@ -185,7 +187,7 @@ def _clear_left_over(context: Context) -> tuple[str, ...]:
     found = [
         outcome
         for token, directories in left.items()
-        for outcome in context.applier.clear_temporaries(token, directories, stored=stored)
+        for outcome in applier.clear_temporaries(token, directories, stored=stored)
     ]
     places = {place for directories in left.values() for place in directories}
     if not places:
@@ -194,26 +196,26 @@ def _clear_left_over(context: Context) -> tuple[str, ...]:
     return (f"what a restore left behind was cleared in {len(places)} folder(s)", *told)
 
 
-def readopt(context: Context) -> tuple[str, ...]:
+def readopt(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
     """Bring back the row of every checkpoint that the catalogue lost or that was altered (invariant 6)."""
-    adopted = [_adopt(context, manifest, commit) for manifest, commit in _strangers(context)]
+    adopted = [_adopt(upkeep, manifest, commit) for manifest, commit in _strangers(upkeep.context)]
     return (
         *(f"{one.id} recovered" for one in adopted if one is not None),
-        *context.catalogue.mend(),
+        *upkeep.catalogue.mend(),
     )
 
 
-def _adopt(context: Context, manifest: Manifest, commit: str) -> Checkpoint | None:
-    if context.catalogue.workspace(manifest.workspace_key) is None:
-        context.catalogue.add_workspace(
+def _adopt(upkeep: MaintenanceTransaction, manifest: Manifest, commit: str) -> Checkpoint | None:
+    if upkeep.catalogue.workspace(manifest.workspace_key) is None:
+        upkeep.catalogue.add_workspace(
             WorkspaceRow(
                 key=manifest.workspace_key,
                 path=manifest.workspace,
-                machine=context.row.machine,
+                machine=upkeep.context.row.machine,
                 created_at=manifest.created_at,
             )
         )
-    return context.catalogue.adopt(manifest, commit=commit)
+    return upkeep.catalogue.adopt(manifest, commit=commit)
 
 
 def _verdicts(

@@ -11,13 +11,14 @@ from lastgood.save import mark
 from lastgood.sessions import session as effects
 from lastgood.sessions.session import working_session
 from lastgood.tasks import task as task_of
-from lastgood.transaction import Saving
+from lastgood.transaction import SaveTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lastgood.catalogue import SessionTransaction
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
@@ -57,12 +58,13 @@ class ProgressOwner:
             before[:] = [found]
             return change(found)
 
-        with Saving(context):
-            context.catalogue.add_workspace(context.row)
+        def changed(work: SessionTransaction) -> Progress:
+            work.add_workspace(context.row)
+            return work.change_progress(self.key, counted, workspace_key=context.key, steps=steps)
+
+        with SaveTransaction(context):
             try:
-                after = context.work.change_progress(
-                    self.key, counted, workspace_key=context.key, steps=steps
-                )
+                after = context.work.change(changed)
             except Conflict as error:
                 raise self._advised(error) from None
         if self.session is not None:
@@ -162,7 +164,6 @@ def start_step(context: Context, name: str, *, task: str | None, irreversible: b
     place = ProgressOwner(context)
     if irreversible:
         mark(place.context, "risky", message=f"before {name}", task=task, moment="before")
-    context.catalogue.add_workspace(context.row)
     return effects.begin(context, name, session=place.id, task=task, irreversible=irreversible)
 
 

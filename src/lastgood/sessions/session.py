@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lastgood.catalogue import SessionTransaction
     from lastgood.context import Context
     from lastgood.model.report import SaveReport
     from lastgood.model.run import PlannedRun, WorkPlan
@@ -119,8 +120,13 @@ def begin(
 ) -> Effect:
     """Record a step that is about to start."""
     effect = planned(context, name, session=session, task=task, attempt=attempt, irreversible=irreversible)
-    context.work.put_effect(effect)
-    return effect
+
+    def begun(work: SessionTransaction) -> Effect:
+        work.add_workspace(context.row)
+        work.put_effect(effect)
+        return effect
+
+    return context.work.change(begun)
 
 
 def planned(
@@ -150,7 +156,7 @@ def planned(
 def finish(context: Context, effect: Effect, *, state: EffectState) -> Effect:
     """Record what became of a step."""
     finished = ended(context, effect, state=state)
-    context.work.put_effect(finished)
+    context.work.change(lambda work: work.put_effect(finished))
     return finished
 
 
@@ -218,7 +224,6 @@ def start(
         heartbeat_uptime=uptime(context),
         heartbeat_boot=context.processes.boot(),
     )
-    context.catalogue.add_workspace(context.row)
     inside = context.replace(session=session.id)
     saved = _opened(context, session, replacing=replacing, evicted=evicted, plan=plan)
     return SessionStarted(
@@ -239,12 +244,25 @@ def _opened(
 ) -> SaveReport | None:
     """Record a session and make its first checkpoint; without that it has not begun."""
     inside = context.replace(session=session.id)
-    try:
+
+    def begin(found: Progress) -> Progress:
+        begun = tasks.move(found, goal=session.goal)
+        if plan is not None:
+            begun = registered(begun, [task.id for task in plan.tasks])
+        return begun if session.sprint is None else tasks.start_sprint(begun, session.sprint)
+
+    def opened(work: SessionTransaction) -> None:
         run = None if plan is None else planned_run(session, plan)
-        context.work.open_session(session, replacing=replacing, run=run)
+        work.add_workspace(context.row)
+        work.open_session(session, replacing=replacing, run=run)
+        if session.goal is not None or session.sprint is not None or plan is not None:
+            work.change_progress(session.id, begin, workspace_key=context.key)
+
+    try:
+        context.work.change(opened)
         if evicted is not None:
             abandon_steps(context, evicted.id)
-        return _first(inside, session, plan=plan)
+        return mark(inside, "session-start", message=session.goal or "session start")
     except BaseException:  # also if the caller is interrupted: nobody will end what never began
         if inside.work.session(session.id) is not None:
             close(inside, session, finished=True, by="failed")
@@ -344,7 +362,7 @@ def close(context: Context, session: Session, *, finished: bool, by: str) -> Ses
             raise _lost(found, state=found.state)
         return found.replace(state="ended" if finished else "incomplete", ended_at=now, ended_by=by)
 
-    return context.work.change_session(session.id, ended)
+    return context.work.change(lambda work: work.change_session(session.id, ended))
 
 
 def session_reports(context: Context) -> tuple[SessionReport, ...]:
@@ -374,7 +392,7 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
             raise _lost(found, state=found.state)
         return found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
 
-    return report_on(context, context.work.change_session(session.id, beaten))
+    return report_on(context, context.work.change(lambda work: work.change_session(session.id, beaten)))
 
 
 def session_of(context: Context, name: str) -> Session:
@@ -483,17 +501,3 @@ def _refuse_interrupted(context: Context) -> None:
             "a restore of this workspace was interrupted and is not finished",
             hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
         )
-
-
-def _first(inside: Context, session: Session, *, plan: WorkPlan | None) -> SaveReport | None:
-    """Record what the session is for and make its first checkpoint."""
-
-    def begin(found: Progress) -> Progress:
-        begun = tasks.move(found, goal=session.goal)
-        if plan is not None:
-            begun = registered(begun, [task.id for task in plan.tasks])
-        return begun if session.sprint is None else tasks.start_sprint(begun, session.sprint)
-
-    if session.goal is not None or session.sprint is not None or plan is not None:
-        inside.work.change_progress(session.id, begin, workspace_key=inside.key)
-    return mark(inside, "session-start", message=session.goal or "session start")

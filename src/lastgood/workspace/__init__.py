@@ -6,7 +6,7 @@ import os
 from _thread import _count
 
 from lastgood.configuration import read_settings
-from lastgood.context import Context
+from lastgood.context import Context, Writers
 from lastgood.errors import Busy, Storage, Unsafe
 from lastgood.files import RESERVE
 from lastgood.host import SystemClock
@@ -366,6 +366,7 @@ class Composer:
         self._scanner = scanner = ScannerOfChoice(
             lambda: _here(opened, cache), lambda: _elsewhere(opened, cache)
         )
+        journal = FileJournal(cache + b"/" + JOURNAL)
         return Context(
             key=row.key,
             row=row,
@@ -376,7 +377,7 @@ class Composer:
             catalogue=self._catalogue,
             locks=opened.locks(),
             clock=opened.clock,
-            journal=FileJournal(cache + b"/" + JOURNAL),
+            journal=journal,
             scanner=scanner,
             applier_of=lambda root: _applier(root, kept=cache + KEPT),
             merger=lambda: _merger(opened, self._search_path),
@@ -387,6 +388,15 @@ class Composer:
             reserve_of=lambda: _reserve(opened),
             ledgers=self._ledgers,
             measure=lambda: _measured(opened.directory),
+            writers=lambda _hold: Writers(
+                catalogue=self._catalogue,
+                engine_of=opened.engine,
+                journal=journal,
+                applier_of=lambda: _applier(self._root, kept=cache + KEPT),
+                project_of=lambda: _project(opened, self._search_path, cache=cache),
+                transcripts_of=lambda: _transcripts(cache),
+                ledgers=self._ledgers,
+            ),
             session=self._session,
             remarks=(*opened.remarks, *told),
         )

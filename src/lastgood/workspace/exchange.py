@@ -13,6 +13,7 @@ from lastgood.exchange.form import decode_facts, decode_header, encode_facts, en
 from lastgood.model.exchange import ExportReport, Header, ImportReport, Member, Origin
 from lastgood.objects.exchange import GitAnnex
 from lastgood.paths import to_text
+from lastgood.transaction import MarkTransaction
 from lastgood.workspace.arguments import plain
 
 TYPE_CHECKING = False
@@ -102,7 +103,8 @@ def import_file(
             annex.take(archive.pieces(PACK), bounds=header.bounds)
             added = import_.take_in(context, facts, source=lambda: annex, spool=_spool_in(context.store))
         # After the checkpoints: importing again adds what a failure here left out.
-        books = context.ledgers.take_in(facts.books)
+        with MarkTransaction(context) as marking:
+            books = marking.ledgers.take_in(facts.books)
     finally:
         archive.close()
     fresh = {one.manifest.id for one in added.checkpoints} | set(added.revived)

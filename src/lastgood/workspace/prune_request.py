@@ -11,6 +11,7 @@ from lastgood.paths import printable, to_bytes, to_text
 from lastgood.retention import prune
 from lastgood.retention.policy import DAY, age_of
 from lastgood.retention.prune import PruneRequest
+from lastgood.transaction import MarkTransaction
 from lastgood.workspace.arguments import check_count, expect, plain
 
 TYPE_CHECKING = False
@@ -63,7 +64,8 @@ def attach(context: Context, old: str) -> WorkspaceSummary:
     """Make a moved workspace's checkpoints those of this folder."""
     row = _row(context, old)
     _refuse(context, row)
-    context.catalogue.attach(row.key, path=os.fsdecode(context.root), machine=context.row.machine)
+    with MarkTransaction(context) as marking:
+        marking.catalogue.attach(row.key, path=os.fsdecode(context.root), machine=context.row.machine)
     attached = context.catalogue.workspace(row.key)
     assert attached is not None
     return _summary(context, attached)

@@ -12,6 +12,7 @@ from lastgood.store import (
     store_machine,
     stored_machine,
 )
+from lastgood.transaction import MaintenanceTransaction
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,17 +104,12 @@ def verify(context: Context, checkpoints: Sequence[Checkpoint], *, deep: bool) -
 
 def repair(context: Context) -> tuple[str, ...]:
     """Mend the store's small files, engine, catalogue and ledger, and set a damaged journal aside."""
-    return (
-        *mend(context),
-        *proving.repair(context),
-        *proving.readopt(context),
-        *context.catalogue.mend_copies(),
-        *_mended_ledger(context),
-        *proving.set_journal_aside(context),
-    )
-
-
-def _mended_ledger(context: Context) -> tuple[str, ...]:
-    """Mend the ledger; no other repair does meanwhile, and no maintenance copies it."""
-    with context.locks.maintenance(wait=context.wait):
-        return context.ledgers.repair()
+    with MaintenanceTransaction(context) as upkeep:  # no other repair meanwhile, nor any copy
+        done = (
+            *mend(context),
+            *proving.repair(upkeep),
+            *proving.readopt(upkeep),
+            *upkeep.catalogue.mend_copies(),
+            *upkeep.ledgers.repair(),
+        )
+    return (*done, *proving.set_journal_aside(context))

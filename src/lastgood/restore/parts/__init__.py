@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Part, PartScope, Scope
+    from lastgood.transaction import RestoreTransaction
 
     class PartModule(Protocol):
         """What each of the modules offers."""
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
         def refuse(self, context: Context, part: Part) -> None:
             """Raise, before the first write, if the part cannot be brought about from what is there now."""
 
-        def settle(self, context: Context, part: Part) -> PartOutcome:
+        def settle(self, restoring: RestoreTransaction, part: Part) -> PartOutcome:
             """Bring about how the part is to stand; can be repeated after a kill."""
 
 
@@ -61,9 +62,9 @@ def refuse(context: Context, parts: Iterable[Part]) -> None:
         for_scope(part.scope).refuse(context, part)
 
 
-def settled(context: Context, parts: Iterable[Part]) -> tuple[PartOutcome, ...]:
+def settled(restoring: RestoreTransaction, parts: Iterable[Part]) -> tuple[PartOutcome, ...]:
     """Bring parts about and say what became of each; can be repeated after a kill."""
-    return tuple(for_scope(part.scope).settle(context, part) for part in parts)
+    return tuple(for_scope(part.scope).settle(restoring, part) for part in parts)
 
 
 def reversed_parts(parts: Sequence[Part]) -> tuple[Part, ...]:

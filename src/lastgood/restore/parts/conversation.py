@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint, Conversation
+    from lastgood.transaction import RestoreTransaction
 
 _HOSTS = frozenset({"claude-code", "codex"})
 _MOST_COPIES = 10_000
@@ -52,11 +53,11 @@ def refuse(context: Context, part: Part) -> None:
         )
 
 
-def settle(context: Context, part: Part) -> PartOutcome:
+def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
     """Write the transcript, or take it away again unless somebody went on with it; can be repeated."""
     try:
-        context.transcripts.tidy(_path(part.after or part.before))
-        return _written(context, part.after) if part.after else _removed(context, part.before)
+        restoring.transcripts.tidy(_path(part.after or part.before))
+        return _written(restoring, part.after) if part.after else _removed(restoring, part.before)
     except LastgoodError as error:
         return PartOutcome(scope="conversation", result="failed", reason=error.message)
 
@@ -149,7 +150,8 @@ def _pieces(context: Context, tree: str, *, old: str, new: str) -> Iterator[byte
         yield reader.renamed(rest, old=old, new=new) + b"\n"
 
 
-def _written(context: Context, after: Mapping[str, object]) -> PartOutcome:
+def _written(restoring: RestoreTransaction, after: Mapping[str, object]) -> PartOutcome:
+    context = restoring.context
     found = _presence(context, after)
     if found == "different":
         return PartOutcome(
@@ -159,14 +161,14 @@ def _written(context: Context, after: Mapping[str, object]) -> PartOutcome:
         path = _path(after)
         context.transcripts.beside(path)
         pieces = _pieces(context, str(after["tree"]), old=str(after["old"]), new=str(after["session"]))
-        context.transcripts.place(path, pieces)
+        restoring.transcripts.place(path, pieces)
     details = {key: after[key] for key in ("messages", "transcript", "resume_command", "note")}
     return PartOutcome(scope="conversation", result="restored", details=details)
 
 
-def _removed(context: Context, before: Mapping[str, object]) -> PartOutcome:
+def _removed(restoring: RestoreTransaction, before: Mapping[str, object]) -> PartOutcome:
     details = {"transcript": before["transcript"]}
-    found = _presence(context, before)
+    found = _presence(restoring.context, before)
     if found == "different":
         return PartOutcome(
             scope="conversation",
@@ -175,7 +177,7 @@ def _removed(context: Context, before: Mapping[str, object]) -> PartOutcome:
             details=details,
         )
     if found == "same":
-        context.transcripts.remove(_path(before))
+        restoring.transcripts.remove(_path(before))
     return PartOutcome(scope="conversation", result="restored", details=details)
 
 

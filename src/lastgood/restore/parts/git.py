@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.host import FoundGitPosition
     from lastgood.model.checkpoint import Checkpoint, GitState
+    from lastgood.transaction import RestoreTransaction
 
 _HEADS = "refs/heads/"
 # Where HEAD goes when its branch was unborn at the checkpoint and has commits by now.
@@ -54,12 +55,13 @@ def refuse(context: Context, part: Part) -> None:
         )
 
 
-def settle(context: Context, part: Part) -> PartOutcome:
+def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
     """Put HEAD and index where they are to stand, unless somebody else has moved them."""
+    context = restoring.context
     known, wanted = _stance(part.before), _stance(part.after)
     try:
         _refuse_unheld(context, known)
-        done = context.project.realign(
+        done = restoring.project.realign(
             context.root,
             known=known,
             wanted=wanted,

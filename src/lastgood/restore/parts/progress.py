@@ -12,9 +12,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
+    from lastgood.catalogue import SessionTransaction
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.session import Progress
+    from lastgood.transaction import RestoreTransaction
 
 _CHANGED = "the progress went on since"
 
@@ -69,17 +71,19 @@ def refuse(context: Context, part: Part) -> None:
         )
 
 
-def settle(context: Context, part: Part) -> PartOutcome:
+def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
     """Put the progress in force, unless it is neither what was planned from nor what is wanted."""
-    wanted = _of(part.after)
+    context, wanted = restoring.context, _of(part.after)
     known = (_of(part.before), wanted)
 
     def change(present: Progress) -> Progress:
         return wanted if any(_same(present, one) for one in known) else present
 
-    context.catalogue.add_workspace(context.row)
-    made = context.work.change_progress(_key(part), change, workspace_key=context.key)
-    if _same(made, wanted):
+    def settled(work: SessionTransaction) -> Progress:
+        work.add_workspace(context.row)
+        return work.change_progress(_key(part), change, workspace_key=context.key)
+
+    if _same(context.work.change(settled), wanted):
         return PartOutcome(scope="progress", result="restored")
     return PartOutcome(scope="progress", result="kept", reason=_CHANGED)
 

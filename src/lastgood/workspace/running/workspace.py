@@ -10,7 +10,7 @@ from lastgood.lease import unfinished
 from lastgood.model.checkpoint import Actor, CheckOrder
 from lastgood.model.tree import compare, same_content
 from lastgood.sessions import progress, session
-from lastgood.transaction import Draft
+from lastgood.transaction import Draft, MarkTransaction
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 from lastgood.workspace.opened import OpenWorkspace
@@ -140,8 +140,9 @@ class RunWorkspace(OpenWorkspace):
         found = self._context.work.session(self.own)
         assert found is not None
         ids = [task.id for task in plan.tasks]
-        return self._context.work.put_run(
-            session.planned_run(found, plan), progress=lambda known: registered(known, ids, without=without)
+        run = session.planned_run(found, plan)
+        return self._context.work.change(
+            lambda work: work.put_run(run, progress=lambda known: registered(known, ids, without=without))
         )
 
     def marked(self, session: str) -> Sequence[Living]:
@@ -213,7 +214,8 @@ class RunWorkspace(OpenWorkspace):
         same = judged.root == to.manifest.root and judged.gaps == to.manifest.gaps and not to.partial
         if verdict.good is None or not same:
             return to
-        self._context.catalogue.set_verdict(to.id, good=verdict.good, check=verdict.check)
+        with MarkTransaction(self._context) as marking:
+            marking.catalogue.set_verdict(to.id, good=verdict.good, check=verdict.check)
         return to.replace(good=verdict.good, check=verdict.check)
 
     # Tasks
