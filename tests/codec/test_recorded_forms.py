@@ -1,0 +1,161 @@
+"""Every stored form and every document is what it was: byte for byte, and refused for the same reasons.
+
+`recorded_forms.json` was written by the release before values had one table of their fields; it is never made
+anew. A case has a value as Python writes it and its text. Of malformed texts it has what came of putting each of
+`WRONG` in each place: the usual outcome, then the others by number ("=" reads as what it was, a sum as another).
+"""
+
+from __future__ import annotations
+
+import copy
+import json
+import os
+import zlib
+from typing import TYPE_CHECKING, Any
+
+import pytest
+
+from lastgood import documents
+from lastgood.catalogue import rows
+from lastgood.documents import activity as activity_documents
+from lastgood.documents import changes, work
+from lastgood.errors import LastgoodError
+from lastgood.exchange import form as exchange_form
+from lastgood.model import activity, checkpoint, exchange, operation, records, report, run, session, tree
+from lastgood.model.canonical import dumps
+from lastgood.retention import policy
+from lastgood.workplan import form as workplan_form
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+with open(os.path.join(os.path.dirname(__file__), "recorded_forms.json"), encoding="ascii") as file:
+    RECORDED: dict[str, Any] = json.load(file)
+
+MODELS = (policy, activity, checkpoint, exchange, operation, report, run, session, tree)
+NAMES = {name: one for model in MODELS for name, one in vars(model).items() if isinstance(one, type)}
+STORED: dict[str, tuple[Callable[[Any], str | bytes], Callable[[Any], Any]]] = {
+    "manifest": (checkpoint.encode, checkpoint.decode),
+    "operation": (records.encode_operation, records.decode_operation),
+    "journal": (records.encode_journal, records.decode_journal),
+    "session": (session.encode_session, session.decode_session),
+    "effect": (session.encode_effect, session.decode_effect),
+    "progress": (session.encode_progress, session.decode_progress),
+    "plan": (workplan_form.encode_plan, workplan_form.decode_plan),
+    "check": (rows.stored_verdict, rows._check),
+    "header": (exchange_form.encode_header, exchange_form.decode_header),
+    "facts": (exchange_form.encode_facts, exchange_form.decode_facts),
+}
+ENTRY = report.ListedEntry(path=b"\xff", mode=5, kind="file", size=3, oid="ab", lost=True)
+DOCUMENTS: dict[str, Callable[[Any], object]] = {
+    "save": documents.save_document,
+    "list": lambda one: documents.list_document([one]),
+    "show": lambda one: documents.show_document(one, entries=[ENTRY], messages=[{"a": 1}]),
+    "diff": documents.diff_document,
+    "status": documents.status_document,
+    "verify": documents.verify_document,
+    "delete": lambda one: documents.delete_document("delete", one),
+    "workspace": documents.workspace_record,
+    "effect": documents.effect_record,
+    "session": lambda one: documents.session_record(one.session, one.progress, state=one.state),
+    "restore": lambda one: changes.restore_document("rewind", one),
+    "undo": lambda one: changes.undo_document("undo", one),
+    "operations": lambda one: changes.undo_document("redo", None, operations=[one]),
+    "recover": changes.recover_document,
+    "check": changes.check_document,
+    "prune": changes.prune_document,
+    "export": changes.export_document,
+    "import": changes.import_document,
+    "progress": lambda one: work.progress_document("task", one),
+    "event": work.event_document,
+    "run": lambda one: work.reviewed_document(one, at=10**18),
+    "report": lambda one: activity_documents.report_document(one, detailed=True),
+}
+WRONG: tuple[object, ...] = (
+    *(None, "x", -5, True, 1.5, [], [5], [{}], {}),
+    *({"bytes": "!"}, {"bytes": "AP8="}, {"a": 1}),
+)
+
+
+def value_of(written: str) -> object:
+    return eval(written, dict(NAMES))  # noqa: S307 - our own file
+
+
+@pytest.mark.parametrize(("form", "written", "text"), RECORDED["stored"])
+def test_a_value_is_stored_in_the_same_bytes_as_ever(form: str, written: str, text: str) -> None:
+    encoded = STORED[form][0](value_of(written))
+
+    assert (encoded if isinstance(encoded, str) else encoded.decode("ascii")) == text
+
+
+@pytest.mark.parametrize(("form", "written", "text"), RECORDED["stored"])
+def test_what_is_stored_reads_as_the_value_that_it_was(form: str, written: str, text: str) -> None:
+    given = text.encode() if isinstance(STORED[form][0](value_of(written)), bytes) else text
+
+    assert STORED[form][1](given) == value_of(written)
+
+
+@pytest.mark.parametrize(("name", "written", "text"), RECORDED["documents"])
+def test_a_document_says_what_it_ever_said(name: str, written: str, text: str) -> None:
+    assert dumps(DOCUMENTS[name](value_of(written))).decode("ascii") == text
+
+
+def outcome(form: str, text: str, *, good: str) -> str:
+    encode, decode = STORED[form]
+    try:
+        found = encode(decode(text.encode()))
+    except LastgoodError as error:
+        return f"{type(error).__name__}: {error.message}"
+    plain = found.encode() if isinstance(found, str) else found
+    return "=" if plain == good.encode() else f"= {zlib.crc32(plain):08x}"
+
+
+def places(record: Any, where: tuple[str | int, ...] = ()) -> Iterator[tuple[str | int, ...]]:
+    if isinstance(record, dict):
+        inner: list[Any] = sorted(record)
+    else:
+        inner = [0] if isinstance(record, list) and record else []
+    for key in inner:
+        yield (*where, key)
+        yield from places(record[key], (*where, key))
+
+
+def changed(record: dict[str, Any]) -> Iterator[tuple[tuple[str | int, ...], dict[str, Any]]]:
+    """Yield a record with something wrong in each of its places, and without each of its fields."""
+    for where in places(record):
+        for wrong in (*WRONG, ...):
+            copied: Any = copy.deepcopy(record)
+            holder = copied
+            for key in where[:-1]:
+                holder = holder[key]
+            if wrong is not ...:
+                holder[where[-1]] = wrong
+            elif isinstance(where[-1], str):
+                del holder[where[-1]]
+            else:
+                continue
+            yield where, copied
+    yield ("added",), {**record, "added": 1}
+
+
+def malformed(form: str, text: str) -> Iterator[tuple[str, str]]:
+    lines = text.splitlines() if form == "facts" else [text]
+    for number, line in enumerate(lines):
+        for where, record in changed(json.loads(line)):
+            whole = [*lines[:number], dumps(record).decode("ascii"), *lines[number + 1 :]]
+            if form == "facts":
+                yield " ".join(map(str, (number, *where))), "\n".join([*whole, ""])
+            else:
+                yield " ".join(map(str, where)), whole[0]
+
+
+@pytest.mark.parametrize("form", RECORDED["malformed"])
+def test_what_is_malformed_is_refused_in_the_same_words_as_ever(form: str) -> None:
+    good = [text for name, _, text in RECORDED["stored"] if name == form][1]
+    outcomes: dict[str, list[str]] = {}
+    for place, text in malformed(form, good):
+        outcomes.setdefault(place, []).append(outcome(form, text, good=good))
+
+    for place, (usual, others) in RECORDED["malformed"][form].items():
+        wanted = [others.get(str(number), usual) for number in range(len(outcomes[place]))]
+        assert outcomes[place] == wanted, place
