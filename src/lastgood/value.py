@@ -7,13 +7,32 @@ keyword-only dataclasses.
 
 from __future__ import annotations
 
-__all__ = ["Value", "cast", "setters"]
+__all__ = ["Generic", "Value", "cast", "defaults", "setters"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self, cast, dataclass_transform
+    from typing import Generic, Self, TypeAlias, cast, dataclass_transform
+
+    # What a field is beside its type: by these names its JSON is made (`lastgood.model.canonical`,
+    # `lastgood.documents`). Times are in nanoseconds since the epoch.
+    Timestamp: TypeAlias = int
+    # Text of people or programs; what in it is not UTF-8 is shown as replacement characters.
+    Text: TypeAlias = str
+    # A name of the system, in which lone surrogates stand for bytes; shown as those bytes.
+    OsText: TypeAlias = str
+    OsValue: TypeAlias = object
+    # Bytes that are neither a path nor a patch: in hex, and as base64.
+    ObjectId: TypeAlias = bytes
+    Binary: TypeAlias = bytes
 else:
+
+    class Generic:
+        """Stand in for what only type checkers read."""
+
+        def __class_getitem__(cls, _of: object) -> type:
+            """Return the class whatever it is of."""
+            return cls
 
     def cast(_type: object, value: object) -> object:
         """Stand in for the assertion that only type checkers read."""
@@ -76,7 +95,7 @@ class Value(metaclass=_ValueType):
         raise AttributeError(message)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._key() == self._key()
+        return other is self or (type(other) is type(self) and other._key() == self._key())
 
     def __hash__(self) -> int:
         return hash((type(self), self._key()))
@@ -103,6 +122,11 @@ class Value(metaclass=_ValueType):
 def setters(cls: type[Value]) -> tuple[Callable[[object, object], None], ...]:
     """Return what fills the slots of a value, for the `__init__` of a class that is built very often."""
     return tuple(getattr(cls, field).__set__ for field in cls._fields)
+
+
+def defaults(cls: type[Value]) -> dict[str, object]:
+    """Return what fields are where nothing is given."""
+    return cls._defaults
 
 
 def _build(cls: type[Value], fields: dict[str, object]) -> Value:

@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Result
     from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
     from lastgood.model.tree import Counts, Gap
+    from lastgood.value import OsText, Text, Timestamp
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
@@ -140,7 +141,7 @@ class RestoreReport(Value):
     operation: str | None = None
     dry_run: bool = False
     head_moved: HeadMoved | None = None
-    directory: str | None = None
+    directory: OsText | None = None
     parts: tuple[PartOutcome, ...] = ()
     conversation: Mapping[str, object] | None = None
     progress: Progress | None = None
@@ -218,7 +219,7 @@ class DeleteReport(Value):
 
     operation: Operation
     checkpoints: tuple[str, ...]
-    free_after: int
+    free_after: Timestamp
     needed: Mapping[str, str] = {}
 
     @property
@@ -244,8 +245,8 @@ class StatusReport(Value):
     store takes of the disk.
     """
 
-    workspace: str
-    store: str
+    workspace: OsText
+    store: OsText
     state: State
     latest: Checkpoint | None
     drift: Counts | None
@@ -283,8 +284,8 @@ class VerifyReport(Value):
 
     checkpoints: int
     damaged: tuple[DamagedCheckpoint, ...]
-    repaired: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
+    repaired: tuple[Text, ...] = ()
+    faults: tuple[Text, ...] = ()
     unreferenced_bytes: int = 0
     unlisted: int = 0
 
@@ -301,7 +302,7 @@ class WorkspaceSummary(Value):
     """
 
     key: str
-    path: str
+    path: OsText
     checkpoints: int
     present: bool
     latest: Checkpoint | None
@@ -391,5 +392,5 @@ class Finding(Value):
 
     code: str
     state: FindingState
-    message: str
-    hint: str = ""
+    message: Text
+    hint: Text = ""

@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lastgood.model.report import HeadMoved, RestoreReport, State
     from lastgood.model.session import Effect, Living, Position, Session, SessionReport, Task
     from lastgood.model.tree import Counts
+    from lastgood.value import OsText, Text, Timestamp
 
     RunEventType = Literal[
         "started",  # a session began, or goes on (``continued``)
@@ -64,18 +65,18 @@ class RunEvent(Value):
     """
 
     type: RunEventType
-    at: int
+    at: Timestamp
     session: str
-    task: str | None = None
-    sprint: str | None = None
+    task: Text | None = None
+    sprint: Text | None = None
     attempt: int | None = None
     checkpoint: str | None = None
     kind: str | None = None
     good: bool | None = None
     exit_code: int | None = None
     seconds: float | None = None
-    line: str | None = None
-    reason: str | None = None
+    line: Text | None = None
+    reason: Text | None = None
     paths: tuple[bytes, ...] = ()
     continued: bool = False
     tasks: tuple[Task, ...] = ()
@@ -99,14 +100,14 @@ class RunReport(Value):
     continued: bool = False
     seconds: float = 0.0
     exit_code: int | None = None
-    reason: str | None = None
+    reason: Text | None = None
     unknown_effects: tuple[Effect, ...] = ()
     live_processes: tuple[Living, ...] = ()
-    outputs: str | None = None
+    outputs: OsText | None = None
     signal: int | None = None
 
     @property
-    def goal(self) -> str | None:
+    def goal(self) -> Text | None:
         """What the run is for, if its plan says so."""
         return self.plan.goal
 
