@@ -7,12 +7,16 @@ keyword-only dataclasses.
 
 from __future__ import annotations
 
-__all__ = ["Generic", "Value", "cast", "defaults", "setters"]
+from _operator import attrgetter
+
+__all__ = ["Alias", "Generic", "Value", "cast", "defaults", "setters"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Generic, Self, TypeAlias, cast, dataclass_transform
+    from typing import Generic, Never, Self, TypeAlias, TypeVar, cast, dataclass_transform
+
+    T_co = TypeVar("T_co", covariant=True)
 
     # What a field is beside its type: by these names its JSON is made (`lastgood.model.canonical`,
     # `lastgood.documents`). Times are in nanoseconds since the epoch.
@@ -25,7 +29,34 @@ if TYPE_CHECKING:
     # Bytes that are neither a path nor a patch: in hex, and as base64.
     ObjectId: TypeAlias = bytes
     Binary: TypeAlias = bytes
+
+    class Alias(Generic[T_co]):
+        """Another name for a field of a field, or for a field."""
+
+        annotation: str
+        path: str
+
+        def __init__(self, path: str, says: str) -> None:
+            """Take where it is found, and its docstring."""
+
+        def __get__(self, instance: object, owner: object = None) -> T_co:
+            """Return its value."""
+
+        def __set__(self, instance: object, value: Never) -> None:
+            """Take nothing: values are frozen."""
+
 else:
+
+    class Alias(property):
+        """A property that knows what it is."""
+
+        def __init__(self, annotation: str, path: str, says: str) -> None:
+            super().__init__(attrgetter(path))
+            self.annotation, self.path, self.__doc__ = annotation, path, says
+
+        def __class_getitem__(cls, annotation: str) -> Callable[[str, str], Alias]:
+            """Return what makes the property of this type."""
+            return lambda path, says: cls(annotation, path, says)
 
     class Generic:
         """Stand in for what only type checkers read."""

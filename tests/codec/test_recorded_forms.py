@@ -24,6 +24,7 @@ from lastgood.exchange import form as exchange_form
 from lastgood.model import activity, checkpoint, exchange, operation, records, report, run, session, tree
 from lastgood.model.canonical import dumps
 from lastgood.retention import policy
+from lastgood.value import Alias, Value
 from lastgood.workplan import form as workplan_form
 
 if TYPE_CHECKING:
@@ -67,6 +68,13 @@ WRONG: tuple[object, ...] = (
     *(None, "x", -5, True, 1.5, [], [5], [{}], {}),
     *({"bytes": "!"}, {"bytes": "AP8="}, {"a": 1}),
 )
+
+
+def plain(annotation: str) -> str:
+    """Return a type without what is said of it beside."""
+    for said, kind in (("OsText", "str"), ("Text", "str"), ("Scope,", "str,")):
+        annotation = annotation.replace(said, kind)
+    return annotation
 
 
 def value_of(written: str) -> object:
@@ -158,3 +166,24 @@ def test_what_is_malformed_is_refused_in_the_same_words_as_ever(form: str) -> No
     for place, (usual, others) in RECORDED["malformed"][form].items():
         wanted = [others.get(str(number), usual) for number in range(len(outcomes[place]))]
         assert outcomes[place] == wanted, place
+
+
+ALIASES = [
+    (cls, name)
+    for cls in NAMES.values()
+    for name, member in vars(cls).items()
+    if isinstance(member, Alias) and issubclass(cls, Value)
+]
+
+
+@pytest.mark.parametrize(("cls", "name"), ALIASES)
+def test_an_alias_is_of_the_type_of_what_it_stands_for(cls: type[Value], name: str) -> None:
+    alias = vars(cls)[name]
+    found = cls
+    for step in alias.path.split("."):
+        member = vars(found).get(step)
+        fget = getattr(member, "fget", None)
+        annotation = found.__annotations__.get(step) or fget.__annotations__["return"]
+        found = NAMES.get(annotation, object)
+
+    assert plain(alias.annotation) == plain(annotation)

@@ -8,7 +8,7 @@ from __future__ import annotations
 from operator import attrgetter
 
 from lastgood.model.canonical import iso, path_value
-from lastgood.value import Value, cast, defaults
+from lastgood.value import Alias, Value, cast, defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -148,8 +148,12 @@ class _Table:
 
 def _annotation(cls: type[Value], name: str) -> str:
     """Return what a field or a property is."""
-    said = cls.__annotations__.get(name) or getattr(cls, name).fget.__annotations__["return"]
-    return cast("str", said)
+    if name in cls.__annotations__:
+        return cast("str", cls.__annotations__[name])
+    member = getattr(cls, name)
+    return cast(
+        "str", member.annotation if isinstance(member, Alias) else member.fget.__annotations__["return"]
+    )
 
 
 def _within(name: str, show: Show | None) -> Show:

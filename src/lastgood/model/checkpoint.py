@@ -7,7 +7,7 @@ from lastgood.ids import is_checkpoint_id, short
 from lastgood.model.canonical import TEXT, Fields, Form, dumps, iso, loads, optional, sequence, words
 from lastgood.model.session import NO_PROGRESS, PROGRESS, read
 from lastgood.model.tree import Counts, Gap
-from lastgood.value import Value, cast
+from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -209,25 +209,15 @@ class Checkpoint(Value):
     recovered: bool = False
     deleted_at: int | None = None
 
-    @property
-    def id(self) -> str:
-        """The whole id."""
-        return self.manifest.id
+    id = Alias["str"]("manifest.id", "The whole id.")
 
     @property
     def short_id(self) -> str:
         """The id as lists show it."""
         return short(self.manifest.id)
 
-    @property
-    def kind(self) -> Kind:
-        """Why the checkpoint was made."""
-        return self.manifest.kind
-
-    @property
-    def message(self) -> str:
-        """What the caller said about it."""
-        return self.manifest.message
+    kind = Alias["Kind"]("manifest.kind", "Why the checkpoint was made.")
+    message = Alias["str"]("manifest.message", "What the caller said about it.")
 
     @property
     def created_at(self) -> datetime:
@@ -237,80 +227,27 @@ class Checkpoint(Value):
         microseconds = self.manifest.created_at // 1000
         return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=microseconds)
 
-    @property
-    def workspace(self) -> str:
-        """The real path of the workspace when it was made."""
-        return self.manifest.workspace
-
-    @property
-    def previous(self) -> str | None:
-        """The id of the checkpoint before it."""
-        return self.manifest.previous
-
-    @property
-    def tree(self) -> str:
-        """The git tree of its files, in hex."""
-        return self.manifest.root.tree
-
-    @property
-    def changes(self) -> Counts:
-        """How many paths changed since the checkpoint before it."""
-        return self.manifest.changes
-
-    @property
-    def files(self) -> int:
-        """How many files it holds."""
-        return self.manifest.files
-
-    @property
-    def ignored(self) -> int:
-        """How many entries the ignore rules left out."""
-        return self.manifest.ignored
-
-    @property
-    def gaps(self) -> tuple[Gap, ...]:
-        """What the checkpoint does not hold."""
-        return self.manifest.gaps
-
-    @property
-    def partial(self) -> bool:
-        """Whether a time budget ended the scan early."""
-        return self.manifest.partial
-
-    @property
-    def actor(self) -> Actor:
-        """Who brought it about."""
-        return self.manifest.actor
-
-    @property
-    def git(self) -> GitState | None:
-        """What the project's own repository said; None where there was none."""
-        return self.manifest.git
-
-    @property
-    def metrics(self) -> Metrics:
-        """What the moment cost, and how the session stood."""
-        return self.manifest.metrics
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The notes that were attached."""
-        return self.manifest.metadata
-
-    @property
-    def session(self) -> str | None:
-        """The id of the session it belongs to; None outside one."""
-        return self.manifest.session
-
-    @property
-    def task(self) -> str | None:
-        """The id of the task that it was made for."""
-        return self.manifest.task
-
-    @property
-    def moment(self) -> Moment | None:
-        """Whether it was made before or after its task or turn."""
-        return self.manifest.moment
+    workspace = Alias["str"]("manifest.workspace", "The real path of the workspace when it was made.")
+    previous = Alias["str | None"]("manifest.previous", "The id of the checkpoint before it.")
+    tree = Alias["str"]("manifest.root.tree", "The git tree of its files, in hex.")
+    changes = Alias["Counts"]("manifest.changes", "How many paths changed since the checkpoint before it.")
+    files = Alias["int"]("manifest.files", "How many files it holds.")
+    ignored = Alias["int"]("manifest.ignored", "How many entries the ignore rules left out.")
+    gaps = Alias["tuple[Gap, ...]"]("manifest.gaps", "What the checkpoint does not hold.")
+    partial = Alias["bool"]("manifest.partial", "Whether a time budget ended the scan early.")
+    actor = Alias["Actor"]("manifest.actor", "Who brought it about.")
+    git = Alias["GitState | None"](
+        "manifest.git", "What the project's own repository said; None where there was none."
+    )
+    metrics = Alias["Metrics"]("manifest.metrics", "What the moment cost, and how the session stood.")
+    metadata = Alias["Mapping[str, str]"]("manifest.metadata", "The notes that were attached.")
+    session = Alias["str | None"](
+        "manifest.session", "The id of the session it belongs to; None outside one."
+    )
+    task = Alias["str | None"]("manifest.task", "The id of the task that it was made for.")
+    moment = Alias["Moment | None"](
+        "manifest.moment", "Whether it was made before or after its task or turn."
+    )
 
     @property
     def position(self) -> Position | None:
@@ -323,15 +260,10 @@ class Checkpoint(Value):
         """How far the work had come; None if nobody said."""
         return None if self.manifest.progress.empty else self.manifest.progress
 
-    @property
-    def conversation(self) -> Conversation | None:
-        """The conversation up to that moment."""
-        return self.manifest.conversation
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes its files have."""
-        return self.manifest.size
+    conversation = Alias["Conversation | None"](
+        "manifest.conversation", "The conversation up to that moment."
+    )
+    bytes = Alias["int"]("manifest.size", "How many bytes its files have.")
 
 
 # --- A conversation as a checkpoint holds it (rule P5) ---

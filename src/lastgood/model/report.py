@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.value import Value, cast
+from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -147,20 +147,11 @@ class RestoreReport(Value):
     progress: Progress | None = None
     irreversible: tuple[Effect, ...] = ()
 
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """What was asked for: files, conversation, progress, git."""
-        return self.planned.scopes
-
-    @property
-    def plan(self) -> str:
-        """The id of the plan."""
-        return self.planned.id
-
-    @property
-    def files(self) -> tuple[Outcome, ...]:
-        """What became of each path."""
-        return self.outcomes
+    scopes = Alias["tuple[str, ...]"](
+        "planned.scopes", "What was asked for: files, conversation, progress, git."
+    )
+    plan = Alias["str"]("planned.id", "The id of the plan.")
+    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
 
     @property
     def counts(self) -> dict[str, int]:
@@ -172,10 +163,9 @@ class RestoreReport(Value):
         """The paths that were skipped, failed, or hold marks of a conflict (exit code 3)."""
         return tuple(outcome for outcome in self.outcomes if _is_omission(outcome))
 
-    @property
-    def conflicts(self) -> tuple[bytes, ...]:
-        """The paths that both sides of a merge changed, each in its way."""
-        return self.planned.conflicts
+    conflicts = Alias["tuple[bytes, ...]"](
+        "planned.conflicts", "The paths that both sides of a merge changed, each in its way."
+    )
 
     @property
     def complete(self) -> bool:
@@ -205,10 +195,7 @@ class UndoReport(Value):
         """Whether everything that was asked for was done (exit code 0)."""
         return not self.omissions and all(part.result != "failed" for part in self.parts)
 
-    @property
-    def files(self) -> tuple[Outcome, ...]:
-        """What became of each path."""
-        return self.outcomes
+    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
 
 
 class DeleteReport(Value):
@@ -222,10 +209,7 @@ class DeleteReport(Value):
     free_after: Timestamp
     needed: Mapping[str, str] = {}
 
-    @property
-    def deleted(self) -> tuple[str, ...]:
-        """The ids of the checkpoints that were removed."""
-        return self.checkpoints
+    deleted = Alias["tuple[str, ...]"]("checkpoints", "The ids of the checkpoints that were removed.")
 
 
 class HealthNote(Value):
@@ -261,10 +245,9 @@ class StatusReport(Value):
     sessions: tuple[SessionReport, ...] = ()
     incomplete: tuple[SessionReport, ...] = ()
 
-    @property
-    def store_bytes(self) -> int:
-        """What the store takes of the disk, with all that is in it."""
-        return self.store_parts.total
+    store_bytes = Alias["int"](
+        "store_parts.total", "What the store takes of the disk, with all that is in it."
+    )
 
 
 class DamagedCheckpoint(Value):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.model.session import Progress
-from lastgood.value import Value
+from lastgood.value import Alias, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -106,10 +106,7 @@ class RunReport(Value):
     outputs: OsText | None = None
     signal: int | None = None
 
-    @property
-    def goal(self) -> Text | None:
-        """What the run is for, if its plan says so."""
-        return self.plan.goal
+    goal = Alias["Text | None"]("plan.goal", "What the run is for, if its plan says so.")
 
 
 # --- What `recover` is asked for, what it found, and what it did about it (rules T7, P7) ---
@@ -163,10 +160,9 @@ class RecoverReport(Value):
         """Where the work stands; None if nobody said."""
         return None if self.progress.position.empty else self.progress.position
 
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        """The tasks of the work, in the order in which they were first named."""
-        return self.progress.tasks
+    tasks = Alias["tuple[Task, ...]"](
+        "progress.tasks", "The tasks of the work, in the order in which they were first named."
+    )
 
     @property
     def guard(self) -> str | None:
@@ -178,10 +174,7 @@ class RecoverReport(Value):
         """What `undo` takes back, if files were brought back."""
         return None if self.restored is None else self.restored.operation
 
-    @property
-    def files(self) -> tuple[Outcome, ...]:
-        """What became of each path."""
-        return self.outcomes
+    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
 
     @property
     def omissions(self) -> tuple[Outcome, ...]:

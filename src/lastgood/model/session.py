@@ -8,7 +8,7 @@ taken for theirs only if it is the same, byte for byte.
 from __future__ import annotations
 
 from lastgood.model.canonical import Canonical, Converter, Form, dumps, loads, sequence, words
-from lastgood.value import Value
+from lastgood.value import Alias, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -168,10 +168,7 @@ class SessionReport(Value):
     progress: Progress
     words: tuple[str, ...] = ()
 
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self.session.id
+    id = Alias["str"]("session.id", "The session's id.")
 
 
 class Standing(Value):
