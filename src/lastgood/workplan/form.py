@@ -5,8 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 
-from lastgood.errors import Damaged, Invalid
-from lastgood.model.canonical import Fields, dumps, versioned
+from lastgood.errors import Invalid
+from lastgood.model import canonical
 from lastgood.model.run import ON_FAILURE, PlannedTask, WorkPlan
 from lastgood.paths import printable
 from lastgood.quantities import parse_duration
@@ -549,7 +549,6 @@ if TYPE_CHECKING:
     # Line and column (from 1) at which something stands in a plan's file.
     Places = Mapping[Path, tuple[int, int]]
 
-VERSION = 1
 _SHOWN_FAULTS = 10
 
 
@@ -635,78 +634,25 @@ def _place(path: Path, places: Places) -> tuple[int, int] | None:
     return None
 
 
-def plan_record(plan: WorkPlan) -> dict[str, object]:
-    """Return a plan as it is kept with a session, in the form that `recorded_plan` reads back exactly."""
-    return {
-        "goal": plan.goal,
-        "source": plan.source,
-        "command": plan.command,
-        "sprints": list(plan.sprints),
-        "tasks": [_task_record(task) for task in plan.tasks],
-    }
+def _words(given: object) -> tuple[str, ...]:
+    if isinstance(given, list) and all(isinstance(word, str) for word in given):
+        return tuple(given)
+    raise canonical.Wrong("a text")
 
 
-def encode_plan(plan: WorkPlan) -> str:
-    """Return a plan as canonical JSON text."""
-    return dumps({**plan_record(plan), "version": VERSION}).decode("ascii")
-
-
-def decode_plan(text: str | bytes) -> WorkPlan:
-    """Return the plan that a text of `encode_plan` holds; `Damaged` if it is none."""
-    return recorded_plan(versioned(text, what="a work plan", version=VERSION))
-
-
-def recorded_plan(fields: Fields) -> WorkPlan:
-    """Return the plan of a record; `Damaged` if it is none."""
-    return WorkPlan(
-        tasks=tuple(_task_from(item) for item in fields.subs("tasks")),
-        goal=fields.text_or_none("goal"),
-        sprints=fields.texts("sprints"),
-        source=fields.text_or_none("source"),
-        command=fields.flag("command"),
-    )
-
-
-def _task_record(task: PlannedTask) -> dict[str, object]:
-    return {
-        **task.as_dict(),
-        "run": _command_value(task.run),
-        "check": None if task.check is None else _command_value(task.check),
-        "needs": list(task.needs),
-        "env": dict(task.env),
-    }
+_TASK = canonical.Form(
+    PlannedTask,
+    Command=canonical.Converter(
+        _words, lambda command: command if isinstance(command, str) else list(command), kind=str
+    ),
+    OnFailure=canonical.words(*ON_FAILURE),
+)
+PLAN = canonical.Form(WorkPlan, "a work plan", version=1, PlannedTask=_TASK)
+encode_plan, decode_plan = PLAN.encode, PLAN.decode
 
 
 def _task_document(task: PlannedTask) -> dict[str, object]:
     """Return a task as its author would write it."""
-    record = {key: value for key, value in _task_record(task).items() if value is not None}
+    record = {key: value for key, value in _TASK.write(task).items() if value is not None}
     record.pop("sprint", None)
     return record
-
-
-def _command_value(command: Command) -> object:
-    return command if isinstance(command, str) else list(command)
-
-
-def _task_from(fields: Fields) -> PlannedTask:
-    return PlannedTask(
-        id=fields.text("id"),
-        run=_command_from(fields, "run"),
-        sprint=fields.text_or_none("sprint"),
-        check=None if fields.is_null("check") else _command_from(fields, "check"),
-        retries=fields.number("retries"),
-        timeout=fields.decimal_or_none("timeout"),
-        on_failure=cast("OnFailure", fields.one_of("on_failure", ON_FAILURE)),
-        irreversible=fields.flag("irreversible"),
-        risky=fields.flag("risky"),
-        needs=fields.texts("needs"),
-        env=fields.texts_by_name("env"),
-        cwd=fields.text_or_none("cwd"),
-    )
-
-
-def _command_from(fields: Fields, name: str) -> Command:
-    try:
-        return fields.texts(name)
-    except Damaged:
-        return fields.text(name)
