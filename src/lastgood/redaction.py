@@ -15,95 +15,118 @@ if TYPE_CHECKING:
 # --- Known shapes of secrets: what vendors say of their own keys, and what surroundings announce (rule S17)
 # ---
 
-# Shape, the literals that one of them has in it, what stands before those (a pattern, empty for nothing,
-# and how many characters at most), and the whole pattern; where that has a group, only it is the secret.
-# A search looks for the literals alone, which is quick, and stays linear.
-Row = tuple[str, str, str, int, str]
 
-TOKENS: tuple[Row, ...] = (
-    ("aws-access-key", "AKIA ASIA ABIA ACCA", "", 0, r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
-    ("google-api-key", "AIza", "", 0, r"\bAIza[\w-]{35}"),
-    ("google-oauth", "ya29.", "", 0, r"\bya29\.[\w-]{20,}"),
-    ("google-oauth", "GOCSPX-", "", 0, r"\bGOCSPX-[\w-]{20,}"),
-    ("azure-storage-key", "AccountKey=", "", 0, r"\bAccountKey=([A-Za-z0-9+/]{40,}={0,2})"),
-    ("azure-signature", "sig=", "[?&]", 1, r"[?&]sig=([A-Za-z0-9%+/]{30,}={0,2})"),
-    ("digitalocean-token", "_v1_", "do[opr]", 3, r"\bdo[opr]_v1_[a-f0-9]{64}\b"),
-    ("github-token", "gho_ ghp_ ghs_ ghu_ ghr_", "", 0, r"\bgh[opsur]_[A-Za-z0-9]{36,}"),
-    ("github-token", "github_pat_", "", 0, r"\bgithub_pat_\w{22,}"),
-    (
+class Shape:
+    """A shape of secrets: the literals that one of them has in it, and the whole pattern.
+
+    Where the pattern has a group, only that is the secret. A search looks for the literals alone, which is
+    quick, and stays linear; ``before`` is what stands before them, of at most ``reach`` characters.
+    """
+
+    __slots__ = ("_before", "_reach", "literals", "name", "pattern")
+
+    def __init__(self, name: str, literals: str, pattern: str, *, before: str = "", reach: int = 0) -> None:
+        self.name = name
+        self._reach = reach
+        self.literals = tuple(literals.split())
+        self.pattern = re.compile(pattern)
+        self._before = re.compile(rf"{before}\Z") if before else None
+
+    def places(self, text: str, at_hand: Iterable[int]) -> Iterator[tuple[int, int]]:
+        """Yield what `finditer` would, given where the literals stand: a match begins at no other place."""
+        group, over = self.pattern.groups, 0
+        for at in at_hand:
+            start = at if self._before is None else self._start(text, at, over=over)
+            if start < over:
+                continue
+            match = self.pattern.match(text, start)
+            if match is None:
+                continue
+            over = match.end()
+            if not group or not harmless(match[1]):
+                yield match.span(group)
+
+    def _start(self, text: str, at: int, *, over: int) -> int:
+        assert self._before is not None
+        before = self._before.search(text, max(over, at - self._reach), at)
+        return -1 if before is None else before.start()
+
+
+TOKENS = (
+    Shape("aws-access-key", "AKIA ASIA ABIA ACCA", r"\b(?:AKIA|ASIA|ABIA|ACCA)[A-Z2-7]{16}\b"),
+    Shape("google-api-key", "AIza", r"\bAIza[\w-]{35}"),
+    Shape("google-oauth", "ya29.", r"\bya29\.[\w-]{20,}"),
+    Shape("google-oauth", "GOCSPX-", r"\bGOCSPX-[\w-]{20,}"),
+    Shape("azure-storage-key", "AccountKey=", r"\bAccountKey=([A-Za-z0-9+/]{40,}={0,2})"),
+    Shape("azure-signature", "sig=", r"[?&]sig=([A-Za-z0-9%+/]{30,}={0,2})", before="[?&]", reach=1),
+    Shape("digitalocean-token", "_v1_", r"\bdo[opr]_v1_[a-f0-9]{64}\b", before="do[opr]", reach=3),
+    Shape("github-token", "gho_ ghp_ ghs_ ghu_ ghr_", r"\bgh[opsur]_[A-Za-z0-9]{36,}"),
+    Shape("github-token", "github_pat_", r"\bgithub_pat_\w{22,}"),
+    Shape(
         "gitlab-token",
         "glpat- glptt- gldt- glrt- glcbt- glft- glsoat- glagent- glimt-",
-        "",
-        0,
         r"\bgl(?:pat|ptt|dt|rt|cbt|ft|soat|agent|imt)-[\w.-]{20,}",
     ),
-    ("bitbucket-token", "ATBB", "", 0, r"\bATBB[A-Za-z0-9]{28,}"),
-    ("atlassian-token", "ATATT3", "", 0, r"\bATATT3[\w=-]{30,}"),
-    ("anthropic-key", "sk-ant-", "", 0, r"\bsk-ant-[\w-]{20,}"),
-    ("openai-key", "sk-", "", 0, r"\bsk-(?:proj|svcacct|admin|None)-[\w-]{20,}"),
-    ("openai-key", "sk-", "", 0, r"\bsk-[A-Za-z0-9]{32,}"),
-    ("openrouter-key", "sk-or-v1-", "", 0, r"\bsk-or-v1-[a-f0-9]{40,}"),
-    ("huggingface-token", "hf_", "", 0, r"\bhf_[A-Za-z0-9]{30,}"),
-    ("groq-key", "gsk_", "", 0, r"\bgsk_[A-Za-z0-9]{40,}"),
-    ("xai-key", "xai-", "", 0, r"\bxai-[A-Za-z0-9]{40,}"),
-    ("perplexity-key", "pplx-", "", 0, r"\bpplx-[A-Za-z0-9]{40,}"),
-    ("replicate-token", "r8_", "", 0, r"\br8_[A-Za-z0-9]{30,}"),
-    ("slack-token", "xox", "", 0, r"\bxox[abeoprs]-[\w-]{10,}"),
-    ("slack-token", "xapp-", "", 0, r"\bxapp-\d-[\w-]{10,}"),
-    ("slack-webhook", "hooks.slack.com/", "", 0, r"\bhooks\.slack\.com/(?:services|workflows)/([\w/-]{20,})"),
-    (
+    Shape("bitbucket-token", "ATBB", r"\bATBB[A-Za-z0-9]{28,}"),
+    Shape("atlassian-token", "ATATT3", r"\bATATT3[\w=-]{30,}"),
+    Shape("anthropic-key", "sk-ant-", r"\bsk-ant-[\w-]{20,}"),
+    Shape("openai-key", "sk-", r"\bsk-(?:proj|svcacct|admin|None)-[\w-]{20,}"),
+    Shape("openai-key", "sk-", r"\bsk-[A-Za-z0-9]{32,}"),
+    Shape("openrouter-key", "sk-or-v1-", r"\bsk-or-v1-[a-f0-9]{40,}"),
+    Shape("huggingface-token", "hf_", r"\bhf_[A-Za-z0-9]{30,}"),
+    Shape("groq-key", "gsk_", r"\bgsk_[A-Za-z0-9]{40,}"),
+    Shape("xai-key", "xai-", r"\bxai-[A-Za-z0-9]{40,}"),
+    Shape("perplexity-key", "pplx-", r"\bpplx-[A-Za-z0-9]{40,}"),
+    Shape("replicate-token", "r8_", r"\br8_[A-Za-z0-9]{30,}"),
+    Shape("slack-token", "xox", r"\bxox[abeoprs]-[\w-]{10,}"),
+    Shape("slack-token", "xapp-", r"\bxapp-\d-[\w-]{10,}"),
+    Shape("slack-webhook", "hooks.slack.com/", r"\bhooks\.slack\.com/(?:services|workflows)/([\w/-]{20,})"),
+    Shape(
         "discord-webhook",
         "discord.com/api/ discordapp.com/api/",
-        "",
-        0,
         r"\bdiscord(?:app)?\.com/api/webhooks/\d+/([\w-]{40,})",
     ),
-    ("telegram-token", ":AA", r"\b\d{8,10}", 10, r"\b\d{8,10}:AA[\w-]{33}\b"),
-    ("stripe-key", "k_live_ k_test_", "[rs]", 1, r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{20,}"),
-    ("stripe-key", "whsec_", "", 0, r"\bwhsec_[A-Za-z0-9+/=]{24,}"),
-    ("square-token", "sq0atp- sq0csp-", "", 0, r"\bsq0(?:atp|csp)-[\w-]{22,}"),
-    ("shopify-token", "shpat_ shpca_ shppa_ shpss_", "", 0, r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
-    ("sendgrid-key", "SG.", "", 0, r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
-    ("mailgun-key", "key-", "", 0, r"\bkey-[a-f0-9]{32}\b"),
-    ("twilio-key", "SK", "", 0, r"\bSK[a-f0-9]{32}\b"),
-    ("npm-token", "npm_", "", 0, r"\bnpm_[A-Za-z0-9]{36}"),
-    ("npm-token", ":_authToken=", "", 0, r":_authToken=([^\s\"'\\]{8,})"),
-    ("pypi-token", "pypi-", "", 0, r"\bpypi-[\w-]{50,}"),
-    ("rubygems-key", "rubygems_", "", 0, r"\brubygems_[a-f0-9]{48}"),
-    ("crates-token", "cio", "", 0, r"\bcio[A-Za-z0-9]{32}\b"),
-    ("docker-token", "dckr_pat_ dckr_oat_", "", 0, r"\bdckr_(?:pat|oat)_[\w-]{20,}"),
-    ("databricks-token", "dapi", "", 0, r"\bdapi[a-f0-9]{32}\b"),
-    ("linear-key", "lin_api_", "", 0, r"\blin_api_[A-Za-z0-9]{32,}"),
-    ("notion-token", "ntn_", "", 0, r"\bntn_[A-Za-z0-9]{40,}"),
-    ("vault-token", "hvb. hvs.", "", 0, r"\bhv[bs]\.[\w-]{20,}"),
-    ("terraform-token", ".atlasv1.", "", 0, r"\.atlasv1\.[\w-]{40,}"),
-    (
+    Shape("telegram-token", ":AA", r"\b\d{8,10}:AA[\w-]{33}\b", before=r"\b\d{8,10}", reach=10),
+    Shape("stripe-key", "k_live_ k_test_", r"\b[rs]k_(?:live|test)_[A-Za-z0-9]{20,}", before="[rs]", reach=1),
+    Shape("stripe-key", "whsec_", r"\bwhsec_[A-Za-z0-9+/=]{24,}"),
+    Shape("square-token", "sq0atp- sq0csp-", r"\bsq0(?:atp|csp)-[\w-]{22,}"),
+    Shape("shopify-token", "shpat_ shpca_ shppa_ shpss_", r"\bshp(?:at|ca|pa|ss)_[a-fA-F0-9]{32}"),
+    Shape("sendgrid-key", "SG.", r"\bSG\.[\w-]{16,}\.[\w-]{16,}"),
+    Shape("mailgun-key", "key-", r"\bkey-[a-f0-9]{32}\b"),
+    Shape("twilio-key", "SK", r"\bSK[a-f0-9]{32}\b"),
+    Shape("npm-token", "npm_", r"\bnpm_[A-Za-z0-9]{36}"),
+    Shape("npm-token", ":_authToken=", r":_authToken=([^\s\"'\\]{8,})"),
+    Shape("pypi-token", "pypi-", r"\bpypi-[\w-]{50,}"),
+    Shape("rubygems-key", "rubygems_", r"\brubygems_[a-f0-9]{48}"),
+    Shape("crates-token", "cio", r"\bcio[A-Za-z0-9]{32}\b"),
+    Shape("docker-token", "dckr_pat_ dckr_oat_", r"\bdckr_(?:pat|oat)_[\w-]{20,}"),
+    Shape("databricks-token", "dapi", r"\bdapi[a-f0-9]{32}\b"),
+    Shape("linear-key", "lin_api_", r"\blin_api_[A-Za-z0-9]{32,}"),
+    Shape("notion-token", "ntn_", r"\bntn_[A-Za-z0-9]{40,}"),
+    Shape("vault-token", "hvb. hvs.", r"\bhv[bs]\.[\w-]{20,}"),
+    Shape("terraform-token", ".atlasv1.", r"\.atlasv1\.[\w-]{40,}"),
+    Shape(
         "doppler-token",
         "dp.pt. dp.st. dp.ct. dp.sa. dp.scim. dp.audit.",
-        "",
-        0,
         r"\bdp\.(?:pt|st|ct|sa|scim|audit)\.[\w.-]{30,}",
     ),
-    ("age-key", "AGE-SECRET-KEY-1", "", 0, r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"),
-    ("json-web-token", "eyJ", "", 0, r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
+    Shape("age-key", "AGE-SECRET-KEY-1", r"\bAGE-SECRET-KEY-1[A-Z0-9]{50,}"),
+    Shape("json-web-token", "eyJ", r"\beyJ[\w-]{8,}\.eyJ[\w-]{8,}\.[\w-]{8,}"),
 )
-
 # Looked for in whatever case.
-AUTHORIZATION: Row = (
+AUTHORIZATION = Shape(
     "authorization",
     "authorization",
-    "",
-    0,
     r"(?i:\bauthorization\b)[\"'\\]*\s*[:=]\s*[\"'\\]*(?i:bearer|basic|token|digest)\s+([^\s\"'\\,;]{6,})",
 )
-CONTEXTS: tuple[Row, ...] = (
-    ("bearer-token", "earer", "[Bb]", 1, r"\b[Bb]earer\s+([A-Za-z0-9][\w.~+/-]{15,}=*)"),
-    (
+CONTEXTS = (
+    Shape("bearer-token", "earer", r"\b[Bb]earer\s+([A-Za-z0-9][\w.~+/-]{15,}=*)", before="[Bb]", reach=1),
+    Shape(
         "connection-password",
         "://",
-        r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}",
-        31,
         r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}://[^\s:/@\"'\\]{0,100}:([^\s/@\"'\\]{1,200})@",
+        before=r"\b[a-zA-Z][a-zA-Z0-9+.-]{1,30}",
+        reach=31,
     ),
 )
 
@@ -149,45 +172,9 @@ _KEY_BLOCK = re.compile(KEY_BLOCK)
 _KEYED = re.compile(rf"{KEYED}\Z")
 
 
-class _Shape:
-    """A shape, ready to be looked for."""
-
-    __slots__ = ("_before", "_reach", "literals", "name", "pattern")
-
-    def __init__(self, row: Row) -> None:
-        self.name, literals, before, self._reach, pattern = row
-        self.literals = tuple(literals.split())
-        self.pattern = re.compile(pattern)
-        self._before = re.compile(rf"{before}\Z") if before else None
-
-    def places(self, text: str, at_hand: Iterable[int]) -> Iterator[tuple[int, int]]:
-        """Yield what `finditer` would, given where the literals stand: a match begins at no other place."""
-        group, over = self.pattern.groups, 0
-        for at in at_hand:
-            start = at if self._before is None else self._start(text, at, over=over)
-            if start < over:
-                continue
-            match = self.pattern.match(text, start)
-            if match is None:
-                continue
-            over = match.end()
-            if not group or not harmless(match[1]):
-                yield match.span(group)
-
-    def _start(self, text: str, at: int, *, over: int) -> int:
-        assert self._before is not None
-        before = self._before.search(text, max(over, at - self._reach), at)
-        return -1 if before is None else before.start()
-
-
-_TOKENS = tuple(map(_Shape, TOKENS))
-_CONTEXTS = tuple(map(_Shape, CONTEXTS))
-_AUTHORIZATION = _Shape(AUTHORIZATION)
-
-
 def _sieves() -> tuple[tuple[str, ...], tuple[tuple[re.Pattern[str], tuple[str, ...]], ...]]:
     """Return the literals to be looked for one by one, and those together that begin alike."""
-    literals = sorted({literal for shape in (*_TOKENS, *_CONTEXTS) for literal in shape.literals})
+    literals = sorted({literal for shape in (*TOKENS, *CONTEXTS) for literal in shape.literals})
     alike: dict[str, list[str]] = {}
     for literal in literals:
         alike.setdefault(literal[0], []).append(literal)
@@ -216,9 +203,9 @@ def spans(text: str, *, named: bool) -> list[Span]:
     present = _present(text)
     odd = not text.isascii() and _ODD.search(text) is not None
     lower = "" if odd else text.lower()
-    found += _of(_TOKENS, text, present=present)
+    found += _of(TOKENS, text, present=present)
     found += [(*place, "authorization") for place in _authorized(text, lower)]
-    found += _of(_CONTEXTS, text, present=present)
+    found += _of(CONTEXTS, text, present=present)
     if named:
         assigned = _ASSIGNED.finditer(text) if odd else _assigned(text, lower)
         found += [
@@ -242,7 +229,7 @@ def _present(text: str) -> set[str]:
     return present
 
 
-def _of(shapes: Iterable[_Shape], text: str, *, present: set[str]) -> Iterator[Span]:
+def _of(shapes: Iterable[Shape], text: str, *, present: set[str]) -> Iterator[Span]:
     for shape in shapes if present else ():
         literals = present.intersection(shape.literals)
         if literals:
@@ -263,9 +250,9 @@ def _places(literals: Iterable[str], text: str) -> list[int]:
 
 def _authorized(text: str, lower: str) -> Iterator[tuple[int, int]]:
     if lower:
-        yield from _AUTHORIZATION.places(text, _places(_AUTHORIZATION.literals, lower))
+        yield from AUTHORIZATION.places(text, _places(AUTHORIZATION.literals, lower))
         return
-    for match in _AUTHORIZATION.pattern.finditer(text):
+    for match in AUTHORIZATION.pattern.finditer(text):
         if not harmless(match[1]):
             yield match.span(1)
 

@@ -7,13 +7,63 @@ keyword-only dataclasses.
 
 from __future__ import annotations
 
-__all__ = ["Value", "cast", "setters"]
+from _operator import attrgetter
+
+__all__ = ["Alias", "Generic", "Value", "cast", "defaults", "setters"]
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
-    from typing import Self, cast, dataclass_transform
+    from typing import Generic, Never, Self, TypeAlias, TypeVar, cast, dataclass_transform
+
+    T_co = TypeVar("T_co", covariant=True)
+
+    # What a field is beside its type: by these names its JSON is made (`lastgood.model.canonical`,
+    # `lastgood.documents`). Times are in nanoseconds since the epoch.
+    Timestamp: TypeAlias = int
+    # Text of people or programs; what in it is not UTF-8 is shown as replacement characters.
+    Text: TypeAlias = str
+    # A name of the system, in which lone surrogates stand for bytes; shown as those bytes.
+    OsText: TypeAlias = str
+    OsValue: TypeAlias = object
+    # Bytes that are neither a path nor a patch: in hex, and as base64.
+    ObjectId: TypeAlias = bytes
+    Binary: TypeAlias = bytes
+
+    class Alias(Generic[T_co]):
+        """Another name for a field of a field, or for a field."""
+
+        annotation: str
+        path: str
+
+        def __init__(self, path: str, says: str) -> None:
+            """Take where it is found, and its docstring."""
+
+        def __get__(self, instance: object, owner: object = None) -> T_co:
+            """Return its value."""
+
+        def __set__(self, instance: object, value: Never) -> None:
+            """Take nothing: values are frozen."""
+
 else:
+
+    class Alias(property):
+        """A property that knows what it is."""
+
+        def __init__(self, annotation: str, path: str, says: str) -> None:
+            super().__init__(attrgetter(path))
+            self.annotation, self.path, self.__doc__ = annotation, path, says
+
+        def __class_getitem__(cls, annotation: str) -> Callable[[str, str], Alias]:
+            """Return what makes the property of this type."""
+            return lambda path, says: cls(annotation, path, says)
+
+    class Generic:
+        """Stand in for what only type checkers read."""
+
+        def __class_getitem__(cls, _of: object) -> type:
+            """Return the class whatever it is of."""
+            return cls
 
     def cast(_type: object, value: object) -> object:
         """Stand in for the assertion that only type checkers read."""
@@ -76,7 +126,7 @@ class Value(metaclass=_ValueType):
         raise AttributeError(message)
 
     def __eq__(self, other: object) -> bool:
-        return type(other) is type(self) and other._key() == self._key()
+        return other is self or (type(other) is type(self) and other._key() == self._key())
 
     def __hash__(self) -> int:
         return hash((type(self), self._key()))
@@ -103,6 +153,11 @@ class Value(metaclass=_ValueType):
 def setters(cls: type[Value]) -> tuple[Callable[[object, object], None], ...]:
     """Return what fills the slots of a value, for the `__init__` of a class that is built very often."""
     return tuple(getattr(cls, field).__set__ for field in cls._fields)
+
+
+def defaults(cls: type[Value]) -> dict[str, object]:
+    """Return what fields are where nothing is given."""
+    return cls._defaults
 
 
 def _build(cls: type[Value], fields: dict[str, object]) -> Value:

@@ -10,11 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lastgood import documents
 from lastgood.cli.grammar import quoted
 from lastgood.cli.reader import read
 from lastgood.cli.table import all_verbs
-from lastgood.documents import changes
+from lastgood.documents import record
 from lastgood.errors import Usage
 from lastgood.paths import printable
 from lastgood.workspace import Workspace
@@ -243,7 +242,7 @@ def saved(workspace: Workspace) -> Workspace:
 
 def test_a_checkpoint_answers_every_field_of_its_record(saved: Workspace) -> None:
     checkpoint = saved.get("one")
-    _answers(documents.checkpoint_record(checkpoint), checkpoint)
+    _answers(record(checkpoint), checkpoint)
     assert (checkpoint.files, checkpoint.bytes, checkpoint.ignored) == (1, 4, 0)
     assert (checkpoint.workspace, checkpoint.previous, checkpoint.session) == (saved.path, None, None)
     assert (checkpoint.changes.added, checkpoint.metadata) == (1, {"k": "v"})
@@ -255,29 +254,29 @@ def test_the_moment_of_a_checkpoint_is_aware_of_its_zone(saved: Workspace) -> No
     made = saved.get("one").created_at
     assert made.tzinfo is UTC
     assert abs((datetime.now(UTC) - made).total_seconds()) < 600
-    record = documents.checkpoint_record(saved.get("one"))
-    assert made.isoformat(timespec="milliseconds").replace("+00:00", "Z") == record["created_at"]
+    said = record(saved.get("one"))
+    assert made.isoformat(timespec="milliseconds").replace("+00:00", "Z") == said["created_at"]
 
 
 def test_reports_answer_every_field_of_their_documents(saved: Workspace) -> None:
     plan = saved.plan_restore("one")
     diff = saved.diff()
-    _answers(documents.diff_document(diff), diff)
-    _answers(documents.file_diff_record(diff.files[0]), diff.files[0])
+    _answers(record(diff), diff)
+    _answers(record(diff.files[0]), diff.files[0])
     status = saved.status()
-    _answers(documents.status_document(status), status)
+    _answers(record(status), status)
     restored = saved.apply(plan)
-    _answers(changes.restore_document("restore", restored), restored)
+    _answers(record(restored), restored)
     assert restored.plan == plan.id
     assert restored.counts["write"] == len(restored.files) == 1
     undone = saved.undo()
-    _answers(changes.undo_document("undo", undone), undone)
+    _answers(record(undone), undone)
     assert [one.path for one in undone.files] == [b"a.txt"]
     save = saved.save("second")
-    _answers(documents.save_document(save), save)
+    _answers(record(save), save)
     recovered = saved.recover()
-    _answers(changes.recover_document(recovered), recovered)
+    _answers(record(recovered), recovered)
     verified = saved.verify()
-    _answers(documents.verify_document(verified), verified)
+    _answers(record(verified), verified)
     deleted = saved.delete("one")
-    _answers(documents.delete_document("delete", deleted), deleted)
+    _answers(record(deleted), deleted)

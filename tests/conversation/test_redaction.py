@@ -65,18 +65,18 @@ def test_every_secret_of_a_text_is_left_out_and_the_rest_stays() -> None:
 def spelled_out(text: str) -> list[tuple[int, int, str]]:
     """Find secrets as slowly as it can be said: every pattern over the whole text."""
     found = []
-    for shape, _, _, _, source in (*TOKENS_BY_VENDOR, AUTHORIZATION, *CONTEXTS):
-        for match in re.finditer(source, text):
+    for shape in (*TOKENS_BY_VENDOR, AUTHORIZATION, *CONTEXTS):
+        for match in shape.pattern.finditer(text):
             group = 1 if match.re.groups else 0
             if not group or not harmless(match[1]):
-                found.append((*match.span(group), shape))
+                found.append((*match.span(group), shape.name))
     return found
 
 
-SHAPES = [row[4] for row in (*TOKENS_BY_VENDOR, AUTHORIZATION, *CONTEXTS)]
+SHAPES = [shape.pattern.pattern for shape in (*TOKENS_BY_VENDOR, AUTHORIZATION, *CONTEXTS)]
 PIECES = st.one_of(
     st.sampled_from(SHAPES).flatmap(st.from_regex),
-    st.sampled_from([literal for row in (*TOKENS_BY_VENDOR, *CONTEXTS) for literal in row[1].split()]),
+    st.sampled_from([literal for shape in (*TOKENS_BY_VENDOR, *CONTEXTS) for literal in shape.literals]),
     st.from_regex(ASSIGNED),
     st.sampled_from([text for text, _ in SENTENCES]),
     st.sampled_from(

@@ -17,7 +17,7 @@ from rich.text import Text
 
 from lastgood.cli.running.display import Board, output_line, told, told_late
 from lastgood.cli.running.live import Region
-from lastgood.documents.work import event_document, report_record
+from lastgood.documents import event_document, record
 from lastgood.model.canonical import dumps
 from lastgood.model.run import RunEvent
 from lastgood.model.session import Task
@@ -120,7 +120,7 @@ def test_events_and_reports_answer_every_field_of_their_documents(workspace: Wor
     for one in seen:
         fields = set(event_document(one)) - {"schema", "event"}
         assert [field for field in fields if not hasattr(one, field)] == []
-    assert [field for field in report_record(report) if not hasattr(report, field)] == []
+    assert [field for field in record(report) if not hasattr(report, field)] == []
     assert report.goal == "g"
 
 

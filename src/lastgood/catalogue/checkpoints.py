@@ -23,7 +23,7 @@ from lastgood.catalogue.rows import AWAITS_ADOPTION, COMPLETE_FACTS, NEWEST_FACT
 from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
 from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
-from lastgood.model.checkpoint import Checkpoint
+from lastgood.model.checkpoint import CHECK, Checkpoint
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -411,7 +411,7 @@ class SqliteCatalogue:
         self._change(
             "checkpoint",
             "UPDATE checkpoint SET (good, verdict) = (?, ?) WHERE id = ?",
-            [(good, rows.stored_verdict(check), checkpoint)],
+            [(good, CHECK.encode(check), checkpoint)],
             missing=_UNKNOWN,
         )
 

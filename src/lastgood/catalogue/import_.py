@@ -6,6 +6,7 @@ from lastgood.catalogue import rows
 from lastgood.catalogue.database import broken_seal, is_broken, reseal
 from lastgood.errors import NotFound
 from lastgood.model.canonical import dumps
+from lastgood.model.checkpoint import CHECK
 from lastgood.model.session import encode_effect, encode_progress, encode_session
 from lastgood.paths import to_bytes, to_text
 from lastgood.workplan.plan import decode_plan, encode_plan
@@ -112,7 +113,7 @@ def _checkpoint(connection: sqlite3.Connection, one: Arrival) -> bool:
     ):
         sequence += 1
     columns = rows.birth(one.manifest, commit=one.commit, name=one.name, pinned=one.pinned, recovered=False)
-    verdict = None if one.check is None else rows.stored_verdict(one.check)
+    verdict = None if one.check is None else CHECK.encode(one.check)
     connection.execute(_CHECKPOINT, (sequence, *columns, one.good, verdict))
     reseal(connection, "checkpoint", one.manifest.id)
     return True

@@ -15,10 +15,9 @@ from lastgood.catalogue import CheckpointFacts, WorkspaceRow
 from lastgood.catalogue.database import broken_seal, reseal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
-from lastgood.model.canonical import Fields, dumps, loads
 from lastgood.model.checkpoint import (
+    CHECK,
     Actor,
-    Check,
     Checkpoint,
     IgnoreState,
     Manifest,
@@ -182,7 +181,7 @@ def checkpoint(row: Row) -> Checkpoint:
     check = None
     try:
         manifest = decode(unpack_manifest(text))
-        check = None if verdict is None else _check(_text(verdict))
+        check = None if verdict is None else CHECK.decode(_text(verdict))
     except (Damaged, Unsupported) as error:
         manifest = _remains(birth_columns)
         reason = reason or f"the catalogue's record cannot be read: {error.message}"
@@ -227,17 +226,6 @@ def _remains(columns: list[object]) -> Manifest:
         metrics=Metrics(),
         metadata={},
     )
-
-
-def _check(text: str) -> Check:
-    from lastgood.model.checkpoint import check_of  # lazily: few checkpoints were judged
-
-    return check_of(Fields(loads(text, what="a verdict"), what="a verdict"))
-
-
-def stored_verdict(check: Check) -> str:
-    """Return what came of a check as a text that SQLite can hold."""
-    return dumps(check.as_dict()).decode("ascii")
 
 
 def facts(row: Row) -> CheckpointFacts:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.wording import ago, called, changes, count, moment, path_text, place, title
-from lastgood.model.canonical import Fields
+from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, counts_of, planned_outcomes
 from lastgood.paths import printable, to_text
@@ -139,7 +139,7 @@ def _part_words(part: PartOutcome, then: Progress | None) -> str:
         return "left as it is" if part.result == "kept" else "FAILED"
     planned, details = part.result == "planned", part.details
     if part.scope == "conversation" and "transcript" in details:
-        where = printable(to_text(Fields(dict(details), what="a report").path("transcript")))
+        where = printable(to_text(Fields(dict(details), what="a report").read("transcript", PATH)))
         if "resume_command" not in details:
             return f"took {where} away again"
         return f"{'will be written' if planned else 'written'} to {where}"

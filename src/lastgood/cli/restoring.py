@@ -8,7 +8,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
 from lastgood.cli.wording import called, changes, count
-from lastgood.documents.changes import restore_document
+from lastgood.documents import document
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
@@ -159,7 +159,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
     with ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if console.json:
-        console.document(restore_document(call.verb.name, report))
+        console.document(document(call.verb.name, report))
     else:
         _tell(report, target, call, console)
     return 0 if report.complete else _OMISSIONS
@@ -182,7 +182,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     plan = report.planned
     code = 0 if report.dry_run or report.complete else _OMISSIONS
     if console.json:
-        console.document(restore_document(call.verb.name, report))
+        console.document(document(call.verb.name, report))
         return code
     if plan.empty:
         same = "nothing is left to take back" if plan.base else "what was asked for already is"
@@ -208,7 +208,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
             only=cast("tuple[Scope, ...]", call.texts("only")) or None,
         )
     if console.json:
-        console.document(restore_document(call.verb.name, report))
+        console.document(document(call.verb.name, report))
     else:
         console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
         for line in remarks(report.outcomes):

@@ -1,37 +1,76 @@
 """What the verbs return, as the published JSON documents (one document a verb).
 
-Each verb loads only the module of its own documents.
+What a document says of a value stands in one table, and how it says each field in the field's annotation.
 """
 
 from __future__ import annotations
 
+from operator import attrgetter
+
 from lastgood.model.canonical import iso, path_value
-from lastgood.model.checkpoint import gap_record, git_record
-from lastgood.model.session import position_record, shown_progress
+from lastgood.value import Alias, Value, cast, defaults
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Callable, Sequence
+    from typing import Any
 
     from lastgood.errors import LastgoodError
-    from lastgood.model.checkpoint import Actor, Check, Checkpoint, Conversation
-    from lastgood.model.operation import Operation, Outcome
-    from lastgood.model.report import (
-        DeleteReport,
-        DiffReport,
-        FileDiff,
-        ListedEntry,
-        SaveReport,
-        StatusReport,
-        VerifyReport,
-        WorkspaceSummary,
-    )
-    from lastgood.model.session import Effect, Progress, Session, SessionReport, SessionState
+    from lastgood.model.operation import Operation
+    from lastgood.model.run import RunEvent, RunReport
 
     Document = dict[str, object]
+    Show = Callable[[Any], object]
 
-
-# --- Checkpoints, operations and paths as the published JSON has them ---
+# What is said of the values of a class; all its fields, where it has no row. `...` stands for all fields,
+# `*name` for what is said of that one, `name:field` for one with another name, or for a field of it. `name?`
+# is left out where it has its default, `name!` is null where it is empty.
+_TABLE = {
+    "Activity": "workspace store session tasks checkpoints operations tokens saves sizes buckets notes",
+    "Actor": "... name? call?",
+    "Bucket": "... checkpoints",
+    "Checkpoint": "*manifest id short_id name sequence commit good check pinned damaged recovered",
+    "Conversation": "messages bytes:size source?",
+    "Decision": "id reason",
+    "DeleteReport": "operation deleted:checkpoints free_after needed",
+    "DiffReport": "from:from_ to files patch? unmatched",
+    "Effect": "id name task attempt irreversible state session started_at ended_at",
+    "ExportReport": "file bytes:size checkpoints workspaces sessions damaged books books_withheld withheld",
+    "FileDiff": "... old_path?",
+    "Gap": "... size?",
+    "HeadMoved": "commits from:from_ to",
+    "ImportReport": "file added:checkpoints known reduced workspaces sessions books attached",
+    "Manifest": "message kind created_at workspace session previous tree:root.tree changes files bytes:size"
+    " ignored gaps partial actor task moment position:progress.position! progress! git metrics"
+    " conversation metadata",
+    "Operation": "id type at target guard undone checkpoints? of?",
+    "Origin": "key path",
+    "Outcome": "... reason? kept? left?",
+    "Owner": "host pid command",
+    "PartOutcome": "... reason? details?",
+    "Progress": "goal tasks features state",
+    "ProgressReport": "session position:progress.position! progress checkpoint:saved.checkpoint"
+    " unknown_effects:unknown task?",
+    "PruneReport": "dry_run keep remove set_aside freed_bytes waiting_bytes free_after operation"
+    " beyond_undo:lost faults",
+    "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
+    " irreversible live_processes git_matches head_moved drift artifacts waiting done interrupted_restore"
+    " guard operation files parts took_over:took_over.id beside:beside.id",
+    "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
+    " conversation progress parts conflicts directory",
+    "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
+    " line? reason? paths? continued? tasks?",
+    "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"
+    " unknown_effects live_processes outputs",
+    "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over",
+    "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",
+    "SessionReport": "*session state position:progress.position! progress",
+    "StatusReport": "... store_bytes",
+    "TaskCounts": "... total success_ratio",
+    "UndoReport": "operation guard files parts",
+    "VerifyReport": "... ok",
+    "WorkedTask": "*task session seconds",
+}
 
 
 def text_value(text: str) -> str:
@@ -58,303 +97,133 @@ def folder_value(path: str) -> object:
     return path_value(path.encode("utf-8", "surrogateescape"))
 
 
-def checkpoint_record(checkpoint: Checkpoint) -> Document:
-    """Return a checkpoint."""
-    manifest = checkpoint.manifest
-    return {
-        "id": checkpoint.id,
-        "short_id": checkpoint.short_id,
-        "name": checkpoint.name,
-        "message": text_value(manifest.message),
-        "kind": manifest.kind,
-        "created_at": iso(manifest.created_at),
-        "sequence": checkpoint.sequence,
-        "workspace": folder_value(manifest.workspace),
-        "session": manifest.session,
-        "previous": manifest.previous,
-        "commit": checkpoint.commit,
-        "tree": manifest.root.tree,
-        "changes": manifest.changes.as_dict(),
-        "files": manifest.files,
-        "bytes": manifest.size,
-        "ignored": manifest.ignored,
-        "gaps": [gap_record(gap) for gap in manifest.gaps],
-        "partial": manifest.partial,
-        "good": checkpoint.good,
-        "check": None if checkpoint.check is None else check_record(checkpoint.check),
-        "pinned": checkpoint.pinned,
-        "actor": _actor_record(manifest.actor),
-        "task": manifest.task,
-        "moment": manifest.moment,
-        "position": position_value(manifest.progress),
-        "progress": None if manifest.progress.empty else shown_progress(manifest.progress),
-        "git": None if manifest.git is None else plain_value(git_record(manifest.git)),
-        "metrics": manifest.metrics.as_dict(),
-        "conversation": None if manifest.conversation is None else conversation_record(manifest.conversation),
-        "metadata": {text_value(key): text_value(value) for key, value in manifest.metadata.items()},
-        "damaged": checkpoint.damaged,
-        "recovered": checkpoint.recovered,
-    }
+# --- Values by the table ---
 
 
-def position_value(progress: Progress) -> Document | None:
-    """Return where in its workflow the work stands; None if nobody said."""
-    return None if progress.position.empty else position_record(progress.position)
+def record(value: Value) -> Document:
+    """Return what documents say of a value."""
+    cls = type(value)
+    if cls not in _tables:
+        _tables[cls] = _Table(cls)
+    return _tables[cls].record(value)
 
 
-def conversation_record(conversation: Conversation) -> Document:
-    """Return how much of a conversation a checkpoint holds."""
-    record: Document = {"messages": conversation.messages, "bytes": conversation.size}
-    if conversation.source is not None:
-        record["source"] = path_value(conversation.source)
-    return record
+class _Table:
+    """What is said of the values of a class."""
+
+    def __init__(self, cls: type[Value]) -> None:
+        self._parts: list[str] = []
+        fields: dict[str, tuple[str, Show | None, object]] = {}
+        for word in _TABLE.get(cls.__name__, "...").split():
+            name, _, path = word.strip("*?!").partition(":")
+            if word == "...":
+                fields |= {name: (name, _shown(kind), _ALWAYS) for name, kind in cls.__annotations__.items()}
+            elif word[0] == "*":
+                self._parts.append(name)
+            else:
+                first, _, inner = (path or name).partition(".")
+                show = (
+                    _unless_empty if word[-1] == "!" else _any if inner else _shown(_annotation(cls, first))
+                )
+                default = defaults(cls)[first] if word[-1] == "?" else _ALWAYS
+                fields[name] = (first, _within(inner, show) if inner else show, default)
+        self._names = list(fields)
+        self._get = attrgetter(*(path for path, _, _ in fields.values()), fields[self._names[0]][0])
+        self._omitted = [(name, one[2]) for name, one in fields.items() if one[2] is not _ALWAYS]
+        self._shows = [(name, show) for name, (_, show, _) in fields.items() if show is not None]
+
+    def record(self, value: Value) -> Document:
+        said: Document = dict(zip(self._names, self._get(value), strict=False))
+        for part in self._parts:
+            said = record(getattr(value, part)) | said
+        for name, default in self._omitted:
+            if said[name] == default:
+                del said[name]
+        for name, show in self._shows:
+            found = said.get(name)
+            if found is not None:
+                said[name] = show(found)
+        return said
 
 
-def session_record(session: Session, progress: Progress, *, state: SessionState) -> Document:
-    """Return a session; ``state`` is the one that counts now."""
-    owner = session.owner
-    return {
-        "id": session.id,
-        "state": state,
-        "goal": None if session.goal is None else text_value(session.goal),
-        "sprint": session.sprint,
-        "owner": {"host": owner.host, "pid": owner.pid, "command": owner.command},
-        "started_at": iso(session.started_at),
-        "heartbeat_at": iso(session.heartbeat_at),
-        "ended_at": None if session.ended_at is None else iso(session.ended_at),
-        "ended_by": session.ended_by,
-        "exclusive": session.exclusive,
-        "took_over": session.took_over,
-        "position": position_value(progress),
-        "progress": shown_progress(progress),
-    }
+def _annotation(cls: type[Value], name: str) -> str:
+    """Return what a field or a property is."""
+    if name in cls.__annotations__:
+        return cast("str", cls.__annotations__[name])
+    member = getattr(cls, name)
+    return cast(
+        "str", member.annotation if isinstance(member, Alias) else member.fget.__annotations__["return"]
+    )
 
 
-def effect_record(effect: Effect) -> Document:
-    """Return a step of the work."""
-    return {
-        "id": effect.id,
-        "name": text_value(effect.name),
-        "task": effect.task,
-        "attempt": effect.attempt,
-        "irreversible": effect.irreversible,
-        "state": effect.state,
-        "session": effect.session,
-        "started_at": iso(effect.started_at),
-        "ended_at": None if effect.ended_at is None else iso(effect.ended_at),
-    }
+def _within(name: str, show: Show | None) -> Show:
+    get, shown = attrgetter(name), show or _any
+    return lambda value: shown(get(value))
 
 
-def operation_record(operation: Operation) -> Document:
-    """Return an operation, without its steps."""
-    record: Document = {
-        "id": operation.id,
-        "type": operation.type,
-        "at": iso(operation.at),
-        "target": operation.target,
-        "guard": operation.guard,
-        "undone": operation.undone,
-    }
-    if operation.checkpoints:
-        record["checkpoints"] = list(operation.checkpoints)
-    if operation.of is not None:
-        record["of"] = operation.of
-    return record
+def _shown(annotation: str) -> Callable[[Any], object] | None:
+    """Return what turns the value of a field into JSON; None where it is JSON."""
+    annotation = annotation.removesuffix(" | None")
+    if annotation in _BY_ANNOTATION:
+        return _BY_ANNOTATION[annotation]
+    if annotation.startswith("tuple["):
+        show = _shown(annotation[len("tuple[") : -len(", ...]")])
+        return list if show is None else lambda items: [show(item) for item in items]
+    if annotation.startswith("Mapping["):
+        return dict
+    return _any if annotation[0].isupper() else None
 
 
-def outcome_record(outcome: Outcome) -> Document:
-    """Return what became of one path."""
-    record: Document = {
-        "path": path_value(outcome.path),
-        "action": outcome.action,
-        "result": outcome.result,
-    }
-    if outcome.reason is not None:
-        record["reason"] = text_value(outcome.reason)
-    if outcome.kept is not None:
-        record["kept"] = path_value(outcome.kept)
-    if outcome.left is not None:
-        record["left"] = path_value(outcome.left)
-    return record
+def _any(value: object) -> object:
+    return record(value) if isinstance(value, Value) else value
 
 
-def file_diff_record(difference: FileDiff) -> Document:
-    """Return one path that differs."""
-    record: Document = {**difference.as_dict(), "path": path_value(difference.path)}
-    if difference.old_path is None:
-        del record["old_path"]
-    else:
-        record["old_path"] = path_value(difference.old_path)
-    return record
+def _unless_empty(value: Any) -> object:  # noqa: ANN401 - what can be empty
+    return None if value.empty else _any(value)
 
 
-def workspace_record(summary: WorkspaceSummary) -> Document:
-    """Return a workspace of the store."""
-    return {
-        "key": summary.key,
-        "path": folder_value(summary.path),
-        "checkpoints": summary.checkpoints,
-        "present": summary.present,
-        "stored_bytes": summary.stored_bytes,
-        "latest": None if summary.latest is None else checkpoint_record(summary.latest),
-    }
+_ALWAYS = object()
+_tables: dict[type[Value], _Table] = {}
+_BY_ANNOTATION: dict[str, Callable[[Any], object]] = {
+    "Timestamp": iso,
+    "Text": text_value,
+    "OsText": plain_value,
+    "bytes": path_value,
+    "Mapping[Text, Text]": lambda texts: {text_value(key): text_value(text) for key, text in texts.items()},
+    "Mapping[str, OsValue]": lambda values: plain_value(dict(values)),
+}
 
 
-def _actor_record(actor: Actor) -> Document:
-    record: Document = {"type": actor.type}
-    if actor.name is not None:
-        record["name"] = text_value(actor.name)
-    if actor.call is not None:
-        record["call"] = text_value(actor.call)
-    return record
+# --- The documents ---
 
 
-def check_record(check: Check) -> Document:
-    """Return what came of a check command."""
-    return {
-        **check.as_dict(),
-        "command": text_value(check.command),
-        "output_tail": text_value(check.output_tail),
-    }
-
-
-# --- What the verbs return, as the published JSON documents (one document a verb) ---
-
-
-def document(verb: str, fields: Document) -> Document:
-    """Return the document of a verb: its fields under the schema ``lastgood.VERB/1``."""
-    return {"schema": f"lastgood.{verb}/1", **fields}
+def document(verb: str, said: Document | Value) -> Document:
+    """Return the document of a verb, ``lastgood.VERB/1``: some fields, or all that is said of a value."""
+    return {"schema": f"lastgood.{verb}/1", **(record(said) if isinstance(said, Value) else said)}
 
 
 def error_document(error: LastgoodError) -> Document:
     """Return the document of a failure."""
-    return document(
-        "error",
-        {
-            "error": {
-                "code": error.code,
-                "message": text_value(error.message),
-                "hint": text_value(error.hint),
-                "details": plain_value(error.details),
-            }
-        },
-    )
-
-
-def save_document(report: SaveReport) -> Document:
-    """Return the document of a save."""
-    return document(
-        "save",
-        {
-            "checkpoint": checkpoint_record(report.checkpoint),
-            "created": report.created,
-            "reason": report.reason,
-            "unchanged_since": report.unchanged_since,
-            "new_gaps": [gap_record(gap) for gap in report.new_gaps],
-            "notes": [note.as_dict() for note in report.notes],
-        },
-    )
-
-
-def list_document(checkpoints: Iterable[Checkpoint]) -> Document:
-    """Return the document of a list."""
-    return document("list", {"checkpoints": [checkpoint_record(one) for one in checkpoints]})
-
-
-def show_document(
-    checkpoint: Checkpoint,
-    *,
-    entries: Sequence[ListedEntry] | None,
-    messages: Sequence[Document] | None = None,
-) -> Document:
-    """Return the document of one checkpoint, with its entries and messages where they were asked for.
-
-    Messages have to be redacted already (rule S17).
-    """
-    fields: Document = {"checkpoint": checkpoint_record(checkpoint)}
-    if entries is not None:
-        fields["entries"] = [{**entry.as_dict(), "path": path_value(entry.path)} for entry in entries]
-    if messages is not None:
-        fields["messages"] = list(messages)
-    return document("show", fields)
-
-
-def diff_document(report: DiffReport) -> Document:
-    """Return the document of a comparison."""
-    fields: Document = {
-        "from": report.from_,
-        "to": report.to,
-        "files": [file_diff_record(one) for one in report.files],
+    said = {
+        "code": error.code,
+        "message": text_value(error.message),
+        "hint": text_value(error.hint),
+        "details": plain_value(error.details),
     }
-    if report.patch is not None:
-        fields["patch"] = path_value(report.patch)
-    fields["unmatched"] = [
-        {
-            "path": path_value(one.path),
-            "left_out": one.left_out,
-            "near": None if one.near is None else path_value(one.near),
-        }
-        for one in report.unmatched
-    ]
-    return document("diff", fields)
+    return document("error", {"error": said})
 
 
-def status_document(report: StatusReport) -> Document:
-    """Return the document of a status."""
-    return document(
-        "status",
-        {
-            "workspace": folder_value(report.workspace),
-            "store": folder_value(report.store),
-            "state": report.state,
-            "session": None if report.session is None else _session(report.session),
-            "position": None if report.position is None else position_record(report.position),
-            "sessions": [_session(one) for one in report.sessions],
-            "incomplete": [_session(one) for one in report.incomplete],
-            "latest": None if report.latest is None else checkpoint_record(report.latest),
-            "drift": None if report.drift is None else report.drift.as_dict(),
-            "gaps": [gap_record(gap) for gap in report.gaps],
-            "durability": report.durability,
-            "resident": report.resident,
-            "checkpoints": report.checkpoints,
-            "store_bytes": report.store_bytes,
-            "store_parts": report.store_parts.as_dict(),
-            "health": [note.as_dict() for note in report.health],
-        },
-    )
+def operations_document(verb: str, operations: Sequence[Operation]) -> Document:
+    """Return the document of the list of what can be undone, or done again."""
+    fields: Document = {"operation": None, "guard": None, "files": [], "parts": []}
+    return document(verb, fields | {"operations": [record(one) for one in operations]})
 
 
-def _session(report: SessionReport) -> Document:
-    return session_record(report.session, report.progress, state=report.state)
+def event_document(event: RunEvent, report: RunReport | None = None) -> Document:
+    """Return one line of a run: what happened; the last line carries the report, too."""
+    return document("run", record(event) | ({} if report is None else {"report": record(report)}))
 
 
-def verify_document(report: VerifyReport) -> Document:
-    """Return the document of a verification."""
-    return document(
-        "verify",
-        {
-            "ok": report.ok,
-            "checkpoints": report.checkpoints,
-            "damaged": [
-                {"id": one.id, "files": [path_value(path) for path in one.files], "reason": one.reason}
-                for one in report.damaged
-            ],
-            "repaired": [text_value(one) for one in report.repaired],
-            "faults": [text_value(one) for one in report.faults],
-            "unreferenced_bytes": report.unreferenced_bytes,
-            "unlisted": report.unlisted,
-        },
-    )
-
-
-def delete_document(verb: str, report: DeleteReport) -> Document:
-    """Return the document of a delete (or of forgetting a workspace)."""
-    return document(
-        verb,
-        {
-            "operation": operation_record(report.operation),
-            "deleted": list(report.checkpoints),
-            "free_after": iso(report.free_after),
-            "needed": dict(report.needed),
-        },
-    )
+def reviewed_document(report: RunReport, *, at: int) -> Document:
+    """Return the line of a run that was looked at and not carried out."""
+    return document("run", {"event": "reviewed", "at": iso(at), "report": record(report)})

@@ -4,8 +4,22 @@ from __future__ import annotations
 
 from lastgood.errors import Damaged, Invalid, Unsupported
 from lastgood.ids import is_bare_id, is_checkpoint_id, name_fault
-from lastgood.model.canonical import Fields, base64_text, dumps, iso, loads, path_value
-from lastgood.model.checkpoint import check_of
+from lastgood.model.canonical import (
+    BINARY,
+    NUMBER,
+    OS_TEXT,
+    TEXT,
+    Converter,
+    Fields,
+    Form,
+    Wrong,
+    base64_text,
+    dumps,
+    iso,
+    loads,
+    optional,
+)
+from lastgood.model.checkpoint import CHECK
 from lastgood.model.exchange import (
     Bounds,
     ExportedBook,
@@ -17,52 +31,98 @@ from lastgood.model.exchange import (
     Member,
     Origin,
 )
-from lastgood.model.session import (
-    decode_effect,
-    decode_progress,
-    decode_session,
-    encode_effect,
-    encode_progress,
-    encode_session,
-)
+from lastgood.model.session import EFFECT, PROGRESS, SESSION
 from lastgood.paths import to_bytes
 from lastgood.workplan.form import checked_plan
-from lastgood.workplan.plan import decode_plan, encode_plan
+from lastgood.workplan.plan import PLAN
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Callable, Iterator
+    from typing import Any
 
     from lastgood.model.run import WorkPlan
+    from lastgood.model.session import Effect, Session
 
 
-# --- Books of a ledger as lines of an export's facts: a book, then its entries and its pieces ---
+# --- What is converted more strictly than in a store: it was written elsewhere ---
 
-BOOKISH = ("book", "entry", "piece")
+SCHEMA = "lastgood.export/1"
+_HEX = frozenset("0123456789abcdef")
+# Far above what any store counts to, and far below where SQLite's numbers end.
+_LAST_SEQUENCE = 1 << 48
+_LAST_MOMENT = 1 << 62
 
 
-def book_lines(book: ExportedBook) -> Iterator[bytes]:
-    """Yield the lines of a book."""
-    yield dumps(
-        {
-            "fact": "book",
-            "workspace_key": book.workspace_key,
-            "space": book.space,
-            "name": base64_text(book.name),
-        }
-    )
-    for key, mark, head, body in book.entries:
-        yield dumps(
-            {
-                "fact": "entry",
-                "key": base64_text(key),
-                "mark": None if mark is None else base64_text(mark),
-                "head": base64_text(head),
-                "body": base64_text(body),
-            }
-        )
-    for piece in book.pieces:
-        yield dumps({"fact": "piece", "content": base64_text(piece)})
+def _strict(one: Converter, is_good: Callable[[Any], bool], wanted: str) -> Converter:
+    """Return a converter that takes only some of what another takes."""
+
+    def read(given: object) -> object:
+        value = given if type(given) is one.kind else one.read(given)
+        if not is_good(value):
+            raise Wrong(wanted)
+        return value
+
+    return Converter(read, one.write)
+
+
+def _hex(digits: int) -> Callable[[str], bool]:
+    return lambda text: len(text) == digits and _HEX.issuperset(text)
+
+
+def _up_to(most: int) -> Converter:
+    return _strict(NUMBER, lambda number: 0 <= number <= most, "a number of possible size")
+
+
+def _embedded(form: Form[Any]) -> Converter:
+    """Return the converter of a record with a version of its own."""
+
+    def read(given: object) -> object:
+        if not isinstance(given, dict):
+            raise Wrong("an object")
+        return form.decode(dumps(given))
+
+    return Converter(read, form.record)
+
+
+_ORIGIN = Form(
+    Origin,
+    key=_strict(TEXT, lambda key: 0 < len(key) <= 64 and _HEX.issuperset(key), "the key of a workspace"),
+    path=_strict(OS_TEXT, lambda path: path.startswith("/") and "\0" not in path, "an absolute path"),
+    created_at=_up_to(_LAST_MOMENT),
+)
+_PARCELLED = Form(
+    ExportedCheckpoint,
+    id=_strict(TEXT, is_checkpoint_id, "the id of a checkpoint"),
+    commit=_strict(TEXT, _hex(40), "a commit in hex"),
+    sequence=_up_to(_LAST_SEQUENCE),
+    name=optional(_strict(TEXT, lambda name: is_bare_id(name) or name_fault(name) is None, "a name")),
+    Check=CHECK,
+)
+_PROGRESS = Form(ExportedProgress, progress=_embedded(PROGRESS))
+_PLAN = Form(ExportedPlan, plan=_embedded(PLAN))
+_BOUNDS = Form(
+    Bounds, objects=_up_to(_LAST_SEQUENCE), largest=_up_to(_LAST_MOMENT), total=_up_to(_LAST_MOMENT)
+)
+_MEMBER = Form(
+    Member,
+    names={"size": "bytes"},
+    size=_up_to(_LAST_MOMENT),
+    sha256=_strict(TEXT, _hex(64), "a SHA-256 in hex"),
+)
+_HEADER = Form(
+    Header,
+    "the header of the export",
+    names={"created_at": "created_ns", "bounds": "pack"},
+    checkpoints=_up_to(_LAST_SEQUENCE),
+    Member=_MEMBER,
+    Bounds=_BOUNDS,
+)
+
+
+# --- Books of a ledger as lines: a book, then its entries and its pieces ---
+
+_OF_BOOKS = ("book", "entry", "piece")
 
 
 class Books:
@@ -82,11 +142,10 @@ class Books:
         elif self._begun is None:
             raise fields.wrong("fact", "after the book that it belongs to")
         elif kind == "piece":
-            self._pieces.append(fields.binary("content"))
+            self._pieces.append(fields.read("content", BINARY))
         else:
-            mark = None if fields.is_null("mark") else fields.binary("mark")
-            entry = (fields.binary("key"), mark, fields.binary("head"), fields.binary("body"))
-            self._entries.append(entry)
+            key, mark = fields.read("key", BINARY), fields.read("mark", optional(BINARY))
+            self._entries.append((key, mark, fields.read("head", BINARY), fields.read("body", BINARY)))
 
     def whole(self) -> tuple[ExportedBook, ...]:
         """Return the books."""
@@ -104,7 +163,7 @@ class Books:
             ExportedBook(
                 workspace_key=key,
                 space=space,
-                name=fields.binary("name"),
+                name=fields.read("name", BINARY),
                 entries=tuple(self._entries),
                 pieces=tuple(self._pieces),
             )
@@ -112,32 +171,132 @@ class Books:
         self._entries, self._pieces = [], []
 
 
-# --- The plans of runs as lines of an export's facts: each plan once, with the sessions that carry it out
-# ---
+def _book_lines(book: ExportedBook) -> Iterator[bytes]:
+    name = base64_text(book.name)
+    yield _line("book", {"workspace_key": book.workspace_key, "space": book.space, "name": name})
+    for entry in book.entries:
+        texts = [None if cell is None else base64_text(cell) for cell in entry]
+        yield _line("entry", dict(zip(("key", "mark", "head", "body"), texts, strict=True)))
+    for piece in book.pieces:
+        yield _line("piece", {"content": base64_text(piece)})
 
 
-def plan_line(kept: ExportedPlan) -> bytes:
-    """Return the line of a plan."""
+# --- The header, and the facts ---
+
+
+def encode_header(header: Header) -> bytes:
+    """Return the header as JSON."""
     return dumps(
         {
-            "fact": "plan",
-            "sessions": list(kept.sessions),
-            "workspace_key": kept.workspace_key,
-            "plan": loads(encode_plan(kept.plan), what="a work plan"),
+            "schema": SCHEMA,
+            "created_at": iso(header.created_at),
+            "created_ns": header.created_at,
+            "checkpoints": header.checkpoints,
+            "facts": _MEMBER.write(header.facts),
+            "pack": _MEMBER.write(header.pack) | _BOUNDS.write(header.bounds),
         }
     )
 
 
-def read_plan(fields: Fields) -> ExportedPlan:
+def decode_header(text: bytes) -> Header:
+    """Return the header that a text holds; `Damaged` if it is none, `Unsupported` if it is newer."""
+    record = loads(text, what=_HEADER.what)
+    schema = Fields(record, what=_HEADER.what).text("schema")
+    if schema != SCHEMA:
+        raise Unsupported(
+            f"the export has the form {schema!r}; this lastgood reads {SCHEMA}", hint="use a newer lastgood"
+        )
+    return _HEADER.take(record)
+
+
+def encode_facts(facts: Facts) -> bytes:
+    """Return facts, one a line."""
+    return b"".join(line + b"\n" for line in _lines(facts))
+
+
+def _lines(facts: Facts) -> Iterator[bytes]:
+    yield from (_line("workspace", _ORIGIN.write(one)) for one in facts.workspaces)
+    yield from (_line("checkpoint", _PARCELLED.write(one)) for one in facts.checkpoints)
+    yield from (_line("session", {"session": SESSION.record(one)}) for one in facts.sessions)
+    yield from (_line("progress", _PROGRESS.write(one)) for one in facts.progress)
+    yield from (_line("step", {"step": EFFECT.record(one)}) for one in facts.effects)
+    yield from (_line("plan", _PLAN.write(one)) for one in facts.plans)
+    for book in facts.books:
+        yield from _book_lines(book)
+
+
+def _line(kind: str, record: dict[str, object]) -> bytes:
+    return dumps({"fact": kind, **record})
+
+
+def decode_facts(text: bytes) -> Facts:
+    """Return the facts that lines hold; `Damaged` if one is wrong, `Unsupported` if one is newer."""
+    found: dict[str, list[Any]] = {kind: [] for kind in _READERS}
+    books = Books()
+    for number, line in enumerate(text.split(b"\n")[:-1], start=1):
+        fields = Fields(loads(line, what=f"line {number} of the facts"), what=f"line {number} of the facts")
+        kind = fields.one_of("fact", (*_READERS, *_OF_BOOKS))
+        if kind in _OF_BOOKS:
+            books.read(kind, fields)
+            continue
+        try:
+            found[kind].append(_READERS[kind](fields))
+        except RecursionError:
+            raise fields.wrong("fact", "less deeply nested") from None
+    if text and not text.endswith(b"\n"):
+        raise Damaged("the facts of the export end within a line", hint="export again")
+    return Facts(
+        workspaces=tuple(found["workspace"]),
+        checkpoints=tuple(found["checkpoint"]),
+        sessions=tuple(found["session"]),
+        progress=tuple(found["progress"]),
+        effects=tuple(found["step"]),
+        plans=tuple(found["plan"]),
+        books=books.whole(),
+    )
+
+
+def _workspace(fields: Fields) -> Origin:
+    origin = fields.all(_ORIGIN)
+    _stored_text(fields, origin.machine)
+    return origin
+
+
+def _checkpoint(fields: Fields) -> ExportedCheckpoint:
+    one = fields.all(_PARCELLED)
+    return one.replace(sequence=max(1, one.sequence))
+
+
+def _session(fields: Fields) -> Session:
+    session: Session = fields.read("session", _embedded(SESSION))
+    _stored_text(fields, session.id, session.workspace_key)
+    if not all(0 <= at <= _LAST_MOMENT for at in (session.started_at, session.heartbeat_at)):
+        raise fields.wrong("session", "a session")
+    return session
+
+
+def _progress(fields: Fields) -> ExportedProgress:
+    kept = fields.all(_PROGRESS)
+    _stored_text(fields, kept.key, kept.workspace_key)
+    return kept
+
+
+def _step(fields: Fields) -> Effect:
+    effect: Effect = fields.read("step", _embedded(EFFECT))
+    _stored_text(fields, effect.id, effect.workspace_key, effect.session or "")
+    if not 0 <= effect.after <= _LAST_SEQUENCE:
+        raise fields.wrong("step", "a step of the work")
+    return effect
+
+
+def _plan(fields: Fields) -> ExportedPlan:
     """Return the plan of a line; `Damaged` unless a run could have begun with it."""
-    fields.sub("plan")
-    plan = decode_plan(dumps(fields.object_or_empty("plan")))
-    sessions = fields.texts("sessions")
-    if not sessions or len(set(sessions)) != len(sessions):
+    kept = fields.all(_PLAN)
+    if not kept.sessions or len(set(kept.sessions)) != len(kept.sessions):
         raise fields.wrong("sessions", "a list of sessions")
-    if not is_sound(plan):
+    if not is_sound(kept.plan):
         raise fields.wrong("plan", "a plan that a run could carry out")
-    return ExportedPlan(sessions=sessions, workspace_key=fields.text("workspace_key"), plan=plan)
+    return kept
 
 
 def is_sound(plan: WorkPlan) -> bool:
@@ -150,209 +309,18 @@ def is_sound(plan: WorkPlan) -> bool:
         return False
 
 
-# --- The texts of an export file: its header, and its facts as lines of JSON (docs/exchange.md) ---
-
-SCHEMA = "lastgood.export/1"
-_HEX = frozenset("0123456789abcdef")
-# Far above what any store counts to, and far below where SQLite's numbers end.
-_LAST_SEQUENCE = 1 << 48
-_LAST_MOMENT = 1 << 62
-
-
-def encode_header(header: Header) -> bytes:
-    """Return the header as JSON."""
-    return dumps(
-        {
-            "schema": SCHEMA,
-            "created_at": iso(header.created_at),
-            "created_ns": header.created_at,
-            "checkpoints": header.checkpoints,
-            "facts": _member_record(header.facts),
-            "pack": _member_record(header.pack)
-            | {
-                "objects": header.bounds.objects,
-                "largest": header.bounds.largest,
-                "total": header.bounds.total,
-            },
-        }
-    )
-
-
-def decode_header(text: bytes) -> Header:
-    """Return the header that a text holds; `Damaged` if it is none, `Unsupported` if it is newer."""
-    fields = Fields(loads(text, what="the header of the export"), what="the header of the export")
-    if fields.text("schema") != SCHEMA:
-        raise Unsupported(
-            f"the export has the form {fields.text('schema')!r}; this lastgood reads {SCHEMA}",
-            hint="use a newer lastgood",
-        )
-    pack = fields.sub("pack")
-    return Header(
-        created_at=fields.number("created_ns"),
-        checkpoints=_within(fields, "checkpoints", _LAST_SEQUENCE),
-        facts=_member(fields.sub("facts")),
-        pack=_member(pack),
-        bounds=Bounds(
-            objects=_within(pack, "objects", _LAST_SEQUENCE),
-            largest=_within(pack, "largest", _LAST_MOMENT),
-            total=_within(pack, "total", _LAST_MOMENT),
-        ),
-    )
-
-
-def encode_facts(facts: Facts) -> bytes:
-    """Return facts, one a line."""
-    return b"".join(line + b"\n" for line in _lines(facts))
-
-
-def decode_facts(text: bytes) -> Facts:
-    """Return the facts that lines hold; `Damaged` if one is wrong, `Unsupported` if one is newer."""
-    found: dict[str, list[object]] = {"workspace": [], "checkpoint": [], "session": [], "progress": []}
-    found |= {"step": [], "plan": []}
-    books = Books()
-    for number, line in enumerate(text.split(b"\n")[:-1], start=1):
-        fields = Fields(loads(line, what=f"line {number} of the facts"), what=f"line {number} of the facts")
-        kind = fields.one_of("fact", (*_READERS, *BOOKISH))
-        if kind in BOOKISH:
-            books.read(kind, fields)
-            continue
-        try:
-            found[kind].append(_READERS[kind](fields))
-        except RecursionError:
-            raise fields.wrong("fact", "less deeply nested") from None
-    if text and not text.endswith(b"\n"):
-        raise Damaged("the facts of the export end within a line", hint="export again")
-    return Facts(
-        workspaces=tuple(found["workspace"]),  # type: ignore[arg-type]  # each reader makes its own
-        checkpoints=tuple(found["checkpoint"]),  # type: ignore[arg-type]  # as above
-        sessions=tuple(found["session"]),  # type: ignore[arg-type]  # as above
-        progress=tuple(found["progress"]),  # type: ignore[arg-type]  # as above
-        effects=tuple(found["step"]),  # type: ignore[arg-type]  # as above
-        plans=tuple(found["plan"]),  # type: ignore[arg-type]  # as above
-        books=books.whole(),
-    )
-
-
-def _lines(facts: Facts) -> Iterator[bytes]:
-    for row in facts.workspaces:
-        path = path_value(row.path.encode("utf-8", "surrogateescape"))
-        yield dumps({"fact": "workspace", **row.as_dict(), "path": path})
-    for one in facts.checkpoints:
-        check = None if one.check is None else one.check.as_dict()
-        yield dumps({"fact": "checkpoint", **one.as_dict(), "check": check})
-    for session in facts.sessions:
-        yield dumps({"fact": "session", "session": loads(encode_session(session), what="a session")})
-    for kept in facts.progress:
-        record = loads(encode_progress(kept.progress), what="progress")
-        yield dumps(
-            {"fact": "progress", "key": kept.key, "workspace_key": kept.workspace_key, "progress": record}
-        )
-    for effect in facts.effects:
-        yield dumps({"fact": "step", "step": loads(encode_effect(effect), what="a step")})
-    for plan in facts.plans:
-        yield plan_line(plan)
-    for book in facts.books:
-        yield from book_lines(book)
-
-
-def _workspace(fields: Fields) -> Origin:
-    key = fields.text("key")
-    if not key or len(key) > 64 or not _HEX.issuperset(key):
-        raise fields.wrong("key", "the key of a workspace")
-    path = fields.path("path").decode("utf-8", "surrogateescape")
-    if not path.startswith("/") or "\0" in path:
-        raise fields.wrong("path", "an absolute path")
-    return Origin(
-        key=key,
-        path=path,
-        machine=_unicode(fields, "machine"),
-        created_at=_within(fields, "created_at", _LAST_MOMENT),
-    )
-
-
-def _checkpoint(fields: Fields) -> ExportedCheckpoint:
-    commit, name = fields.text("commit"), fields.text_or_none("name")
-    if not is_checkpoint_id(fields.text("id")):
-        raise fields.wrong("id", "the id of a checkpoint")
-    if len(commit) != 40 or not _HEX.issuperset(commit):
-        raise fields.wrong("commit", "a commit in hex")
-    if name is not None and not is_bare_id(name) and name_fault(name) is not None:
-        raise fields.wrong("name", "a name")
-    check = fields.sub_or_none("check")
-    return ExportedCheckpoint(
-        id=fields.text("id"),
-        commit=commit,
-        sequence=max(1, _within(fields, "sequence", _LAST_SEQUENCE)),
-        name=name,
-        pinned=fields.flag("pinned"),
-        good=None if fields.is_null("good") else fields.flag("good"),
-        check=None if check is None else check_of(check),
-    )
-
-
-def _session(fields: Fields) -> object:
-    fields.sub("session")
-    session = decode_session(dumps(fields.object_or_empty("session")))
-    _stored_text(fields, session.id, session.workspace_key)
-    if not all(0 <= at <= _LAST_MOMENT for at in (session.started_at, session.heartbeat_at)):
-        raise fields.wrong("session", "a session")
-    return session
-
-
-def _progress(fields: Fields) -> object:
-    fields.sub("progress")
-    return ExportedProgress(
-        key=_unicode(fields, "key"),
-        workspace_key=_unicode(fields, "workspace_key"),
-        progress=decode_progress(dumps(fields.object_or_empty("progress"))),
-    )
-
-
-def _step(fields: Fields) -> object:
-    fields.sub("step")
-    effect = decode_effect(dumps(fields.object_or_empty("step")))
-    _stored_text(fields, effect.id, effect.workspace_key, effect.session or "")
-    if not 0 <= effect.after <= _LAST_SEQUENCE:
-        raise fields.wrong("step", "a step of the work")
-    return effect
-
-
-_READERS = {
-    "workspace": _workspace,
-    "checkpoint": _checkpoint,
-    "session": _session,
-    "progress": _progress,
-    "step": _step,
-    "plan": read_plan,
-}
-
-
-def _member_record(member: Member) -> dict[str, object]:
-    return {"bytes": member.size, "sha256": member.sha256}
-
-
-def _member(fields: Fields) -> Member:
-    digest = fields.text("sha256")
-    if len(digest) != 64 or not _HEX.issuperset(digest):
-        raise fields.wrong("sha256", "a SHA-256 in hex")
-    return Member(size=_within(fields, "bytes", _LAST_MOMENT), sha256=digest)
-
-
-def _within(fields: Fields, name: str, most: int) -> int:
-    value = fields.number(name)
-    if not 0 <= value <= most:
-        raise fields.wrong(name, "a number of possible size")
-    return value
-
-
-def _unicode(fields: Fields, name: str) -> str:
-    text = fields.text(name)
-    _stored_text(fields, text)
-    return text
-
-
 def _stored_text(fields: Fields, *texts: str) -> None:
     """Refuse what SQLite cannot hold."""
     for text in texts:
         if any("\ud800" <= character <= "\udfff" or character == "\0" for character in text):
             raise fields.wrong("text", "Unicode text")
+
+
+_READERS: dict[str, Callable[[Fields], object]] = {
+    "workspace": _workspace,
+    "checkpoint": _checkpoint,
+    "session": _session,
+    "progress": _progress,
+    "step": _step,
+    "plan": _plan,
+}

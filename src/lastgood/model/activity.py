@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation
     from lastgood.model.report import HealthNote
     from lastgood.model.session import Effect, SessionReport, Task
+    from lastgood.value import OsText, Text, Timestamp
 
     Period = Literal["day", "week", "month", "all"]
 
@@ -112,16 +113,16 @@ class Mark(Value):
     """One checkpoint on the time line; ``at`` is its time as shown, in order whatever the clocks said."""
 
     id: str
-    at: int
+    at: Timestamp
     kind: str
-    title: str
+    title: Text
 
 
 class Bucket(Value):
     """A stretch of time and what fell into it; ``tokens`` and ``stored_bytes`` are those added in it."""
 
-    start: int
-    end: int
+    start: Timestamp
+    end: Timestamp
     kinds: Mapping[str, int] = {}
     tasks_done: int = 0
     tasks_failed: int = 0
@@ -142,8 +143,8 @@ class Activity(Value):
     ``marks`` are all checkpoints in order. ``notes`` say what a person should look at.
     """
 
-    workspace: str
-    store: str
+    workspace: OsText
+    store: OsText
     period: Period
     since: int | None
     until: int

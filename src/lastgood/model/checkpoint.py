@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lastgood.errors import Damaged, Unsupported
 from lastgood.ids import is_checkpoint_id, short
-from lastgood.model.canonical import Fields, base64_text, dumps, iso, loads, path_value
-from lastgood.model.session import Progress, progress_of, written_progress
+from lastgood.model.canonical import TEXT, Fields, Form, dumps, iso, loads, optional, sequence, words
+from lastgood.model.session import NO_PROGRESS, PROGRESS, read
 from lastgood.model.tree import Counts, Gap
-from lastgood.value import Value, cast
+from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,8 +15,9 @@ if TYPE_CHECKING:
     from datetime import datetime
     from typing import Literal
 
-    from lastgood.model.session import Living, Position, Task
+    from lastgood.model.session import Living, Position, Progress
     from lastgood.model.tree import GapReason
+    from lastgood.value import Binary, OsText, Text, Timestamp
 
     Moment = Literal["before", "after"]
     Kind = Literal[
@@ -69,8 +70,8 @@ class Actor(Value):
     """Who brought about the moment that a checkpoint holds."""
 
     type: ActorType = "unknown"
-    name: str | None = None
-    call: str | None = None
+    name: Text | None = None
+    call: Text | None = None
 
 
 class NestedRepository(Value):
@@ -88,7 +89,7 @@ class GitState(Value):
     """
 
     head: str | None
-    branch: str | None
+    branch: OsText | None
     dirty: tuple[bytes, ...] | None = None
     operation: Operation | None = None
     nested: tuple[NestedRepository, ...] = ()
@@ -119,8 +120,8 @@ class IgnoreState(Value):
 
     excludes: tuple[str, ...] = ()
     includes: tuple[str, ...] = ()
-    info_exclude: bytes = b""
-    global_exclude: bytes = b""
+    info_exclude: Binary = b""
+    global_exclude: Binary = b""
     readable: bool = True
 
 
@@ -131,10 +132,10 @@ class Check(Value):
     its own, or why the verdict does not count.
     """
 
-    command: str
+    command: Text
     exit_code: int | None
     seconds: float
-    output_tail: str
+    output_tail: Text
     reason: str | None = None
 
 
@@ -150,12 +151,12 @@ class Manifest(Value):
     """
 
     id: str
-    workspace: str
+    workspace: OsText
     workspace_key: str
     kind: Kind
-    message: str
+    message: Text
     name: str | None
-    created_at: int
+    created_at: Timestamp
     sequence: int
     previous: str | None
     root: TreeRef
@@ -171,11 +172,11 @@ class Manifest(Value):
     git: GitState | None
     ignore: IgnoreState
     metrics: Metrics
-    metadata: Mapping[str, str]
+    metadata: Mapping[Text, Text]
     session: str | None = None
     task: str | None = None
     moment: Moment | None = None
-    progress: Progress = Progress()
+    progress: Progress = NO_PROGRESS
     conversation: Conversation | None = None
     state: Mapping[str, str] = {}
     copy_of: str | None = None
@@ -208,25 +209,15 @@ class Checkpoint(Value):
     recovered: bool = False
     deleted_at: int | None = None
 
-    @property
-    def id(self) -> str:
-        """The whole id."""
-        return self.manifest.id
+    id = Alias["str"]("manifest.id", "The whole id.")
 
     @property
     def short_id(self) -> str:
         """The id as lists show it."""
         return short(self.manifest.id)
 
-    @property
-    def kind(self) -> Kind:
-        """Why the checkpoint was made."""
-        return self.manifest.kind
-
-    @property
-    def message(self) -> str:
-        """What the caller said about it."""
-        return self.manifest.message
+    kind = Alias["Kind"]("manifest.kind", "Why the checkpoint was made.")
+    message = Alias["str"]("manifest.message", "What the caller said about it.")
 
     @property
     def created_at(self) -> datetime:
@@ -236,80 +227,27 @@ class Checkpoint(Value):
         microseconds = self.manifest.created_at // 1000
         return datetime.fromtimestamp(0, tz=UTC) + timedelta(microseconds=microseconds)
 
-    @property
-    def workspace(self) -> str:
-        """The real path of the workspace when it was made."""
-        return self.manifest.workspace
-
-    @property
-    def previous(self) -> str | None:
-        """The id of the checkpoint before it."""
-        return self.manifest.previous
-
-    @property
-    def tree(self) -> str:
-        """The git tree of its files, in hex."""
-        return self.manifest.root.tree
-
-    @property
-    def changes(self) -> Counts:
-        """How many paths changed since the checkpoint before it."""
-        return self.manifest.changes
-
-    @property
-    def files(self) -> int:
-        """How many files it holds."""
-        return self.manifest.files
-
-    @property
-    def ignored(self) -> int:
-        """How many entries the ignore rules left out."""
-        return self.manifest.ignored
-
-    @property
-    def gaps(self) -> tuple[Gap, ...]:
-        """What the checkpoint does not hold."""
-        return self.manifest.gaps
-
-    @property
-    def partial(self) -> bool:
-        """Whether a time budget ended the scan early."""
-        return self.manifest.partial
-
-    @property
-    def actor(self) -> Actor:
-        """Who brought it about."""
-        return self.manifest.actor
-
-    @property
-    def git(self) -> GitState | None:
-        """What the project's own repository said; None where there was none."""
-        return self.manifest.git
-
-    @property
-    def metrics(self) -> Metrics:
-        """What the moment cost, and how the session stood."""
-        return self.manifest.metrics
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The notes that were attached."""
-        return self.manifest.metadata
-
-    @property
-    def session(self) -> str | None:
-        """The id of the session it belongs to; None outside one."""
-        return self.manifest.session
-
-    @property
-    def task(self) -> str | None:
-        """The id of the task that it was made for."""
-        return self.manifest.task
-
-    @property
-    def moment(self) -> Moment | None:
-        """Whether it was made before or after its task or turn."""
-        return self.manifest.moment
+    workspace = Alias["str"]("manifest.workspace", "The real path of the workspace when it was made.")
+    previous = Alias["str | None"]("manifest.previous", "The id of the checkpoint before it.")
+    tree = Alias["str"]("manifest.root.tree", "The git tree of its files, in hex.")
+    changes = Alias["Counts"]("manifest.changes", "How many paths changed since the checkpoint before it.")
+    files = Alias["int"]("manifest.files", "How many files it holds.")
+    ignored = Alias["int"]("manifest.ignored", "How many entries the ignore rules left out.")
+    gaps = Alias["tuple[Gap, ...]"]("manifest.gaps", "What the checkpoint does not hold.")
+    partial = Alias["bool"]("manifest.partial", "Whether a time budget ended the scan early.")
+    actor = Alias["Actor"]("manifest.actor", "Who brought it about.")
+    git = Alias["GitState | None"](
+        "manifest.git", "What the project's own repository said; None where there was none."
+    )
+    metrics = Alias["Metrics"]("manifest.metrics", "What the moment cost, and how the session stood.")
+    metadata = Alias["Mapping[str, str]"]("manifest.metadata", "The notes that were attached.")
+    session = Alias["str | None"](
+        "manifest.session", "The id of the session it belongs to; None outside one."
+    )
+    task = Alias["str | None"]("manifest.task", "The id of the task that it was made for.")
+    moment = Alias["Moment | None"](
+        "manifest.moment", "Whether it was made before or after its task or turn."
+    )
 
     @property
     def position(self) -> Position | None:
@@ -322,15 +260,10 @@ class Checkpoint(Value):
         """How far the work had come; None if nobody said."""
         return None if self.manifest.progress.empty else self.manifest.progress
 
-    @property
-    def conversation(self) -> Conversation | None:
-        """The conversation up to that moment."""
-        return self.manifest.conversation
-
-    @property
-    def bytes(self) -> int:
-        """How many bytes its files have."""
-        return self.manifest.size
+    conversation = Alias["Conversation | None"](
+        "manifest.conversation", "The conversation up to that moment."
+    )
+    bytes = Alias["int"]("manifest.size", "How many bytes its files have.")
 
 
 # --- A conversation as a checkpoint holds it (rule P5) ---
@@ -406,103 +339,38 @@ _ACTORS = ("agent", "tool", "person", "lastgood", "unknown")
 _OPERATIONS = ("merge", "rebase", "cherry-pick", "bisect", "revert")
 
 
+GAP = Form(Gap, sparse="size", GapReason=words(*GAP_REASONS))
+CHECK = Form(Check, "a verdict")
+_GAPS = sequence(GAP)
+_MANIFEST = Form(
+    Manifest,
+    "a manifest",
+    names={"created_at": "created_ns", "size": "bytes"},
+    sparse="session task moment progress conversation state copy_of withheld",
+    flat={"root": Form(TreeRef)},
+    Kind=words(*KINDS),
+    Counts=Form(Counts),
+    Gap=GAP,
+    Actor=Form(Actor, ActorType=words(*_ACTORS)),
+    GitState=Form(
+        GitState,
+        branch=optional(TEXT),
+        Operation=words(*_OPERATIONS),
+        NestedRepository=Form(NestedRepository),
+    ),
+    IgnoreState=Form(IgnoreState),
+    Metrics=Form(Metrics),
+    Moment=TEXT,
+    Progress=PROGRESS,
+    Conversation=Form(Conversation, names={"size": "bytes"}, ConversationForm=words(*CONVERSATION_FORMS)),
+)
+
+
 def encode(manifest: Manifest) -> bytes:
     """Return a manifest as JSON; equal manifests give equal bytes."""
-    record: dict[str, object] = {
-        "schema": f"{_SCHEMA}{VERSION}",
-        "id": manifest.id,
-        "workspace": path_value(manifest.workspace.encode("utf-8", "surrogateescape")),
-        "workspace_key": manifest.workspace_key,
-        "kind": manifest.kind,
-        "message": manifest.message,
-        "name": manifest.name,
-        "created_at": iso(manifest.created_at),
-        "created_ns": manifest.created_at,
-        "sequence": manifest.sequence,
-        "previous": manifest.previous,
-        "tree": manifest.root.tree,
-        "modes": manifest.root.modes,
-        "changes": manifest.changes.as_dict(),
-        "files": manifest.files,
-        "bytes": manifest.size,
-        "ignored": manifest.ignored,
-        "gaps": [gap_record(gap) for gap in manifest.gaps],
-        "partial": manifest.partial,
-        "private": [path_value(path) for path in manifest.private],
-        "forced": [path_value(path) for path in manifest.forced],
-        "actor": manifest.actor.as_dict(),
-        "git": None if manifest.git is None else git_record(manifest.git),
-        "ignore": _ignore_record(manifest.ignore),
-        "metrics": manifest.metrics.as_dict(),
-        "metadata": dict(manifest.metadata),
-    }
-    return dumps(record | _work_record(manifest))
-
-
-def _work_record(manifest: Manifest) -> dict[str, object]:
-    """Return what a manifest says of the work; nothing where there is nothing to say."""
-    conversation = manifest.conversation
-    said: dict[str, object] = {
-        "session": manifest.session,
-        "task": manifest.task,
-        "moment": manifest.moment,
-        "progress": None if manifest.progress.empty else written_progress(manifest.progress),
-        "conversation": None if conversation is None else _conversation_record(conversation),
-        "state": dict(manifest.state) or None,
-        "copy_of": manifest.copy_of,
-        "withheld": list(manifest.withheld) or None,
-    }
-    return {key: value for key, value in said.items() if value is not None}
-
-
-def _conversation_record(conversation: Conversation) -> dict[str, object]:
-    return {
-        "tree": conversation.tree,
-        "form": conversation.form,
-        "bytes": conversation.size,
-        "messages": conversation.messages,
-        "source": None if conversation.source is None else path_value(conversation.source),
-    }
-
-
-def gap_record(gap: Gap) -> dict[str, object]:
-    """Return a gap as the interface's JSON has it."""
-    record: dict[str, object] = {"path": path_value(gap.path), "reason": gap.reason}
-    if gap.size is not None:
-        record["size"] = gap.size
-    return record
-
-
-def encode_gaps(gaps: Iterable[Gap]) -> str:
-    """Return gaps as JSON text; equal gaps give equal texts."""
-    return dumps([gap_record(gap) for gap in gaps]).decode("ascii")
-
-
-def decode_gaps(text: str) -> tuple[Gap, ...]:
-    """Return the gaps that `encode_gaps` wrote."""
-    fields = Fields(loads(f'{{"gaps":{text}}}', what="a list of gaps"), what="a list of gaps")
-    return tuple(_gap(item) for item in fields.subs("gaps"))
-
-
-def git_record(git: GitState) -> dict[str, object]:
-    """Return a git state as the interface's JSON has it."""
-    return {
-        "head": git.head,
-        "branch": git.branch,
-        "dirty": None if git.dirty is None else [path_value(path) for path in git.dirty],
-        "operation": git.operation,
-        "nested": [{"path": path_value(nested.path), "head": nested.head} for nested in git.nested],
-    }
-
-
-def _ignore_record(ignore: IgnoreState) -> dict[str, object]:
-    return {
-        "excludes": list(ignore.excludes),
-        "includes": list(ignore.includes),
-        "info_exclude": base64_text(ignore.info_exclude),
-        "global_exclude": base64_text(ignore.global_exclude),
-        "readable": ignore.readable,
-    }
+    record = _MANIFEST.write(manifest)
+    record |= {"schema": f"{_SCHEMA}{VERSION}", "created_at": iso(manifest.created_at)}
+    return dumps(record)
 
 
 def decode(text: bytes | str) -> Manifest:
@@ -510,132 +378,30 @@ def decode(text: bytes | str) -> Manifest:
 
     Raises `Damaged` if it is none, `Unsupported` if a newer lastgood wrote it.
     """
-    record, tasks = _read(text)
-    fields = Fields(record, what="a manifest")
-    version = fields.text("schema").removeprefix(_SCHEMA)
-    if version != str(VERSION):
+    said = b'"progress":' in text if isinstance(text, bytes) else '"progress":' in text
+    # Most checkpoints know of no tasks.
+    record = read(text, what="a manifest", within="progress") if said else loads(text, what="a manifest")
+    schema = Fields(record, what="a manifest").text("schema")
+    if schema.removeprefix(_SCHEMA) != str(VERSION):
         raise Unsupported(
-            f"a manifest has the format {fields.text('schema')!r}; this lastgood reads {_SCHEMA}{VERSION}",
+            f"a manifest has the format {schema!r}; this lastgood reads {_SCHEMA}{VERSION}",
             hint="use a newer lastgood",
         )
-    if not is_checkpoint_id(fields.text("id")):
+    manifest = _MANIFEST.take(record)
+    if not is_checkpoint_id(manifest.id):
         raise Damaged("a manifest has no good id", hint="run: lastgood verify --repair")
-    return Manifest(
-        id=fields.text("id"),
-        workspace=fields.path("workspace").decode("utf-8", "surrogateescape"),
-        workspace_key=fields.text("workspace_key"),
-        kind=cast("Kind", fields.one_of("kind", KINDS)),
-        message=fields.text("message"),
-        name=fields.text_or_none("name"),
-        created_at=fields.number("created_ns"),
-        sequence=fields.number("sequence"),
-        previous=fields.text_or_none("previous"),
-        root=TreeRef(tree=fields.text("tree"), modes=fields.text("modes")),
-        changes=_changes(fields.sub("changes")),
-        files=fields.number("files"),
-        size=fields.number("bytes"),
-        ignored=fields.number("ignored"),
-        gaps=tuple(_gap(item) for item in fields.subs("gaps")),
-        partial=fields.flag("partial"),
-        private=fields.paths("private"),
-        forced=fields.paths("forced"),
-        actor=_actor(fields.sub("actor")),
-        git=_git(fields.sub_or_none("git")),
-        ignore=_ignore(fields.sub("ignore")),
-        metrics=_metrics(fields.sub("metrics")),
-        metadata=fields.texts_by_name("metadata"),
-        session=fields.text_or_none("session"),
-        task=fields.text_or_none("task"),
-        moment=cast("Moment | None", fields.text_or_none("moment")),
-        progress=progress_of(fields.sub_or_none("progress"), known=tasks),
-        conversation=_conversation(fields.sub_or_none("conversation")),
-        state={} if fields.is_null("state") else fields.texts_by_name("state"),
-        copy_of=fields.text_or_none("copy_of"),
-        withheld=() if fields.is_null("withheld") else fields.texts("withheld"),
-    )
+    return manifest
 
 
-def _read(text: bytes | str) -> tuple[dict[str, object], tuple[Task, ...]]:
-    said = b'"progress":' in text if isinstance(text, bytes) else '"progress":' in text
-    if not said:
-        return loads(text, what="a manifest"), ()
-    from lastgood.model.session import read  # lazily: most checkpoints know of no tasks
-
-    return read(text, what="a manifest", within="progress")
+def encode_gaps(gaps: Iterable[Gap]) -> str:
+    """Return gaps as JSON text; equal gaps give equal texts."""
+    return dumps([GAP.write(gap) for gap in gaps]).decode("ascii")
 
 
-def _changes(fields: Fields) -> Counts:
-    return Counts(
-        added=fields.number("added"), modified=fields.number("modified"), deleted=fields.number("deleted")
-    )
-
-
-def _conversation(fields: Fields | None) -> Conversation | None:
-    if fields is None:
-        return None
-    return Conversation(
-        tree=fields.text("tree"),
-        form=cast("ConversationForm", fields.one_of("form", CONVERSATION_FORMS)),
-        size=fields.number("bytes"),
-        messages=fields.number("messages"),
-        source=None if fields.is_null("source") else fields.path("source"),
-    )
-
-
-def _gap(fields: Fields) -> Gap:
-    reason = cast("GapReason", fields.one_of("reason", GAP_REASONS))
-    return Gap(path=fields.path("path"), reason=reason, size=fields.number_or_none("size"))
-
-
-def _actor(fields: Fields) -> Actor:
-    return Actor(
-        type=cast("ActorType", fields.one_of("type", _ACTORS)),
-        name=fields.text_or_none("name"),
-        call=fields.text_or_none("call"),
-    )
-
-
-def _git(fields: Fields | None) -> GitState | None:
-    if fields is None:
-        return None
-    operation = fields.text_or_none("operation")
-    if operation is not None:
-        fields.one_of("operation", _OPERATIONS)
-    return GitState(
-        head=fields.text_or_none("head"),
-        branch=fields.text_or_none("branch"),
-        dirty=None if fields.is_null("dirty") else fields.paths("dirty"),
-        operation=cast("Operation | None", operation),
-        nested=tuple(
-            NestedRepository(path=nested.path("path"), head=nested.text_or_none("head"))
-            for nested in fields.subs("nested")
-        ),
-    )
-
-
-def _ignore(fields: Fields) -> IgnoreState:
-    return IgnoreState(
-        excludes=fields.texts("excludes"),
-        includes=fields.texts("includes"),
-        info_exclude=fields.binary("info_exclude"),
-        global_exclude=fields.binary("global_exclude"),
-        readable=fields.flag("readable"),
-    )
-
-
-def _metrics(fields: Fields) -> Metrics:
-    return Metrics(
-        save_ms=fields.decimal("save_ms"),
-        stored_bytes=fields.number("stored_bytes"),
-        session_seconds=fields.decimal_or_none("session_seconds"),
-        tasks_done=fields.number("tasks_done"),
-        tasks_failed=fields.number("tasks_failed"),
-        tasks_total=fields.number("tasks_total"),
-        success_ratio=fields.decimal_or_none("success_ratio"),
-        tokens=fields.number_or_none("tokens"),
-        memory_bytes=fields.number_or_none("memory_bytes"),
-        cpu_seconds=fields.decimal_or_none("cpu_seconds"),
-    )
+def decode_gaps(text: str) -> tuple[Gap, ...]:
+    """Return the gaps that `encode_gaps` wrote."""
+    fields = Fields(loads(f'{{"gaps":{text}}}', what="a list of gaps"), what="a list of gaps")
+    return cast("tuple[Gap, ...]", fields.read("gaps", _GAPS))
 
 
 # --- What came of a check command, and what it says about a checkpoint ---
@@ -676,17 +442,3 @@ class CheckReport(Value):
     good: bool | None
     check: Check
     aside: bool
-
-
-# --- What came of a check command, as canonical JSON ---
-
-
-def check_of(fields: Fields) -> Check:
-    """Return what came of a check from its record."""
-    return Check(
-        command=fields.text("command"),
-        exit_code=fields.number_or_none("exit_code"),
-        seconds=fields.decimal("seconds"),
-        output_tail=fields.text("output_tail"),
-        reason=fields.text_or_none("reason"),
-    )

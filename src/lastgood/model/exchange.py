@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Check
     from lastgood.model.run import WorkPlan
     from lastgood.model.session import Effect, Progress, Session
+    from lastgood.value import OsText, Timestamp
 
 
 class Choices(Value):
@@ -42,7 +43,7 @@ class Member(Value):
 class Header(Value):
     """What stands first in an export file; times in nanoseconds."""
 
-    created_at: int
+    created_at: Timestamp
     checkpoints: int
     facts: Member
     pack: Member
@@ -53,7 +54,7 @@ class Origin(Value):
     """A workspace as it was known where the export was made."""
 
     key: str
-    path: str
+    path: OsText
     machine: str
     created_at: int
 
@@ -127,9 +128,9 @@ class ExportReport(Value):
     cannot tell.
     """
 
-    file: str
+    file: OsText
     checkpoints: tuple[str, ...]
-    workspaces: tuple[str, ...]
+    workspaces: tuple[OsText, ...]
     sessions: int
     size: int
     withheld: tuple[Withheld, ...] = ()
@@ -145,11 +146,11 @@ class ImportReport(Value):
     of the ledger are those that were added.
     """
 
-    file: str
+    file: OsText
     checkpoints: tuple[str, ...]
     known: tuple[str, ...]
     workspaces: tuple[Origin, ...]
     sessions: int
-    attached: str | None = None
+    attached: OsText | None = None
     reduced: tuple[str, ...] = ()
     books: int = 0

@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     from lastgood.model.tree import Entry
+    from lastgood.value import OsValue, Text, Timestamp
 
     OperationType = Literal["restore", "delete", "prune", "undo", "redo"]
     Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
@@ -43,7 +44,7 @@ class Operation(Value):
     id: str
     workspace_key: str
     type: OperationType
-    at: int
+    at: Timestamp
     target: str | None = None
     guard: str | None = None
     undone: bool = False
@@ -66,7 +67,7 @@ class Journal(Value):
     operation: str
     type: OperationType
     of: str | None
-    started_at: int
+    started_at: Timestamp
     guard: str
     target_tree: str
     plan: RestorePlan
@@ -168,7 +169,7 @@ class Outcome(Value):
     path: bytes
     action: Action
     result: Result
-    reason: str | None = None
+    reason: Text | None = None
     kept: bytes | None = None
     left: bytes | None = None
 
@@ -201,8 +202,8 @@ class PartOutcome(Value):
 
     scope: PartScope
     result: Literal["restored", "kept", "failed", "planned"]
-    reason: str | None = None
-    details: Mapping[str, object] = {}
+    reason: Text | None = None
+    details: Mapping[str, OsValue] = {}
 
 
 # --- What observers are told, after the fact ---

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.value import Value, cast
+from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Result
     from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
     from lastgood.model.tree import Counts, Gap
+    from lastgood.value import OsText, Text, Timestamp
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
@@ -140,26 +141,17 @@ class RestoreReport(Value):
     operation: str | None = None
     dry_run: bool = False
     head_moved: HeadMoved | None = None
-    directory: str | None = None
+    directory: OsText | None = None
     parts: tuple[PartOutcome, ...] = ()
     conversation: Mapping[str, object] | None = None
     progress: Progress | None = None
     irreversible: tuple[Effect, ...] = ()
 
-    @property
-    def scopes(self) -> tuple[str, ...]:
-        """What was asked for: files, conversation, progress, git."""
-        return self.planned.scopes
-
-    @property
-    def plan(self) -> str:
-        """The id of the plan."""
-        return self.planned.id
-
-    @property
-    def files(self) -> tuple[Outcome, ...]:
-        """What became of each path."""
-        return self.outcomes
+    scopes = Alias["tuple[str, ...]"](
+        "planned.scopes", "What was asked for: files, conversation, progress, git."
+    )
+    plan = Alias["str"]("planned.id", "The id of the plan.")
+    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
 
     @property
     def counts(self) -> dict[str, int]:
@@ -171,10 +163,9 @@ class RestoreReport(Value):
         """The paths that were skipped, failed, or hold marks of a conflict (exit code 3)."""
         return tuple(outcome for outcome in self.outcomes if _is_omission(outcome))
 
-    @property
-    def conflicts(self) -> tuple[bytes, ...]:
-        """The paths that both sides of a merge changed, each in its way."""
-        return self.planned.conflicts
+    conflicts = Alias["tuple[bytes, ...]"](
+        "planned.conflicts", "The paths that both sides of a merge changed, each in its way."
+    )
 
     @property
     def complete(self) -> bool:
@@ -204,10 +195,7 @@ class UndoReport(Value):
         """Whether everything that was asked for was done (exit code 0)."""
         return not self.omissions and all(part.result != "failed" for part in self.parts)
 
-    @property
-    def files(self) -> tuple[Outcome, ...]:
-        """What became of each path."""
-        return self.outcomes
+    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
 
 
 class DeleteReport(Value):
@@ -218,13 +206,10 @@ class DeleteReport(Value):
 
     operation: Operation
     checkpoints: tuple[str, ...]
-    free_after: int
+    free_after: Timestamp
     needed: Mapping[str, str] = {}
 
-    @property
-    def deleted(self) -> tuple[str, ...]:
-        """The ids of the checkpoints that were removed."""
-        return self.checkpoints
+    deleted = Alias["tuple[str, ...]"]("checkpoints", "The ids of the checkpoints that were removed.")
 
 
 class HealthNote(Value):
@@ -244,8 +229,8 @@ class StatusReport(Value):
     store takes of the disk.
     """
 
-    workspace: str
-    store: str
+    workspace: OsText
+    store: OsText
     state: State
     latest: Checkpoint | None
     drift: Counts | None
@@ -260,10 +245,9 @@ class StatusReport(Value):
     sessions: tuple[SessionReport, ...] = ()
     incomplete: tuple[SessionReport, ...] = ()
 
-    @property
-    def store_bytes(self) -> int:
-        """What the store takes of the disk, with all that is in it."""
-        return self.store_parts.total
+    store_bytes = Alias["int"](
+        "store_parts.total", "What the store takes of the disk, with all that is in it."
+    )
 
 
 class DamagedCheckpoint(Value):
@@ -283,8 +267,8 @@ class VerifyReport(Value):
 
     checkpoints: int
     damaged: tuple[DamagedCheckpoint, ...]
-    repaired: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
+    repaired: tuple[Text, ...] = ()
+    faults: tuple[Text, ...] = ()
     unreferenced_bytes: int = 0
     unlisted: int = 0
 
@@ -301,7 +285,7 @@ class WorkspaceSummary(Value):
     """
 
     key: str
-    path: str
+    path: OsText
     checkpoints: int
     present: bool
     latest: Checkpoint | None
@@ -391,5 +375,5 @@ class Finding(Value):
 
     code: str
     state: FindingState
-    message: str
-    hint: str = ""
+    message: Text
+    hint: Text = ""

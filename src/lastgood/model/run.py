@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.model.session import Progress
-from lastgood.value import Value
+from lastgood.value import Alias, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from lastgood.model.report import HeadMoved, RestoreReport, State
     from lastgood.model.session import Effect, Living, Position, Session, SessionReport, Task
     from lastgood.model.tree import Counts
+    from lastgood.value import OsText, Text, Timestamp
 
     RunEventType = Literal[
         "started",  # a session began, or goes on (``continued``)
@@ -64,18 +65,18 @@ class RunEvent(Value):
     """
 
     type: RunEventType
-    at: int
+    at: Timestamp
     session: str
-    task: str | None = None
-    sprint: str | None = None
+    task: Text | None = None
+    sprint: Text | None = None
     attempt: int | None = None
     checkpoint: str | None = None
     kind: str | None = None
     good: bool | None = None
     exit_code: int | None = None
     seconds: float | None = None
-    line: str | None = None
-    reason: str | None = None
+    line: Text | None = None
+    reason: Text | None = None
     paths: tuple[bytes, ...] = ()
     continued: bool = False
     tasks: tuple[Task, ...] = ()
@@ -99,16 +100,13 @@ class RunReport(Value):
     continued: bool = False
     seconds: float = 0.0
     exit_code: int | None = None
-    reason: str | None = None
+    reason: Text | None = None
     unknown_effects: tuple[Effect, ...] = ()
     live_processes: tuple[Living, ...] = ()
-    outputs: str | None = None
+    outputs: OsText | None = None
     signal: int | None = None
 
-    @property
-    def goal(self) -> str | None:
-        """What the run is for, if its plan says so."""
-        return self.plan.goal
+    goal = Alias["Text | None"]("plan.goal", "What the run is for, if its plan says so.")
 
 
 # --- What `recover` is asked for, what it found, and what it did about it (rules T7, P7) ---
@@ -162,10 +160,9 @@ class RecoverReport(Value):
         """Where the work stands; None if nobody said."""
         return None if self.progress.position.empty else self.progress.position
 
-    @property
-    def tasks(self) -> tuple[Task, ...]:
-        """The tasks of the work, in the order in which they were first named."""
-        return self.progress.tasks
+    tasks = Alias["tuple[Task, ...]"](
+        "progress.tasks", "The tasks of the work, in the order in which they were first named."
+    )
 
     @property
     def guard(self) -> str | None:
@@ -177,10 +174,7 @@ class RecoverReport(Value):
         """What `undo` takes back, if files were brought back."""
         return None if self.restored is None else self.restored.operation
 
-    @property
-    def files(self) -> tuple[Outcome, ...]:
-        """What became of each path."""
-        return self.outcomes
+    files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
 
     @property
     def omissions(self) -> tuple[Outcome, ...]:

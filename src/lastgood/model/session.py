@@ -7,13 +7,15 @@ taken for theirs only if it is the same, byte for byte.
 
 from __future__ import annotations
 
-from lastgood.model.canonical import Canonical, Fields, checked, dumps, iso, loads, path_value, versioned
-from lastgood.value import Value, cast
+from lastgood.model.canonical import Canonical, Converter, Form, dumps, loads, sequence, words
+from lastgood.value import Alias, Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
+
+    from lastgood.value import Text, Timestamp
 
     TaskState = Literal["pending", "running", "done", "failed", "skipped"]
     SessionState = Literal["active", "ended", "incomplete"]
@@ -41,7 +43,10 @@ class Position(Value):
     @property
     def empty(self) -> bool:
         """Whether nothing is known."""
-        return self == Position()
+        return self == _NO_POSITION
+
+
+_NO_POSITION = Position()
 
 
 class Task(Value):
@@ -50,8 +55,8 @@ class Task(Value):
     id: str
     state: TaskState = "pending"
     attempts: int = 0
-    started_at: int | None = None
-    ended_at: int | None = None
+    started_at: Timestamp | None = None
+    ended_at: Timestamp | None = None
 
 
 class Features(Value):
@@ -69,7 +74,7 @@ class Progress(Value):
     """
 
     goal: str | None = None
-    position: Position = Position()
+    position: Position = _NO_POSITION
     tasks: tuple[Task, ...] = ()
     features: Features = Features()
     state: Mapping[str, object] = {}
@@ -77,11 +82,14 @@ class Progress(Value):
     @property
     def empty(self) -> bool:
         """Whether nothing was ever said."""
-        return self == Progress()
+        return self == NO_PROGRESS
 
     def count(self, *states: TaskState) -> int:
         """Return how many tasks are in some states."""
         return len([None for task in self.tasks if task.state in states])
+
+
+NO_PROGRESS = Progress()
 
 
 # --- A session: one run of autonomous work, and the lease by which its owner holds the workspace (P1) ---
@@ -109,7 +117,7 @@ class Living(Value):
     """A process that still runs."""
 
     pid: int
-    command: str
+    command: Text
 
 
 class Usage(Value):
@@ -134,13 +142,13 @@ class Session(Value):
     id: str
     workspace_key: str
     owner: Owner
-    started_at: int
-    heartbeat_at: int
+    started_at: Timestamp
+    heartbeat_at: Timestamp
     state: SessionState = "active"
-    goal: str | None = None
+    goal: Text | None = None
     sprint: str | None = None
     exclusive: bool = True
-    ended_at: int | None = None
+    ended_at: Timestamp | None = None
     ended_by: str | None = None
     transcript: str | None = None
     took_over: str | None = None
@@ -160,10 +168,7 @@ class SessionReport(Value):
     progress: Progress
     words: tuple[str, ...] = ()
 
-    @property
-    def id(self) -> str:
-        """The session's id."""
-        return self.session.id
+    id = Alias["str"]("session.id", "The session's id.")
 
 
 class CurrentWork(Value):
@@ -194,189 +199,17 @@ class Effect(Value):
 
     id: str
     workspace_key: str
-    name: str
-    started_at: int
+    name: Text
+    started_at: Timestamp
     session: str | None = None
     task: str | None = None
     attempt: int = 1
     irreversible: bool = False
     state: EffectState = "running"
     after: int = 0
-    ended_at: int | None = None
+    ended_at: Timestamp | None = None
     checkpoint: str | None = None
     result: Mapping[str, object] | None = None
-
-
-# --- Progress, sessions and steps of the work as canonical JSON ---
-
-VERSION = 1
-
-
-def progress_record(progress: Progress) -> dict[str, object]:
-    """Return progress with its position, in the form that `progress_of` reads back exactly."""
-    return {**_record(progress), "tasks": [task.as_dict() for task in progress.tasks]}
-
-
-def written_progress(progress: Progress) -> dict[str, object]:
-    """Return the same for `dumps` alone: of many tasks those that did not change are not written anew."""
-    if not progress.tasks:
-        return {**_record(progress), "tasks": []}
-    return {**_record(progress), "tasks": tasks_text(progress.tasks)}
-
-
-def _record(progress: Progress) -> dict[str, object]:
-    return {
-        "goal": progress.goal,
-        "position": position_record(progress.position),
-        "features": {
-            "current": progress.features.current,
-            "completed": list(progress.features.completed),
-        },
-        "state": dict(progress.state),
-    }
-
-
-def position_record(position: Position) -> dict[str, object]:
-    """Return a position as the interface's JSON has it."""
-    return {**position.as_dict(), "artifacts": [path_value(path) for path in position.artifacts]}
-
-
-def shown_progress(progress: Progress) -> dict[str, object]:
-    """Return progress as the interface's JSON has it: moments as ISO 8601, the position apart."""
-    record = _record(progress)
-    del record["position"]
-    record["tasks"] = [
-        {
-            **task.as_dict(),
-            "started_at": None if task.started_at is None else iso(task.started_at),
-            "ended_at": None if task.ended_at is None else iso(task.ended_at),
-        }
-        for task in progress.tasks
-    ]
-    return record
-
-
-def progress_of(fields: Fields | None, *, known: tuple[Task, ...] = ()) -> Progress:
-    """Return the progress that a record holds; the empty one of none.
-
-    ``known`` are its tasks, where they need not be read.
-    """
-    if fields is None:
-        return Progress()
-    features = fields.sub("features")
-    return Progress(
-        goal=fields.text_or_none("goal"),
-        position=_position(fields.sub("position")),
-        tasks=known or tuple([_task(item) for item in fields.subs("tasks")]),
-        features=Features(current=features.text_or_none("current"), completed=features.texts("completed")),
-        state=fields.object_or_empty("state"),
-    )
-
-
-def _position(fields: Fields) -> Position:
-    return Position(
-        phase=fields.text_or_none("phase"),
-        iteration=fields.number_or_none("iteration"),
-        step=fields.number_or_none("step"),
-        steps=fields.number_or_none("steps"),
-        sprint=fields.text_or_none("sprint"),
-        artifacts=fields.paths("artifacts"),
-    )
-
-
-def _task(fields: Fields) -> Task:
-    return Task(
-        id=fields.text("id"),
-        state=cast("TaskState", fields.one_of("state", TASK_STATES)),
-        attempts=fields.number("attempts"),
-        started_at=fields.number_or_none("started_at"),
-        ended_at=fields.number_or_none("ended_at"),
-    )
-
-
-def encode_progress(progress: Progress) -> str:
-    """Return progress as JSON text; equal progress gives equal texts."""
-    return _text(written_progress(progress))
-
-
-def decode_progress(text: str | bytes) -> Progress:
-    """Return the progress that a text holds; `Damaged` if it is none."""
-    what = "a progress record"
-    if isinstance(text, bytes) or '"tasks":[]' in text:
-        return progress_of(_fields(text, what=what))
-    record, known = read(text, what=what)
-    found = progress_of(checked(record, what=what, version=VERSION), known=known)
-    if found.tasks and not known:
-        tasks_text(found.tasks)  # a run of thousands of tasks reads its record many times for each
-    return found
-
-
-def encode_session(session: Session) -> str:
-    """Return a session as JSON text."""
-    return _text({**session.as_dict(), "owner": session.owner.as_dict()})
-
-
-def decode_session(text: str | bytes) -> Session:
-    """Return the session that a text holds; `Damaged` if it is none."""
-    fields = _fields(text, what="a session")
-    owner = fields.sub("owner")
-    return Session(
-        id=fields.text("id"),
-        workspace_key=fields.text("workspace_key"),
-        owner=Owner(
-            host=owner.text("host"),
-            pid=owner.number_or_none("pid"),
-            command=owner.text_or_none("command"),
-            started=owner.text_or_none("started"),
-            boot=owner.text_or_none("boot"),
-            namespace=owner.text_or_none("namespace"),
-        ),
-        started_at=fields.number("started_at"),
-        heartbeat_at=fields.number("heartbeat_at"),
-        state=cast("SessionState", fields.one_of("state", SESSION_STATES)),
-        goal=fields.text_or_none("goal"),
-        sprint=fields.text_or_none("sprint"),
-        exclusive=fields.flag("exclusive"),
-        ended_at=fields.number_or_none("ended_at"),
-        ended_by=fields.text_or_none("ended_by"),
-        transcript=fields.text_or_none("transcript"),
-        took_over=fields.text_or_none("took_over"),
-        heartbeat_uptime=fields.number_or_none("heartbeat_uptime"),
-        heartbeat_boot=fields.text_or_none("heartbeat_boot"),
-    )
-
-
-def encode_effect(effect: Effect) -> str:
-    """Return a step of the work as JSON text."""
-    return _text(effect.as_dict())
-
-
-def decode_effect(text: str | bytes) -> Effect:
-    """Return the step of the work that a text holds; `Damaged` if it is none."""
-    fields = _fields(text, what="a step of the work")
-    return Effect(
-        id=fields.text("id"),
-        workspace_key=fields.text("workspace_key"),
-        name=fields.text("name"),
-        started_at=fields.number("started_at"),
-        session=fields.text_or_none("session"),
-        task=fields.text_or_none("task"),
-        attempt=fields.number("attempt"),
-        irreversible=fields.flag("irreversible"),
-        state=cast("EffectState", fields.one_of("state", EFFECT_STATES)),
-        after=fields.number("after"),
-        ended_at=fields.number_or_none("ended_at"),
-        checkpoint=fields.text_or_none("checkpoint"),
-        result=None if fields.is_null("result") else fields.object_or_empty("result"),
-    )
-
-
-def _text(record: dict[str, object]) -> str:
-    return dumps({**record, "version": VERSION}).decode("ascii")
-
-
-def _fields(text: str | bytes, *, what: str) -> Fields:
-    return versioned(text, what=what, version=VERSION)
 
 
 # --- The tasks of a progress as JSON: of thousands, only what changed is written and read ---
@@ -385,6 +218,7 @@ def _fields(text: str | bytes, *, what: str) -> Fields:
 _PLACE = '"tasks":'
 # What stands there instead of those that are known; no task is a number.
 _STAND_IN = [0]
+_TASK = Form(Task, TaskState=words(*TASK_STATES))
 
 
 class _Written:
@@ -407,16 +241,14 @@ def tasks_text(given: tuple[Task, ...]) -> Canonical:
     if tasks is last.tasks:
         return last.whole
     known = zip(tasks, last.tasks, last.texts, strict=False)
-    texts = [text if task is before else _task_text(task) for task, before, text in known]
-    texts += [_task_text(task) for task in tasks[len(texts) :]]
+    texts = [text if task is before else _TASK.encode(task) for task, before, text in known]
+    texts += [_TASK.encode(task) for task in tasks[len(texts) :]]
     _last = made = _Written(tasks, texts)
     return made.whole
 
 
-def read(
-    text: bytes | str, *, what: str, within: str | None = None
-) -> tuple[dict[str, object], tuple[Task, ...]]:
-    """Return a JSON object, and its tasks if they are the last ones: it has none of them then.
+def read(text: bytes | str, *, what: str, within: str | None = None) -> dict[str, object]:
+    """Return a JSON object; its tasks as values if they are the last ones.
 
     They belong to the object itself, or to the one that it has ``within``. Raises `Damaged`, naming
     ``what``, if it is none.
@@ -429,8 +261,9 @@ def read(
         holder = record if within is None else record.get(within)
         # The caller's own state may hold the same words: what was found is ours only in our place.
         if isinstance(holder, dict) and holder.get("tasks") == _STAND_IN:
-            return record, last.tasks
-    return loads(text, what=what), ()
+            holder["tasks"] = last.tasks
+            return record
+    return loads(text, what=what)
 
 
 def _ascii(text: bytes) -> str | None:
@@ -438,5 +271,34 @@ def _ascii(text: bytes) -> str | None:
     return text.decode("ascii") if text.isascii() else None
 
 
-def _task_text(task: Task) -> str:
-    return dumps(task.as_dict()).decode("ascii")
+# --- Progress, sessions and steps of the work as canonical JSON ---
+
+VERSION = 1
+PROGRESS = Form(
+    Progress,
+    "a progress record",
+    version=VERSION,
+    # Tasks that were read before come as they are.
+    tasks=Converter(sequence(_TASK).read, lambda tasks: tasks_text(tasks) if tasks else [], kind=tuple),
+    Position=Form(Position),
+    Features=Form(Features),
+)
+SESSION = Form(Session, "a session", version=VERSION, Owner=Form(Owner), SessionState=words(*SESSION_STATES))
+EFFECT = Form(Effect, "a step of the work", version=VERSION, EffectState=words(*EFFECT_STATES))
+
+encode_progress = PROGRESS.encode
+encode_session, decode_session = SESSION.encode, SESSION.decode
+encode_effect, decode_effect = EFFECT.encode, EFFECT.decode
+
+
+def progress_record(progress: Progress) -> dict[str, object]:
+    """Return progress as plain JSON, which the table reads back exactly."""
+    return PROGRESS.write(progress) | {"tasks": [_TASK.write(task) for task in progress.tasks]}
+
+
+def decode_progress(text: str | bytes) -> Progress:
+    """Return the progress that a text holds; `Damaged` if it is none."""
+    found = PROGRESS.take(read(text, what=PROGRESS.what))
+    if found.tasks:
+        tasks_text(found.tasks)  # a run of thousands of tasks reads its record many times for each
+    return found

@@ -10,6 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Sequence
     from typing import Literal, Protocol
 
+    from lastgood.value import ObjectId
+
     EntryKind = Literal["file", "link", "directory"]
     GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld"]
     ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
@@ -52,8 +54,8 @@ class Entry(Value):
     name: bytes
     kind: EntryKind
     mode: int
-    oid: bytes
-    modes: bytes
+    oid: ObjectId
+    modes: ObjectId
 
     # Written out: a listing builds thousands of these, and this takes a fifth of the time.
     def __init__(self, *, name: bytes, kind: EntryKind, mode: int, oid: bytes, modes: bytes = b"") -> None:

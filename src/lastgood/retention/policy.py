@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint, Kind
     from lastgood.model.operation import Operation
+    from lastgood.value import Text, Timestamp
 
 
 # --- What a prune decides of every checkpoint, with the reason, and what it did ---
@@ -26,7 +27,7 @@ class Decision(Value):
 
     id: str
     keep: bool
-    reason: str
+    reason: Text
     firm: bool = False
 
 
@@ -73,11 +74,11 @@ class PruneReport(Value):
     remove: tuple[Decision, ...] = ()
     set_aside: tuple[str, ...] = ()
     freed_bytes: int = 0
-    free_after: int | None = None
+    free_after: Timestamp | None = None
     dry_run: bool = False
     operation: Operation | None = None
     lost: tuple[str, ...] = ()
-    faults: tuple[str, ...] = ()
+    faults: tuple[Text, ...] = ()
     waiting_bytes: int = 0
 
 

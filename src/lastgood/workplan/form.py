@@ -11,7 +11,7 @@ from lastgood.paths import printable
 from lastgood.quantities import parse_duration
 from lastgood.suggestions import nearest
 from lastgood.value import Value, cast
-from lastgood.workplan.plan import cycle, matches, ordered, task_record, text_fault
+from lastgood.workplan.plan import TASK, cycle, matches, ordered, text_fault
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -630,6 +630,6 @@ def _place(path: Path, places: Places) -> tuple[int, int] | None:
 
 def _task_document(task: PlannedTask) -> dict[str, object]:
     """Return a task as its author would write it."""
-    record = {key: value for key, value in task_record(task).items() if value is not None}
+    record = {key: value for key, value in TASK.write(task).items() if value is not None}
     record.pop("sprint", None)
     return record

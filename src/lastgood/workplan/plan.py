@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from _sha1 import sha1
 
-from lastgood.errors import Damaged, Invalid
-from lastgood.model.canonical import dumps, versioned
+from lastgood.errors import Invalid
+from lastgood.model import canonical
 from lastgood.model.run import ON_FAILURE, PlannedTask, WorkPlan
-from lastgood.value import Value, cast
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
-    from lastgood.model.canonical import Fields
-    from lastgood.model.run import Command, OnFailure
+    from lastgood.model.run import Command
 
 # The one task of `run -- COMMAND`.
 COMMAND_TASK = "command"
@@ -196,68 +195,19 @@ def _listed(words: Sequence[str]) -> str:
 
 # --- Plans as they are kept with a session ---
 
-_VERSION = 1
+
+def _words(given: object) -> tuple[str, ...]:
+    if isinstance(given, list) and all(isinstance(word, str) for word in given):
+        return tuple(given)
+    raise canonical.Wrong("a text")
 
 
-def encode_plan(plan: WorkPlan) -> str:
-    """Return a plan as canonical JSON text, in the form that `decode_plan` reads back exactly."""
-    record: dict[str, object] = {
-        "goal": plan.goal,
-        "source": plan.source,
-        "command": plan.command,
-        "sprints": list(plan.sprints),
-        "tasks": [task_record(task) for task in plan.tasks],
-        "version": _VERSION,
-    }
-    return dumps(record).decode("ascii")
-
-
-def decode_plan(text: str | bytes) -> WorkPlan:
-    """Return the plan that a text of `encode_plan` holds; `Damaged` if it is none."""
-    fields = versioned(text, what="a work plan", version=_VERSION)
-    return WorkPlan(
-        tasks=tuple(_task_from(item) for item in fields.subs("tasks")),
-        goal=fields.text_or_none("goal"),
-        sprints=fields.texts("sprints"),
-        source=fields.text_or_none("source"),
-        command=fields.flag("command"),
-    )
-
-
-def task_record(task: PlannedTask) -> dict[str, object]:
-    """Return a task of a record."""
-    return {
-        **task.as_dict(),
-        "run": _command_value(task.run),
-        "check": None if task.check is None else _command_value(task.check),
-        "needs": list(task.needs),
-        "env": dict(task.env),
-    }
-
-
-def _command_value(command: Command) -> object:
-    return command if isinstance(command, str) else list(command)
-
-
-def _task_from(fields: Fields) -> PlannedTask:
-    return PlannedTask(
-        id=fields.text("id"),
-        run=_command_from(fields, "run"),
-        sprint=fields.text_or_none("sprint"),
-        check=None if fields.is_null("check") else _command_from(fields, "check"),
-        retries=fields.number("retries"),
-        timeout=fields.decimal_or_none("timeout"),
-        on_failure=cast("OnFailure", fields.one_of("on_failure", ON_FAILURE)),
-        irreversible=fields.flag("irreversible"),
-        risky=fields.flag("risky"),
-        needs=fields.texts("needs"),
-        env=fields.texts_by_name("env"),
-        cwd=fields.text_or_none("cwd"),
-    )
-
-
-def _command_from(fields: Fields, name: str) -> Command:
-    try:
-        return fields.texts(name)
-    except Damaged:
-        return fields.text(name)
+TASK = canonical.Form(
+    PlannedTask,
+    Command=canonical.Converter(
+        _words, lambda command: command if isinstance(command, str) else list(command), kind=str
+    ),
+    OnFailure=canonical.words(*ON_FAILURE),
+)
+PLAN = canonical.Form(WorkPlan, "a work plan", version=1, PlannedTask=TASK)
+encode_plan, decode_plan = PLAN.encode, PLAN.decode

@@ -8,7 +8,7 @@ from collections import deque
 
 from lastgood.cli.activity import duration
 from lastgood.cli.wording import count
-from lastgood.documents.work import event_document
+from lastgood.documents import event_document
 from lastgood.ids import short
 from lastgood.model.run import RunEvent
 from lastgood.paths import printable, to_text

@@ -83,9 +83,9 @@ def check_verb(call: Call, console: Console) -> int:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         report = judged(workspace, checkpoint.id, call.paths or (), timeout=timeout, console=console)
     if console.json:
-        from lastgood.documents.changes import check_document
+        from lastgood.documents import document
 
-        console.document(check_document(report))
+        console.document(document("check", report))
     else:
         tell_verdict(report, console, note=console.note)
     return 0 if report.good else _OMISSIONS

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.cli.opening import looked_up, open_existing
 from lastgood.cli.wording import called, count, moment
-from lastgood.documents import checkpoint_record, delete_document, document
+from lastgood.documents import document, record
 from lastgood.ids import short
 from lastgood.paths import printable
 
@@ -20,7 +20,7 @@ def delete_verb(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         report = workspace.delete(*(looked_up(ref, call, workspace).id for ref in call.arguments))
     if console.json:
-        console.document(delete_document("delete", report))
+        console.document(document("delete", report))
     else:
         tell(report, call, console)
     return 0
@@ -45,7 +45,7 @@ def name_verb(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         checkpoint = workspace.name(looked_up(call.arguments[0], call, workspace).id, call.arguments[1])
     if console.json:
-        console.document(document("name", {"checkpoint": checkpoint_record(checkpoint)}))
+        console.document(document("name", {"checkpoint": record(checkpoint)}))
     else:
         console.line(f"named {checkpoint.short_id}: {printable(checkpoint.name or '')}")
     return 0
@@ -61,7 +61,7 @@ def pin_verb(call: Call, console: Console) -> int:
         act = workspace.pin if verb == "pin" else workspace.unpin
         checkpoint = act(looked_up(call.arguments[0], call, workspace).id)
     if console.json:
-        console.document(document(verb, {"checkpoint": checkpoint_record(checkpoint)}))
+        console.document(document(verb, {"checkpoint": record(checkpoint)}))
     else:
         console.line(f"{verb}ned {called(checkpoint)}")
     return 0

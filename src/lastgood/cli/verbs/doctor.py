@@ -9,7 +9,7 @@ from lastgood.cli.opening import open_existing
 from lastgood.cli.wording import size, span, table, wrapped
 from lastgood.configuration import read_configuration, user_file
 from lastgood.configuration.rules import KEYS
-from lastgood.documents import document, folder_value, text_value
+from lastgood.documents import document, folder_value, record, text_value
 from lastgood.errors import LastgoodError, Usage
 from lastgood.model.report import Finding
 from lastgood.paths import printable
@@ -39,7 +39,7 @@ def doctor_verb(call: Call, console: Console) -> int:
         )
     code = code or (1 if any(one.state == "bad" for one in findings) else 0)
     if console.json:
-        records = [_record(one) for one in findings]
+        records = [record(one) for one in findings]
         console.document(document("doctor", {"ok": code == 0, "findings": records}))
         return code
     for line in table([_row(one) for one in findings], flexible=2, limit=None):
@@ -52,15 +52,6 @@ def doctor_verb(call: Call, console: Console) -> int:
 
 def _row(finding: Finding) -> tuple[str, str, str]:
     return finding.state, finding.code, printable(finding.message)
-
-
-def _record(finding: Finding) -> dict[str, object]:
-    return {
-        "code": finding.code,
-        "state": finding.state,
-        "message": text_value(finding.message),
-        "hint": text_value(finding.hint),
-    }
 
 
 def _place(workspace: Workspace) -> list[Finding]:

@@ -6,7 +6,7 @@ import os
 
 from lastgood.cli.opening import open_anywhere, open_for
 from lastgood.cli.wording import count, size
-from lastgood.documents.changes import export_document, import_document
+from lastgood.documents import document
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.workspace.exchange import refuse_none
@@ -36,7 +36,7 @@ def export_verb(call: Call, console: Console) -> int:
         )
         root = workspace.path
     if console.json:
-        console.document(export_document(report))
+        console.document(document("export", report))
         return _OMISSIONS if report.damaged else 0
     console.line(
         f"{printable(report.file)}: {count(len(report.checkpoints), 'checkpoint')}, {size(report.size)}"
@@ -83,7 +83,7 @@ def import_verb(call: Call, console: Console) -> int:
         report = workspace.import_file(call.arguments[0], attach=attach)
         here = workspace.path
     if console.json:
-        console.document(import_document(report))
+        console.document(document("import", report))
         return 0
     known = f", {len(report.known):,} known already" if report.known else ""
     books = f", {count(report.books, 'book')} of the ledger" if report.books else ""

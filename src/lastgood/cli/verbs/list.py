@@ -44,9 +44,9 @@ def list_verb(call: Call, console: Console) -> int:
             all_workspaces=everywhere,
         )
     if console.json:
-        from lastgood.documents import list_document
+        from lastgood.documents import document, record
 
-        console.document(list_document(checkpoints))
+        console.document(document("list", {"checkpoints": [record(one) for one in checkpoints]}))
     elif checkpoints:
         for line in lines(checkpoints, console, everywhere=everywhere):
             console.line(line)

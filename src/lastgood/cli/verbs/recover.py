@@ -21,7 +21,7 @@ from lastgood.cli.plans import (
 from lastgood.cli.restoring import DECLINED
 from lastgood.cli.verbs.work import owner as whose
 from lastgood.cli.wording import moment
-from lastgood.documents.changes import recover_document
+from lastgood.documents import document
 from lastgood.errors import Usage
 from lastgood.paths import printable
 from lastgood.value import cast
@@ -57,7 +57,7 @@ def recover_verb(call: Call, console: Console) -> int:
                 force=call.has("force"),
             )
     if console.json:
-        console.document(recover_document(report))
+        console.document(document("recover", report))
     else:
         _tell(report, call, console)
     return _OMISSIONS if report.omissions else 0

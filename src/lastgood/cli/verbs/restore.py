@@ -7,7 +7,7 @@ from lastgood.cli.opening import ProgressLine, looked_up, open_existing
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.restoring import DECLINED, check_options, restore
 from lastgood.cli.wording import count, moment, table
-from lastgood.documents.changes import undo_document
+from lastgood.documents import document, operations_document
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 
@@ -92,7 +92,7 @@ def undo_verb(call: Call, console: Console) -> int:
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
     if console.json:
-        console.document(undo_document(verb, report))
+        console.document(document(verb, report))
     else:
         _tell(report, original, call, console)
     return 0 if report.complete else _OMISSIONS
@@ -118,7 +118,7 @@ def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
     undoing = call.verb.name == "undo"
     shown = [one for one in operations if one.type in _STACKED and one.undone is not undoing]
     if console.json:
-        console.document(undo_document(call.verb.name, None, operations=shown))
+        console.document(operations_document(call.verb.name, shown))
         return 0
     if not shown:
         console.note(f"nothing to {call.verb.name}")

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lastgood.cli.opening import ProgressLine, number_option, open_existing, open_for
 from lastgood.cli.restoring import DECLINED, agreed
 from lastgood.cli.wording import count, moment, size, table
-from lastgood.documents import document, verify_document
-from lastgood.documents.changes import prune_document
+from lastgood.documents import document
 from lastgood.errors import Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
@@ -68,7 +67,7 @@ def _verify(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         report = workspace.prune(verify=True)
     if console.json:
-        console.document(prune_document(report))
+        console.document(document("prune", report))
     else:
         _tell_proof(report, call, console)
     return _OMISSIONS if report.set_aside or report.faults else 0
@@ -89,7 +88,7 @@ def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
 def _tell_prune(report: PruneReport, call: Call, console: Console) -> int:
     code = _OMISSIONS if report.waiting_bytes else 0
     if console.json:
-        console.document(prune_document(report))
+        console.document(document("prune", report))
         return code
     words = ("would keep", "would remove") if report.dry_run else ("kept", "removed")
     rows = [(words[1], short(one.id), printable(one.reason)) for one in report.remove]
@@ -151,7 +150,7 @@ def verify_verb(call: Call, console: Console) -> int:
     ):
         report = workspace.verify(call.argument(0), deep=call.has("deep"), repair=repair)
     if console.json:
-        console.document(verify_document(report))
+        console.document(document("verify", report))
     else:
         _tell_damage(report, call, console)
     return 0 if report.ok else _DAMAGED

@@ -11,7 +11,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.restoring import DECLINED
 from lastgood.cli.running.display import Board, JsonLines
 from lastgood.cli.running.ending import SIGNALLED, again, asked, end_lines, exit_code, review_lines
-from lastgood.documents.work import reviewed_document
+from lastgood.documents import reviewed_document
 from lastgood.errors import LastgoodError, Storage, Usage
 from lastgood.value import cast
 from lastgood.workspace.running.context import Signals

@@ -50,9 +50,9 @@ def save_verb(call: Call, console: Console) -> int:
     if verdict is not None:
         report = report.replace(checkpoint=verdict.checkpoint)
     if console.json:
-        from lastgood.documents import save_document
+        from lastgood.documents import document
 
-        console.document(save_document(report))
+        console.document(document("save", report))
     failed = verdict is not None and not verdict.good
     return _OMISSIONS if report.new_gaps or failed else 0
 

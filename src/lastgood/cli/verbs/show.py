@@ -108,12 +108,16 @@ def show_verb(call: Call, console: Console) -> int:
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
         spoken = workspace.conversation(checkpoint.id, redacted=True) if call.has("conversation") else None
     if console.json:
-        from lastgood.documents import diff_document, show_document
+        from lastgood.documents import document, record
 
-        document = show_document(checkpoint, entries=entries, messages=spoken)
+        said: dict[str, object] = {"checkpoint": record(checkpoint)}
+        if entries is not None:
+            said["entries"] = [record(entry) for entry in entries]
+        if spoken is not None:
+            said["messages"] = list(spoken)
         if changed is not None:
-            document["stat"] = diff_document(changed)["files"]
-        console.document(document)
+            said["stat"] = [record(one) for one in changed.files]
+        console.document(document("show", said))
         return 0
     for line in pairs(_facts(checkpoint), limit=console.columns()):
         console.line(line)
@@ -260,9 +264,9 @@ def diff_verb(call: Call, console: Console) -> int:
         with ProgressLine(console, "comparing"):
             report = workspace.diff(before, after, paths=paths, patch=not call.has("name-status"))
     if console.json:
-        from lastgood.documents import diff_document
+        from lastgood.documents import document
 
-        console.document(diff_document(report.replace(patch=None) if summary else report))
+        console.document(document("diff", report.replace(patch=None) if summary else report))
     else:
         _print(report, call, console)
     if report.patch is not None and not summary and not console.json:

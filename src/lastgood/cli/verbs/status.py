@@ -29,9 +29,11 @@ def status_verb(call: Call, console: Console) -> int:
         report = workspace.status()
     added = added_by_project(report.workspace, environment=os.environ)
     if console.json:
-        from lastgood.documents import status_document, text_value
+        from lastgood.documents import document, text_value
 
-        console.document(status_document(report) | {"project_settings": [text_value(one) for one in added]})
+        console.document(
+            document("status", report) | {"project_settings": [text_value(one) for one in added]}
+        )
         return 0
     # Rule K7: what a repository's own file adds is shown, for nobody here may have written it.
     facts = _facts(report, call) + [("project adds", printable(one)) for one in added]

@@ -18,11 +18,9 @@ from lastgood.cli.wording import (
     table,
     where_it_stands,
 )
-from lastgood.documents import checkpoint_record, document, effect_record, session_record
-from lastgood.documents.work import progress_document
+from lastgood.documents import document, record
 from lastgood.errors import Usage
 from lastgood.model.canonical import dumps
-from lastgood.model.checkpoint import gap_record
 from lastgood.model.session import TASK_STATES
 from lastgood.paths import printable
 
@@ -65,7 +63,7 @@ def task_verb(call: Call, console: Console) -> int:
     with opened(call) as workspace, ProgressLine(console, "saving"):
         report = _carried_out(workspace, call)
     if console.json:
-        console.document(progress_document(verb, report))
+        console.document(document(verb, report))
     elif not console.quiet:
         attempt = f", attempt {report.task.attempts}" if report.task and action == "start" else ""
         console.line(f"{_SAYS[verb, action]} {printable(id)}{attempt}{_where(report)}")
@@ -161,7 +159,7 @@ def _started(report: SessionStarted) -> dict[str, object]:
     return document(
         "session",
         {
-            "session": _record(report.session),
+            "session": record(report.session),
             "checkpoint": _saved(report.saved),
             "new_gaps": _new_gaps(report.saved),
             "took_over": None if took_over is None else took_over.id,
@@ -184,7 +182,7 @@ def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
 
 
 def _new_gaps(saved: SaveReport | None) -> list[object]:
-    return [] if saved is None else [gap_record(gap) for gap in saved.new_gaps]
+    return [] if saved is None else [record(gap) for gap in saved.new_gaps]
 
 
 def _code(saved: SaveReport | None) -> int:
@@ -197,10 +195,10 @@ def _end(call: Call, console: Console) -> int:
         report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
     if console.json:
         fields: dict[str, object] = {
-            "session": _record(report.session),
+            "session": record(report.session),
             "checkpoint": _saved(report.saved),
             "new_gaps": _new_gaps(report.saved),
-            "unknown_effects": [effect_record(one) for one in report.unknown],
+            "unknown_effects": [record(one) for one in report.unknown],
         }
         console.document(document("session", fields))
     else:
@@ -225,7 +223,7 @@ def _list(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         reports = workspace.sessions()
     if console.json:
-        console.document(document("session", {"sessions": [_record(one) for one in reports]}))
+        console.document(document("session", {"sessions": [record(one) for one in reports]}))
         return 0
     if not reports:
         console.note(f"no sessions yet; start one: {call.command('session start')}")
@@ -255,7 +253,7 @@ def _show_session(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         report = workspace.get_session(call.argument(1))
     if console.json:
-        console.document(document("session", {"session": _record(report)}))
+        console.document(document("session", {"session": record(report)}))
         return 0
     for line in pairs(_session_facts(report), limit=console.columns()):
         console.line(line)
@@ -285,7 +283,7 @@ def _heartbeat(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         report = workspace.session_heartbeat(call.argument(1))
     if console.json:
-        console.document(document("session", {"session": _record(report)}))
+        console.document(document("session", {"session": record(report)}))
     else:
         console.line(f"session {report.id} lives")
     return 0
@@ -313,12 +311,8 @@ def standing(report: SessionReport) -> list[str]:
     return lines
 
 
-def _record(report: SessionReport) -> dict[str, object]:
-    return session_record(report.session, report.progress, state=report.state)
-
-
 def _saved(report: SaveReport | None) -> dict[str, object] | None:
-    return None if report is None else checkpoint_record(report.checkpoint)
+    return None if report is None else record(report.checkpoint)
 
 
 _ACTIONS: dict[str, Callable[[Call, Console], int]] = {
@@ -355,7 +349,7 @@ def progress_verb(call: Call, console: Console) -> int:
             state=_state(call),
         )
     if console.json:
-        console.document(progress_document("progress", report))
+        console.document(document("progress", report))
     elif not console.quiet:
         console.line(where_it_stands(report.progress.position) or "Recorded.")
         tell_saved(report, console)
@@ -366,7 +360,7 @@ def _show_progress(call: Call, console: Console) -> int:
     with open_existing(call) as workspace:
         report = workspace.progress_report()
     if console.json:
-        console.document(progress_document("progress", report))
+        console.document(document("progress", report))
         return 0
     facts = _report_facts(report)
     if not facts:

@@ -6,7 +6,7 @@ from lastgood.cli.opening import open_anywhere, open_for
 from lastgood.cli.restoring import DECLINED, agreed
 from lastgood.cli.verbs import checkpoints as delete
 from lastgood.cli.wording import count, moment, size, table
-from lastgood.documents import checkpoint_record, delete_document, document, workspace_record
+from lastgood.documents import document, record
 from lastgood.errors import Usage
 from lastgood.paths import printable
 
@@ -38,7 +38,7 @@ def _list(call: Call, console: Console) -> int:
     with open_anywhere(call) as workspace:
         summaries = workspace.workspaces()
     if console.json:
-        records = [workspace_record(one) for one in summaries]
+        records = [record(one) for one in summaries]
         console.document(document("workspace", {"workspaces": records}))
         return 0
     if not summaries:
@@ -60,7 +60,7 @@ def _attach(old: str, call: Call, console: Console) -> int:
     with open_for(call, purpose="need") as workspace:
         summary = workspace.attach(old)
     if console.json:
-        console.document(document("workspace", {"workspaces": [workspace_record(summary)]}))
+        console.document(document("workspace", {"workspaces": [record(summary)]}))
     else:
         what = count(summary.checkpoints, "checkpoint")
         console.line(f"{printable(summary.path)} now has the {what} of {printable(old)}")
@@ -83,7 +83,7 @@ def _forget(path: str, call: Call, console: Console) -> int:
                 return DECLINED
         report = workspace.forget(path)
     if console.json:
-        console.document(delete_document("workspace", report))
+        console.document(document("workspace", report))
     else:
         delete.tell(report, call, console)
     return 0
@@ -91,7 +91,7 @@ def _forget(path: str, call: Call, console: Console) -> int:
 
 def _preview(checkpoints: Sequence[Checkpoint], path: str, console: Console) -> int:
     if console.json:
-        records = [checkpoint_record(one) for one in checkpoints]
+        records = [record(one) for one in checkpoints]
         console.document(document("workspace", {"dry_run": True, "checkpoints": records}))
         return 0
     from lastgood.cli.verbs.list import lines

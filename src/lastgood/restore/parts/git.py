@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.errors import Conflict, Damaged, LastgoodError, Unsafe
 from lastgood.host import GitPosition
-from lastgood.model.canonical import Fields
+from lastgood.model.canonical import TEXT, Fields, optional
 from lastgood.model.operation import Part, PartOutcome
 from lastgood.paths import to_text
 from lastgood.snapshot import INDEX
@@ -150,8 +150,8 @@ def _side(
 def _stance(side: Mapping[str, object]) -> GitPosition:
     fields = Fields(dict(side), what="a part of a restore")
     return GitPosition(
-        branch=fields.text_or_none("branch"),
-        commit=fields.text_or_none("commit"),
+        branch=fields.read("branch", optional(TEXT)),
+        commit=fields.read("commit", optional(TEXT)),
         index=fields.text("index"),
     )
 

@@ -6,7 +6,8 @@ from lastgood.errors import Conflict
 from lastgood.lease import current_work, state_of, unfinished
 from lastgood.model.canonical import Fields
 from lastgood.model.operation import Part, PartOutcome
-from lastgood.model.session import encode_progress, progress_of, progress_record
+from lastgood.model.session import PROGRESS, encode_progress, progress_record
+from lastgood.value import cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -103,7 +104,7 @@ def _key(part: Part) -> str:
 
 
 def _of(side: Mapping[str, object]) -> Progress:
-    return progress_of(Fields(dict(side), what="a part of a restore").sub("progress"))
+    return cast("Progress", Fields(dict(side), what="a part of a restore").read("progress", PROGRESS))
 
 
 def _same(one: Progress, other: Progress) -> bool:
