@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, wraps
+from typing import ParamSpec
 
 from lastgood.aio.bridge import Crew, Face, awaited, plain
 from lastgood.aio.calls import present_bridge
@@ -15,7 +16,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Any, Concatenate, Self
 
     from lastgood.aio.bridge import Bridge, Result
     from lastgood.host import Clock
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lastgood.settings import Settings
     from lastgood.workspace import Maintenance
     from lastgood.workspace.arguments import PathLike
+    from lastgood.workspace.session import OpenSession
 
 
 # --- A ledger, awaited ---
@@ -49,7 +51,23 @@ class AsyncLedger(Face[Ledger]):
 
 # --- The verbs, awaited: each is one line, and all that it does is done by the synchronous one ---
 
-_OWN = -1
+Words = ParamSpec("Words")
+
+
+def _entered(
+    verb: Callable[Concatenate[Any, Words], OpenSession[Workspace]],
+) -> Callable[Concatenate[AsyncWorkspace, Words], AsyncSession[AsyncWorkspace]]:
+    """Return the verb that makes a session; only the beginning and the end of that are awaited."""
+
+    @wraps(verb)
+    def session(
+        face: AsyncWorkspace, /, *args: Words.args, **words: Words.kwargs
+    ) -> AsyncSession[AsyncWorkspace]:
+        opened = verb(face._inner, *args, **words)  # noqa: SLF001 - it is a method of it
+        return AsyncSession(opened, bridge=face._bridge, crew=face._crew, face=face._beside)  # noqa: SLF001 - the same
+
+    session.__doc__ = str(verb.__doc__).replace("``with``", "``async with``")
+    return session
 
 
 class AsyncWorkspace(Face[Workspace]):
@@ -141,33 +159,7 @@ class AsyncWorkspace(Face[Workspace]):
     step_end = awaited(Workspace.step_end, whole=True)
     step_found = awaited(Workspace.step_found)
 
-    def session(
-        self,
-        goal: str | None = None,
-        *,
-        sprint: str | None = None,
-        owner_pid: int | None = _OWN,
-        transcript: PathLike | None = None,
-        exclusive: bool = True,
-        force: bool = False,
-        resume: bool = False,
-    ) -> AsyncSession[Self]:
-        """Return a session to be entered by ``async with``: it holds the workspace until the block ends.
-
-        The owner is this process unless ``owner_pid`` names another (None: the lease lives by
-        heartbeat alone). ``force`` takes over from a session that lives. ``resume`` goes on with the
-        session of the same goal that stopped without finishing, if there is one.
-        """
-        opened = self._inner.session(
-            goal,
-            sprint=sprint,
-            owner_pid=owner_pid,
-            transcript=transcript,
-            exclusive=exclusive,
-            force=force,
-            resume=resume,
-        )
-        return AsyncSession(opened, bridge=self._bridge, crew=self._crew, face=self._beside)
+    session = _entered(Workspace.session)
 
     async def ledger(self, space: str) -> AsyncLedger:
         """Return one space of this workspace's ledger: books of entries for a program of yours.
