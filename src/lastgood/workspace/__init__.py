@@ -27,7 +27,7 @@ from lastgood.workspace.arguments import (
     witness_path,
 )
 from lastgood.workspace.door import Commons
-from lastgood.workspace.store import LedgersOfStore, Shelf
+from lastgood.workspace.store import AbsentShelf, LedgersOfStore, Shelf
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -312,8 +312,6 @@ def _shelf(directory: bytes, *, clock: Clock, purpose: Purpose) -> Shelf:
     if purpose in {"find", "need"} and is_absent(directory):
         if purpose == "need":
             raise no_store(directory)
-        from lastgood.workspace.absent import AbsentShelf
-
         return AbsentShelf(directory, clock=clock)
     return Shelf(directory, clock=clock, repair=purpose == "repair")
 
