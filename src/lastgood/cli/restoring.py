@@ -187,12 +187,10 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     if plan.empty:
         same = "nothing is left to take back" if plan.base else "what was asked for already is"
         console.line(f"nothing to restore: {same} as in {called(target)}")
-        for line in plan_lines(plan):
-            console.line(line)
+        console.lines(plan_lines(plan))
         return code
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
-    for line in (*plan_lines(plan), *beside_lines(report, target)):
-        console.line(line)
+    console.lines((*plan_lines(plan), *beside_lines(report, target)))
     console.line(f"plan {plan.id}")
     console.note(f"nothing was changed; carry it out with the same command and --plan {plan.id}")
     return 0
