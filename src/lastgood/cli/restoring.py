@@ -7,7 +7,7 @@ import os
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
-from lastgood.cli.wording import called, changes, count
+from lastgood.cli.wording import called, count
 from lastgood.documents.changes import restore_document
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour, RestorePlan, Scope
     from lastgood.model.report import RestoreReport
-    from lastgood.model.tree import Counts
     from lastgood.workspace import Workspace
     from lastgood.workspace.restore import Options
 
@@ -119,11 +118,6 @@ def drift_lines(workspace: Workspace) -> list[str]:
         lines.append(f"  and {len(report.files) - _SHOWN_FILES:,} more")
     lines.append("A guard checkpoint keeps all of it before anything is touched.")
     return lines
-
-
-def drift_words(drift: Counts | None) -> str:
-    """Return how far the workspace is from the newest checkpoint."""
-    return "not looked at" if drift is None else changes(drift)
 
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---
