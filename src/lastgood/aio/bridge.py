@@ -91,22 +91,22 @@ if TYPE_CHECKING:
 class Face(Generic[Inner]):
     """Something synchronous, as an event loop sees it."""
 
-    def __init__(self, inner: Inner, *, bridge: Bridge, crew: Crew) -> None:
+    def __init__(self, inner: Inner, *, crew: Crew) -> None:
         self._inner = inner
-        self._bridge = bridge
         self._crew = crew
 
     async def _call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
-        return await self._bridge.call(partial(self._crew.carry_out, work), whole=whole)
+        return await self._crew.bridge.call(partial(self._crew.carry_out, work), whole=whole)
 
     async def _certain(self, work: Callable[[], Result]) -> Result:
-        return await self._bridge.certain(partial(self._crew.carry_out, work))
+        return await self._crew.bridge.certain(partial(self._crew.carry_out, work))
 
 
 class Crew:
-    """The calls of one open workspace that are under way, in whichever threads."""
+    """The calls of one open workspace that are under way, in whichever threads; ``bridge`` is to its loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, bridge: Bridge) -> None:
+        self.bridge = bridge
         self._changed = Condition()
         self._count = 0
 
@@ -154,7 +154,7 @@ def awaited(
     @wraps(verb)
     async def call(face: Face[Any], *args: Any, **words: Any) -> object:  # noqa: ANN401 - the verb's own
         if live is not None and words.get(live) is not None:
-            words[live] = partial(face._bridge.tell, plain(words[live]))  # noqa: SLF001 - the twin is a method of it
+            words[live] = partial(face._crew.bridge.tell, plain(words[live]))  # noqa: SLF001 - the twin is a method of it
         return await face._call(partial(verb, face._inner, *args, **words), whole=whole)  # noqa: SLF001 - the same
 
     return cast("Awaited[Words, Report_co]", call)

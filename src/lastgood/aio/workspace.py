@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Any, Concatenate, Self
 
-    from lastgood.aio.bridge import Bridge, Result
+    from lastgood.aio.bridge import Result
     from lastgood.host import Clock
     from lastgood.ledger import LedgerReader, LedgerWriter
     from lastgood.model.operation import Event, Observer
@@ -64,7 +64,8 @@ def _entered(
         face: AsyncWorkspace, /, *args: Words.args, **words: Words.kwargs
     ) -> AsyncSession[AsyncWorkspace]:
         opened = verb(face._inner, *args, **words)  # noqa: SLF001 - it is a method of it
-        return AsyncSession(opened, bridge=face._bridge, crew=face._crew, face=face._beside)  # noqa: SLF001 - the same
+        crew = face._crew  # noqa: SLF001 - the same
+        return AsyncSession(opened, crew=crew, face=partial(type(face), crew=crew))
 
     session.__doc__ = str(verb.__doc__).replace("``with``", "``async with``")
     return session
@@ -168,11 +169,11 @@ class AsyncWorkspace(Face[Workspace]):
         whoever alters it without this user's key is found out (`Damaged`).
         """
         ledger = await self._call(partial(self._inner.ledger, space))
-        return AsyncLedger(ledger, bridge=self._bridge, crew=self._crew)
+        return AsyncLedger(ledger, crew=self._crew)
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
-        return self._beside(self._inner.within(session))
+        return type(self)(self._inner.within(session), crew=self._crew)
 
     @property
     def path(self) -> str:
@@ -200,7 +201,7 @@ class AsyncWorkspace(Face[Workspace]):
         It is called in the event loop's own thread, before the verb returns to its caller; it is a plain
         call, such as a queue's ``put_nowait``. An exception of an observer never harms the operation.
         """
-        told: Callable[[Event], None] = partial(self._bridge.tell, plain(observer))
+        told: Callable[[Event], None] = partial(self._crew.bridge.tell, plain(observer))
         return self._inner.subscribe(told)
 
     async def close(self) -> None:
@@ -217,14 +218,6 @@ class AsyncWorkspace(Face[Workspace]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    def _beside(self, inner: Workspace) -> Self:
-        return type(self)(inner, bridge=self._bridge, crew=self._crew)
-
-
-def face_of(workspace: Workspace, bridge: Bridge) -> AsyncWorkspace:
-    """Return the asynchronous face of a workspace that was opened."""
-    return AsyncWorkspace(workspace, bridge=bridge, crew=Crew())
 
 
 # --- Opens a workspace for programs with an event loop ---
@@ -292,4 +285,4 @@ class Opening:
             for workspace in opened:  # cancelled just when it was open
                 await bridge.certain(workspace.close)
             raise
-        return face_of(opened[0], bridge)
+        return AsyncWorkspace(opened[0], crew=Crew(bridge))
