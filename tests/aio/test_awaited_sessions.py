@@ -21,6 +21,7 @@ import pytest
 import lastgood
 from command import ROOT
 from event_loops import OFTEN, PATIENCE, Held, Loop, chances
+from lastgood.aio.session import Block
 from lastgood.errors import Conflict, Usage
 
 if TYPE_CHECKING:
@@ -280,7 +281,7 @@ def test_what_was_cancelled_before_it_began_is_not_left_unknown(opening: Open, w
                     yield recorded
 
             async def work() -> None:
-                async with session._block(slow()):
+                async with Block(slow(), crew=session._running):
                     pytest.fail("it was cancelled before")
 
             task = asyncio.ensure_future(work())
