@@ -280,7 +280,7 @@ def _is_near(content: bytes) -> bool:
 
 
 def _is_vouched_for(path: bytes) -> bool:
-    from lastgood.catalogue.rebuild import is_of_today  # lazily: only damage needs it
+    from lastgood.catalogue.database import is_of_today  # lazily: only damage needs it
 
     return is_of_today(to_text(path) + "/catalogue.sqlite3")
 

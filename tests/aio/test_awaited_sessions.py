@@ -21,6 +21,7 @@ import pytest
 
 import lastgood
 from lastgood.aio import AsyncWorkspace, Opening
+from lastgood.aio.session import Block
 from lastgood.errors import Conflict, Usage
 from lastgood.model.session import SessionReport
 from lastgood.workspace import Workspace
@@ -276,7 +277,7 @@ def test_what_was_cancelled_before_it_began_is_not_left_unknown(opening: Open, w
                     yield recorded
 
             async def work() -> None:
-                async with session._block(slow()):
+                async with Block(slow(), running=session._running):
                     pytest.fail("it was cancelled before")
 
             task = asyncio.ensure_future(work())

@@ -91,22 +91,22 @@ if TYPE_CHECKING:
 class AsyncFace(Generic[Inner]):
     """Something synchronous, as an event loop sees it."""
 
-    def __init__(self, inner: Inner, *, bridge: Bridge, running: RunningCalls) -> None:
+    def __init__(self, inner: Inner, *, running: RunningCalls) -> None:
         self._inner = inner
-        self._bridge = bridge
         self._running = running
 
     async def _call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
-        return await self._bridge.call(partial(self._running.carry_out, work), whole=whole)
+        return await self._running.bridge.call(partial(self._running.carry_out, work), whole=whole)
 
     async def _certain(self, work: Callable[[], Result]) -> Result:
-        return await self._bridge.certain(partial(self._running.carry_out, work))
+        return await self._running.bridge.certain(partial(self._running.carry_out, work))
 
 
 class RunningCalls:
-    """The calls of one open workspace that are under way, in whichever threads."""
+    """The calls of one open workspace that are under way, in whichever threads; ``bridge`` is to its loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, bridge: Bridge) -> None:
+        self.bridge = bridge
         self._changed = Condition()
         self._count = 0
 
@@ -154,7 +154,7 @@ def awaited(
     @wraps(verb)
     async def call(face: AsyncFace[Any], *args: Any, **words: Any) -> object:  # noqa: ANN401 - the verb's own
         if live is not None and words.get(live) is not None:
-            words[live] = partial(face._bridge.tell, plain_observer(words[live]))  # noqa: SLF001 - it is a method of the face
+            words[live] = partial(face._running.bridge.tell, plain_observer(words[live]))  # noqa: SLF001 - it is a method of the face
         return await face._call(partial(verb, face._inner, *args, **words), whole=whole)  # noqa: SLF001 - the same
 
     return cast("Awaited[Words, Report_co]", call)

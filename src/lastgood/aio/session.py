@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.aio.bridge import Bridge, Termination
+    from lastgood.aio.bridge import Termination
     from lastgood.model.report import SessionEnded, SessionStarted
     from lastgood.model.session import Effect, Task
     from lastgood.workspace import Workspace
@@ -37,8 +37,8 @@ class AsyncOnce(AsyncFace[Once]):
     ``under_way`` are the steps of the session that are being done.
     """
 
-    def __init__(self, inner: Once, *, bridge: Bridge, running: RunningCalls, under_way: set[str]) -> None:
-        super().__init__(inner, bridge=bridge, running=running)
+    def __init__(self, inner: Once, *, running: RunningCalls, under_way: set[str]) -> None:
+        super().__init__(inner, running=running)
         self._under_way = under_way
 
     def __call__(
@@ -116,11 +116,10 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
         self,
         inner: OpenSession[Workspace],
         *,
-        bridge: Bridge,
         running: RunningCalls,
         face: Callable[[Workspace], Outer],
     ) -> None:
-        super().__init__(inner, bridge=bridge, running=running)
+        super().__init__(inner, running=running)
         self._face = face
         self._termination: Termination | None = None
         self._under_way: set[str] = set()
@@ -133,7 +132,7 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
             if begun:  # cancelled just when it began
                 await self._certain(partial(self._inner.__exit__, type(error), error, None))
             raise
-        self._termination = self._bridge.on_termination()
+        self._termination = self._running.bridge.on_termination()
         return self
 
     async def __aexit__(
@@ -184,19 +183,19 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
         unknown.
         """
         inner = self._inner.task(id, risky=risky, irreversible=irreversible)
-        return TaskBlock(inner, bridge=self._bridge, running=self._running, session=self.id, id=id)
+        return TaskBlock(inner, running=self._running, session=self.id, id=id)
 
     def feature(self, id: str) -> Block[None]:
         """Build a feature: complete when the block ends without an exception."""
-        return self._block(self._inner.feature(id))
+        return Block(self._inner.feature(id), running=self._running)
 
     def sprint(self, id: str) -> Block[None]:
         """Work through a sprint: over when the block ends without an exception."""
-        return self._block(self._inner.sprint(id))
+        return Block(self._inner.sprint(id), running=self._running)
 
     def step(self, name: str, *, irreversible: bool = False) -> Block[Effect]:
         """Do something that must not be done twice unawares: recorded before and after (rule P6)."""
-        return self._block(self._inner.step(name, irreversible=irreversible))
+        return Block(self._inner.step(name, irreversible=irreversible), running=self._running)
 
     def once(self, name: str | None = None, *, irreversible: bool = False) -> AsyncOnce:
         """Make a coroutine function a step that is done once in a session, however often the program starts.
@@ -205,13 +204,9 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
         """
         return AsyncOnce(
             self._inner.once(name, irreversible=irreversible),
-            bridge=self._bridge,
             running=self._running,
             under_way=self._under_way,
         )
-
-    def _block(self, inner: AbstractContextManager[Begun]) -> Block[Begun]:
-        return Block(inner, bridge=self._bridge, running=self._running)
 
 
 class Block(AsyncFace["AbstractContextManager[Begun]"], Generic[Begun]):
@@ -242,15 +237,9 @@ class TaskBlock(Block["Task"]):
     """The block of a task: what its caller does in it, and starts from it, belongs to that task."""
 
     def __init__(
-        self,
-        inner: AbstractContextManager[Task],
-        *,
-        bridge: Bridge,
-        running: RunningCalls,
-        session: str,
-        id: str,
+        self, inner: AbstractContextManager[Task], *, running: RunningCalls, session: str, id: str
     ) -> None:
-        super().__init__(inner, bridge=bridge, running=running)
+        super().__init__(inner, running=running)
         self._session = session
         self._id = id
         self._outer: str | None = None

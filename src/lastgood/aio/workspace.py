@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from functools import partial
+from functools import partial, wraps
+from typing import ParamSpec
 
 from lastgood.aio.bridge import AsyncFace, RunningCalls, awaited, plain_observer
 from lastgood.aio.calls import present_bridge
@@ -15,9 +16,9 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Generator, Mapping
     from types import TracebackType
-    from typing import Any, Self
+    from typing import Any, Concatenate, Self
 
-    from lastgood.aio.bridge import Bridge, Result
+    from lastgood.aio.bridge import Result
     from lastgood.host import Clock
     from lastgood.ledger import LedgerReader, LedgerWriter
     from lastgood.model.operation import Event, Observer
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
     from lastgood.settings import Settings
     from lastgood.workspace import Maintenance
     from lastgood.workspace.arguments import PathLike
+    from lastgood.workspace.session import OpenSession
 
 
 # --- A ledger, awaited ---
@@ -49,7 +51,24 @@ class AsyncLedger(AsyncFace[Ledger]):
 
 # --- The verbs, awaited: each is one line, and all that it does is done by the synchronous one ---
 
-_OWN = -1
+Words = ParamSpec("Words")
+
+
+def _entered(
+    verb: Callable[Concatenate[Any, Words], OpenSession[Workspace]],
+) -> Callable[Concatenate[AsyncWorkspace, Words], AsyncSession[AsyncWorkspace]]:
+    """Return the verb that makes a session; only the beginning and the end of that are awaited."""
+
+    @wraps(verb)
+    def session(
+        face: AsyncWorkspace, /, *args: Words.args, **words: Words.kwargs
+    ) -> AsyncSession[AsyncWorkspace]:
+        opened = verb(face._inner, *args, **words)  # noqa: SLF001 - it is a method of it
+        running = face._running  # noqa: SLF001 - the same
+        return AsyncSession(opened, running=running, face=partial(type(face), running=running))
+
+    session.__doc__ = str(verb.__doc__).replace("``with``", "``async with``")
+    return session
 
 
 class AsyncWorkspace(AsyncFace[Workspace]):
@@ -141,33 +160,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     step_end = awaited(Workspace.step_end, whole=True)
     step_found = awaited(Workspace.step_found)
 
-    def session(
-        self,
-        goal: str | None = None,
-        *,
-        sprint: str | None = None,
-        owner_pid: int | None = _OWN,
-        transcript: PathLike | None = None,
-        exclusive: bool = True,
-        force: bool = False,
-        resume: bool = False,
-    ) -> AsyncSession[Self]:
-        """Return a session to be entered by ``async with``: it holds the workspace until the block ends.
-
-        The owner is this process unless ``owner_pid`` names another (None: the lease lives by
-        heartbeat alone). ``force`` takes over from a session that lives. ``resume`` goes on with the
-        session of the same goal that stopped without finishing, if there is one.
-        """
-        opened = self._inner.session(
-            goal,
-            sprint=sprint,
-            owner_pid=owner_pid,
-            transcript=transcript,
-            exclusive=exclusive,
-            force=force,
-            resume=resume,
-        )
-        return AsyncSession(opened, bridge=self._bridge, running=self._running, face=self._beside)
+    session = _entered(Workspace.session)
 
     async def ledger(self, space: str) -> AsyncLedger:
         """Return one space of this workspace's ledger: books of entries for a program of yours.
@@ -176,11 +169,11 @@ class AsyncWorkspace(AsyncFace[Workspace]):
         whoever alters it without this user's key is found out (`Damaged`).
         """
         ledger = await self._call(partial(self._inner.ledger, space))
-        return AsyncLedger(ledger, bridge=self._bridge, running=self._running)
+        return AsyncLedger(ledger, running=self._running)
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
-        return self._beside(self._inner.within(session))
+        return type(self)(self._inner.within(session), running=self._running)
 
     @property
     def path(self) -> str:
@@ -208,7 +201,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
         It is called in the event loop's own thread, before the verb returns to its caller; it is a plain
         call, such as a queue's ``put_nowait``. An exception of an observer never harms the operation.
         """
-        told: Callable[[Event], None] = partial(self._bridge.tell, plain_observer(observer))
+        told: Callable[[Event], None] = partial(self._running.bridge.tell, plain_observer(observer))
         return self._inner.subscribe(told)
 
     async def close(self) -> None:
@@ -225,14 +218,6 @@ class AsyncWorkspace(AsyncFace[Workspace]):
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self.close()
-
-    def _beside(self, inner: Workspace) -> Self:
-        return type(self)(inner, bridge=self._bridge, running=self._running)
-
-
-def face_of(workspace: Workspace, bridge: Bridge) -> AsyncWorkspace:
-    """Return the asynchronous face of a workspace that was opened."""
-    return AsyncWorkspace(workspace, bridge=bridge, running=RunningCalls())
 
 
 # --- Opens a workspace for programs with an event loop ---
@@ -300,4 +285,4 @@ class Opening:
             for workspace in opened:  # cancelled just when it was open
                 await bridge.certain(workspace.close)
             raise
-        return face_of(opened[0], bridge)
+        return AsyncWorkspace(opened[0], running=RunningCalls(bridge))

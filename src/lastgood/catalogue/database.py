@@ -14,7 +14,7 @@ import zlib
 from _thread import RLock
 
 from lastgood.cancellation import check_cancelled, pause
-from lastgood.catalogue.sqlite import REPAIR_HINT, is_busy, primary_code, sqlite3, translate
+from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, is_busy, primary_code, sqlite3, translate
 from lastgood.errors import Damaged, LastgoodError, Unsupported, Usage
 from lastgood.files import PRIVATE_FILE, sync_directory, sync_file
 from lastgood.locks import FolderTurn
@@ -687,6 +687,21 @@ def open_uri(path: str, options: str, *, wait: float) -> sqlite3.Connection:
     return sqlite3.connect(
         f"file:{quoted}?{options}", uri=True, timeout=wait, isolation_level=None, check_same_thread=False
     )
+
+
+def is_of_today(path: str) -> bool:
+    """Tell whether a catalogue is one that this version reads; False too where it cannot be asked."""
+    try:
+        connection = open_uri(path, "mode=ro", wait=DEFAULT_WAIT)
+        try:
+            prepare(connection)
+            numbers = (version(connection), second_version(connection) or 1)
+            ours = application(connection) == APPLICATION_ID
+        finally:
+            connection.close()
+    except (*BROKEN, sqlite3.Error):
+        return False
+    return ours and all(1 <= number <= CURRENT.version for number in numbers)
 
 
 def ensure(path: str, schema: Schema, *, generation: str, allowed: bool) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 from bisect import bisect_right
-from contextlib import closing
 
 from lastgood.catalogue import rows as forms
 from lastgood.catalogue import rows as manifests
@@ -581,19 +580,6 @@ def mend_number(path: str) -> tuple[str, ...]:
     except sqlite3.Error as error:
         raise translate(error, path) from error
     return (f"the catalogue's version was set from {found} to {CURRENT.version}: its number was damaged",)
-
-
-def is_of_today(path: str) -> bool:
-    """Tell whether a catalogue is one that this version reads; False too where it cannot be asked."""
-    try:
-        with closing(open_uri(path, "mode=ro", wait=DEFAULT_WAIT)) as connection:
-            prepare(connection)
-            numbers = (version(connection), second_version(connection) or 1)
-            return application(connection) == APPLICATION_ID and all(
-                1 <= number <= CURRENT.version for number in numbers
-            )
-    except (*BROKEN, sqlite3.Error):
-        return False
 
 
 def _doubtless(path: str) -> int | None:

@@ -127,8 +127,7 @@ def show_overview(console: Console) -> int:
         console.line()
         console.line(console.styled(heading, "bold"))
         rows = [(f"  {known[name].name}", known[name].says) for name in names]
-        for line in pairs([(f"{name:12}", says) for name, says in rows], limit=console.columns()):
-            console.line(line)
+        console.lines(pairs([(f"{name:12}", says) for name, says in rows], limit=console.columns()))
     console.line()
     console.line("Start with `lastgood save`, look with `lastgood list`, and go back with")
     console.line("`lastgood restore @`.")
@@ -164,8 +163,7 @@ def _section(heading: str, rows: list[tuple[str, str]], console: Console) -> Non
         return
     console.line()
     console.line(console.styled(heading, "bold"))
-    for line in pairs([(f"  {left}", right) for left, right in rows], limit=console.columns()):
-        console.line(line)
+    console.lines(pairs([(f"  {left}", right) for left, right in rows], limit=console.columns()))
 
 
 def _argument_row(argument: Argument) -> tuple[str, str]:

@@ -13,7 +13,7 @@ from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Iterable, Mapping
     from types import FrameType, TracebackType
 
     from lastgood.cli.grammar import Call
@@ -175,6 +175,11 @@ class Console:
     def line(self, text: str = "") -> None:
         """Print one line of what was asked for."""
         self.send(text.encode("utf-8", "backslashreplace") + b"\n")
+
+    def lines(self, texts: Iterable[str]) -> None:
+        """Print lines of what was asked for."""
+        for text in texts:
+            self.line(text)
 
     def send(self, content: bytes) -> None:
         """Print bytes of what was asked for, as they are."""

@@ -7,7 +7,7 @@ import os
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
-from lastgood.cli.wording import called, changes, count
+from lastgood.cli.wording import called, count
 from lastgood.documents import document
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour, RestorePlan, Scope
     from lastgood.model.report import RestoreReport
-    from lastgood.model.tree import Counts
     from lastgood.workspace import Workspace
     from lastgood.workspace.restore import Options
 
@@ -121,11 +120,6 @@ def drift_lines(workspace: Workspace) -> list[str]:
     return lines
 
 
-def drift_words(drift: Counts | None) -> str:
-    """Return how far the workspace is from the newest checkpoint."""
-    return "not looked at" if drift is None else changes(drift)
-
-
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---
 
 _OMISSIONS = 3
@@ -187,12 +181,10 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     if plan.empty:
         same = "nothing is left to take back" if plan.base else "what was asked for already is"
         console.line(f"nothing to restore: {same} as in {called(target)}")
-        for line in plan_lines(plan):
-            console.line(line)
+        console.lines(plan_lines(plan))
         return code
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
-    for line in (*plan_lines(plan), *beside_lines(report, target)):
-        console.line(line)
+    console.lines((*plan_lines(plan), *beside_lines(report, target)))
     console.line(f"plan {plan.id}")
     console.note(f"nothing was changed; carry it out with the same command and --plan {plan.id}")
     return 0

@@ -26,6 +26,7 @@ from warnings import warn
 
 from lastgood.errors import LastgoodError, Usage
 from lastgood.value import Value
+from lastgood.workspace.session import reason_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -52,7 +53,6 @@ if TYPE_CHECKING:
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
 AnyWorkspace = TypeVar("AnyWorkspace", "Workspace", "AsyncWorkspace")
-_REASON_LIMIT = 500
 
 
 class _When(Value):
@@ -78,7 +78,7 @@ class _When(Value):
         kind: Literal["turn", "error"] = "turn" if error is None else "error"
         if not self.settings.auto.wants(kind):
             return None
-        return self.what if error is None else _reason(error), self._said(kind)
+        return self.what if error is None else reason_of(error), self._said(kind)
 
     def _said(self, kind: Literal["risky", "turn", "error"]) -> _Said:
         messages = self.messages
@@ -291,22 +291,13 @@ def _asked(call: Callable[[], Result], what: str) -> Result:
         return call()
     except Exception as error:
         raise Usage(
-            f"{what}() failed: {_reason(error)}", hint=f"hand over a call that returns {what}"
+            f"{what}() failed: {reason_of(error)}", hint=f"hand over a call that returns {what}"
         ) from error
 
 
 def _name_of(function: Callable[..., object]) -> str:
     name: str = getattr(function, "__qualname__", type(function).__qualname__)
     return name.rpartition("<locals>.")[2]
-
-
-def _reason(error: BaseException) -> str:
-    """Return what went wrong, as one short text that every record can hold."""
-    try:
-        text = f"{type(error).__name__}: {error}"
-    except Exception:  # noqa: BLE001 - whatever a foreign exception does when it is asked for words
-        text = type(error).__name__
-    return text.encode("utf-8", "backslashreplace").decode("utf-8")[:_REASON_LIMIT]
 
 
 def _tell(failure: LastgoodError, error: BaseException | None) -> None:

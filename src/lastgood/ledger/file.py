@@ -114,7 +114,15 @@ class Sealing:
 
     def tag(self, *fields: bytes | int | str | None) -> bytes:
         """Return what only the key can make of some fields."""
-        return tag_of(self._key, fields)
+        message = []
+        for field in fields:
+            if isinstance(field, bytes):
+                content = field
+            else:
+                content = b"" if field is None else str(field).encode("utf-8", "surrogatepass")
+            message.append(b"%d:" % (-1 if field is None else len(content)))
+            message.append(content)
+        return hmac.digest(self._key, b"".join(message), "sha256")
 
     def root(self, connection: sqlite3.Connection, *, path: str) -> Root:
         """Return the root of a ledger, proven to be sealed by the key."""
@@ -143,19 +151,6 @@ class Sealing:
             raise tampered(f"the ledger {printable(path)}", "has lost books, or older ones in their place")
         if len(self._proven) > _PROVEN_MOST:
             self._proven.clear()
-
-
-def tag_of(key: bytes, fields: tuple[bytes | int | str | None, ...]) -> bytes:
-    """Return what only a key can make of some fields."""
-    message = []
-    for field in fields:
-        if isinstance(field, bytes):
-            content = field
-        else:
-            content = b"" if field is None else str(field).encode("utf-8", "surrogatepass")
-        message.append(b"%d:" % (-1 if field is None else len(content)))
-        message.append(content)
-    return hmac.digest(key, b"".join(message), "sha256")
 
 
 def read_root(connection: sqlite3.Connection) -> Root:
@@ -507,7 +502,7 @@ def _create(path: str, *, anchor: LedgerAnchor, id: str) -> None:
             f"the ledger {printable(path)} is gone; it had been changed {known.serial} times",
             hint=f"put it back from a backup; or, to begin an empty one, remove {printable(anchor.file)}",
         )
-    seal = tag_of(anchor.key(), ("root", id, 0, NOTHING))
+    seal = Sealing(anchor.key()).tag("root", id, 0, NOTHING)
     fields = {"changes": 0, "id": id, "serial": 0, "root": NOTHING, "seal": seal}
     temporary = path + ".new"
     write_new(

@@ -309,15 +309,12 @@ class Forced:
 
     def __init__(self, paths: Iterable[bytes], *, fresh: Iterable[bytes] = ()) -> None:
         self._paths = frozenset(paths)
+        # Whether anything is forced.
+        self.any = bool(self._paths)
         others = frozenset(fresh) - self._paths
         self.fresh = Forced(self._paths | others) if others else self
         self._ways = frozenset((b"", *ways(self._paths))) if self._paths else frozenset()
         self._covering = Covering(dict.fromkeys(self._paths, "forced"))
-
-    @property
-    def any(self) -> bool:
-        """Whether anything is forced."""
-        return bool(self._paths)
 
     def covers(self, path: bytes) -> bool:
         """Tell whether a path is forced, or lies in a directory that is."""

@@ -42,10 +42,6 @@ class ProgressOwner:
         # What is saved meanwhile belongs to the same place.
         self.context = context if self.id is None else context.replace(session=self.id)
 
-    def progress(self) -> Progress:
-        """Return how far the work has come."""
-        return self.context.work.progress(self.key)
-
     def change(self, change: Change, *, steps: Steps | None = None) -> tuple[Progress, Progress]:
         """Replace progress by what a function makes of it, with its steps; return it before and after.
 
@@ -243,7 +239,7 @@ def move(
 def progress_report(context: Context) -> ProgressReport:
     """Return how far the work has come: of the session at hand, else of the workspace."""
     place = ProgressOwner(context)
-    return place.report(place.progress())
+    return place.report(place.context.work.progress(place.key))
 
 
 def _is_marked(place: ProgressOwner, kind: str, id: str) -> bool:
@@ -351,7 +347,7 @@ def done(context: Context, id: str) -> ProgressReport:
     """Record that a task is done, with the step of its attempt, and make its checkpoint."""
     place = ProgressOwner(context)
     now = context.clock.now()
-    task = task_of(place.progress(), id)
+    task = task_of(place.context.work.progress(place.key), id)
     if task is None or task.state != "running":  # its check was made again, or something else said of it
         place.change(
             lambda found: tasks.end(found, id, state="done", at=now),

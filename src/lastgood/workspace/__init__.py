@@ -27,7 +27,7 @@ from lastgood.workspace.arguments import (
     store_path,
 )
 from lastgood.workspace.opened import WorkspaceState
-from lastgood.workspace.store import LedgersOfStore, Store
+from lastgood.workspace.store import AbsentStore, LedgersOfStore, Store
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -312,8 +312,6 @@ def _opened(directory: bytes, *, clock: Clock, purpose: Purpose) -> Store:
     if purpose in {"find", "need"} and is_absent(directory):
         if purpose == "need":
             raise no_store(directory)
-        from lastgood.workspace.absent import AbsentStore
-
         return AbsentStore(directory, clock=clock)
     return Store(directory, clock=clock, repair=purpose == "repair")
 

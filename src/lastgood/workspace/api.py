@@ -477,15 +477,17 @@ class Workspace(Restores, Recovers):
 
     def plan_forget(self, path: str) -> tuple[Checkpoint, ...]:
         """Return what `forget` would remove."""
-        from lastgood.workspace.prune_request import plan_forget
+        from lastgood.retention.prune import of_workspace
+        from lastgood.workspace.prune_request import row_of
 
-        return plan_forget(self._context, path)
+        return tuple(of_workspace(self._context, row_of(self._context, path).key))
 
     def forget(self, path: str) -> DeleteReport:
         """Remove all checkpoints of a workspace; undoable like any delete."""
-        from lastgood.workspace.prune_request import forget
+        from lastgood.retention.prune import forget
+        from lastgood.workspace.prune_request import row_of
 
-        return self._told("deleted", lambda: forget(self._context, path))
+        return self._told("deleted", lambda: forget(self._context, row_of(self._context, path).key))
 
     def export(
         self,

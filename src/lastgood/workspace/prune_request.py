@@ -8,7 +8,6 @@ from lastgood.catalogue import Query, WorkspaceRow
 from lastgood.errors import Conflict, Invalid, NotFound, Usage
 from lastgood.model.report import WorkspaceSummary
 from lastgood.paths import printable, to_bytes, to_text
-from lastgood.retention import prune
 from lastgood.retention.policy import DAY, age_of
 from lastgood.retention.prune import PruneRequest
 from lastgood.transaction import MarkTransaction
@@ -17,9 +16,7 @@ from lastgood.workspace.arguments import check_count, expect, plain
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.exchange import Facts
-    from lastgood.model.report import DeleteReport
 
 
 _LONGEST_DAYS = 1_000_000
@@ -62,7 +59,7 @@ def workspaces(context: Context) -> tuple[WorkspaceSummary, ...]:
 
 def attach(context: Context, old: str) -> WorkspaceSummary:
     """Make a moved workspace's checkpoints those of this folder."""
-    row = _row(context, old)
+    row = row_of(context, old)
     _refuse(context, row)
     with MarkTransaction(context) as marking:
         marking.catalogue.attach(row.key, path=os.fsdecode(context.root), machine=context.row.machine)
@@ -106,17 +103,8 @@ def _refuse(context: Context, row: WorkspaceRow) -> None:
         )
 
 
-def plan_forget(context: Context, path: str) -> tuple[Checkpoint, ...]:
-    """Return the checkpoints that forgetting a workspace would remove."""
-    return tuple(prune.of_workspace(context, _row(context, path).key))
-
-
-def forget(context: Context, path: str) -> DeleteReport:
-    """Remove all checkpoints of a workspace."""
-    return prune.forget(context, _row(context, path).key)
-
-
-def _row(context: Context, wanted: str) -> WorkspaceRow:
+def row_of(context: Context, wanted: str) -> WorkspaceRow:
+    """Return the workspace that a path or a key names; `NotFound` if the store knows none."""
     wanted = to_text(plain(wanted))
     full = os.path.realpath(wanted)
     for row in context.catalogue.workspaces():

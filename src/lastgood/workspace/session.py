@@ -233,7 +233,7 @@ class OpenSession(Generic[AnyWorkspace]):
         return Once(self._entered, name, task=self._task, irreversible=irreversible, turns=self._turns)
 
     def _fail(self, id: str, error: Exception) -> None:
-        self._entered.task_fail(id, reason=_reason(error))
+        self._entered.task_fail(id, reason=reason_of(error))
         self._kept = error
 
     def _break_off(self, error: BaseException) -> None:
@@ -241,7 +241,7 @@ class OpenSession(Generic[AnyWorkspace]):
         stopped = _is_interruption(error)
         self._ended = self._entered.session_break_off(
             self.id,
-            reason="interrupted" if stopped else _reason(error),
+            reason="interrupted" if stopped else reason_of(error),
             interrupted=stopped,
             save=error is not self._kept,
         )
@@ -293,7 +293,7 @@ def _is_plain_exit(error: BaseException) -> bool:
     return isinstance(error, SystemExit) and error.code in {None, 0}
 
 
-def _reason(error: BaseException) -> str:
+def reason_of(error: BaseException) -> str:
     """Return what went wrong, as one short text that every record can hold."""
     try:
         text = f"{type(error).__name__}: {error}"

@@ -8,6 +8,7 @@ from _thread import allocate_lock
 from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.errors import Damaged, Unsafe
+from lastgood.host import ExclusiveHold
 from lastgood.locks import FlockLocks
 from lastgood.paths import printable, to_bytes, to_text
 from lastgood.store import ensure_store, make_private, system_machine, workspace_key
@@ -15,6 +16,7 @@ from lastgood.store import ensure_store, make_private, system_machine, workspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
 
     from lastgood.engine import Engine
     from lastgood.host import Clock, Locks
@@ -120,6 +122,69 @@ class Store:
             f"the catalogue of the store {printable(to_text(self.directory))} is gone",
             hint="bring it back from its backup and the checkpoints themselves: lastgood verify --repair",
         )
+
+
+# --- A store that is not there, looked into: it reads as an empty one, and nothing is made ---
+
+
+class AbsentStore(Store):
+    """What a store would be; whatever is asked of it is answered as by one without checkpoints."""
+
+    def __init__(self, directory: bytes, *, clock: Clock) -> None:
+        self._name(os.path.realpath(directory), clock=clock)
+
+    def engine(self) -> Engine:
+        """Return an engine that holds nothing."""
+        from lastgood.objects.memory import MemoryEngine
+
+        return MemoryEngine()
+
+    def catalogue(self, *, durability: Durability) -> SqliteCatalogue:  # noqa: ARG002 - nothing is written
+        """Return a catalogue that knows nothing."""
+        return SqliteCatalogue.of_nothing(to_text(self._catalogue))
+
+    def locks(self) -> Locks:
+        """Return locks that keep nobody out: there is nothing to be kept from."""
+        return _NoLocks()
+
+    def close(self) -> None:
+        """Let go of nothing."""
+
+    def machine(self, catalogue: SqliteCatalogue) -> str:  # noqa: ARG002 - it knows no workspace
+        """Return what tells this machine from others; without an id of its own, by chance."""
+        try:
+            found = system_machine()
+        except OSError:
+            found = None
+        return found or self.clock.random().hex()
+
+
+class _NoHold:
+    """Entered in the place of a lock."""
+
+    def __enter__(self) -> ExclusiveHold:
+        return ExclusiveHold()
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        """Nothing was held."""
+
+
+class _NoLocks:
+    """The locks of a store that nobody else can have open."""
+
+    def share_workspace(self, key: str, *, wait: float) -> _NoHold:  # noqa: ARG002 - as in all of these, the port's words
+        """Keep nobody out."""
+        return _NoHold()
+
+    hold_workspace = recovery = running = share_workspace
+
+    def share_store(self, *, wait: float) -> _NoHold:  # noqa: ARG002 - as above
+        """Keep nobody out."""
+        return _NoHold()
+
+    hold_store = maintenance = share_store
 
 
 # --- The ledger of a store, composed when first asked for: no save pays for it ---

@@ -274,14 +274,8 @@ class Board:
         return [id for id, state in self.states.items() if state == "pending"]
 
 
-# --- A run as plain lines: for logs, pipes and terminals that cannot do more ---
-
-# What --quiet leaves out: it is kept with the session all the same.
-_ROUTINE = frozenset({"started", "task-started", "checkpoint", "check-started", "output"})
-
-
-class PlanLines:
-    """Tells a run of a plan on standard output."""
+class Display:
+    """Shows a run while it is entered; called with each event, which the board has taken in."""
 
     def __init__(self, console: Console, board: Board) -> None:
         self._console = console
@@ -296,37 +290,35 @@ class PlanLines:
         self._console.flush()
 
     def __call__(self, event: RunEvent) -> None:
+        """Show one event."""
+
+    def output(self, part: bytes) -> None:
+        """Show what a command wrote, if it is shown as it is."""
+
+
+# --- A run as plain lines: for logs, pipes and terminals that cannot do more ---
+
+# What --quiet leaves out: it is kept with the session all the same.
+_ROUTINE = frozenset({"started", "task-started", "checkpoint", "check-started", "output"})
+
+
+class PlanLines(Display):
+    """Tells a run of a plan on standard output."""
+
+    def __call__(self, event: RunEvent) -> None:
         """Tell one event."""
         if self._console.quiet and event.type in _ROUTINE:
             return
-        for style, text in (*self._late(), *told(event, command=False)):
+        late = () if self._console.quiet else told_late(self._board, command=False)
+        for style, text in (*late, *told(event, command=False)):
             self._console.line(self._console.styled(text, style) if style else text)
         if event.type == "output":
             self._console.line(f"  | {output_line(event.line or '')}")
         self._console.flush()
 
-    def _late(self) -> Iterator[Line]:
-        if not self._console.quiet:
-            yield from told_late(self._board, command=False)
 
-    def output(self, part: bytes) -> None:
-        """Show nothing: lines are shown."""
-
-
-class CommandLines:
+class CommandLines(Display):
     """Passes the output of one command on to standard output; all else goes to standard error."""
-
-    def __init__(self, console: Console, board: Board) -> None:
-        self._console = console
-        self._board = board
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._console.flush()
 
     def __call__(self, event: RunEvent) -> None:
         """Tell one event."""
@@ -348,25 +340,17 @@ class CommandLines:
 # --- A run as JSON Lines: one document for each thing that happens ---
 
 
-class JsonLines:
+class JsonLines(Display):
     """Tells a run to a program; each line is written as soon as it is known.
 
     The first line says how all tasks stand, the later ones those that stand otherwise: a plan may have
     thousands. The report at the end has all again.
     """
 
-    def __init__(self, console: Console) -> None:
-        self._console = console
+    def __init__(self, console: Console, board: Board) -> None:
+        super().__init__(console, board)
         self._standing: dict[str, Task] = {}
         self._last: RunEvent | None = None
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        self._console.flush()
 
     def __call__(self, event: RunEvent) -> None:
         """Tell one event; the last is kept back for the report that belongs to it."""
@@ -380,9 +364,6 @@ class JsonLines:
             return
         self._console.document(event_document(event))
         self._console.flush()
-
-    def output(self, part: bytes) -> None:
-        """Show nothing: lines are shown."""
 
     def end(self, report: RunReport) -> None:
         """Write the last line."""

@@ -11,7 +11,7 @@ from rich.console import Console as Renderer
 from rich.text import Text
 
 from lastgood.cli.activity import duration
-from lastgood.cli.running.display import output_line, told, told_late
+from lastgood.cli.running.display import Display, output_line, told, told_late
 from lastgood.cli.wording import count, shortened
 from lastgood.errors import Storage
 from lastgood.paths import printable
@@ -98,7 +98,7 @@ _LEAST = 8
 _SHOWN_BELOW = frozenset({"task-started", "check-started", "checkpoint"})
 
 
-class LiveDisplay:
+class LiveDisplay(Display):
     """Draws a run at most ten times a second.
 
     Driven by the interval timer rather than by a thread: beside a second thread each checkpoint's
@@ -107,9 +107,8 @@ class LiveDisplay:
     """
 
     def __init__(self, console: Console, board: Board, *, command: str | None = None) -> None:
-        self._console = console
+        super().__init__(console, board)
         self._command = command
-        self._board = board
         self._region = Region(colour=console.colour)
         self._above: deque[str] = deque()
         self._shown: object = None
@@ -150,9 +149,6 @@ class LiveDisplay:
     def _keep(self, lines: Iterator[Line]) -> None:
         for style, text in lines:
             self._above.append(self._console.styled(text, style) if style else text)
-
-    def output(self, part: bytes) -> None:
-        """Show nothing: lines are shown."""
 
     def _tick(self, _number: int, _frame: FrameType | None) -> None:
         if self._drawing or self._fault is not None:

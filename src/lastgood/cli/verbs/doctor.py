@@ -42,8 +42,7 @@ def doctor_verb(call: Call, console: Console) -> int:
         records = [record(one) for one in findings]
         console.document(document("doctor", {"ok": code == 0, "findings": records}))
         return code
-    for line in table([_row(one) for one in findings], flexible=2, limit=None):
-        console.line(line)
+    console.lines(table([_row(one) for one in findings], flexible=2, limit=None))
     for one in findings:
         if one.hint:
             console.line(f"{one.code}: {printable(one.hint)}")
@@ -140,8 +139,7 @@ def _show(call: Call, console: Console) -> int:
         return 0
     rows = [("Setting", "From", "Value")]
     rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]
-    for line in table(rows, flexible=2, limit=console.columns()):
-        console.line(line)
+    console.lines(table(rows, flexible=2, limit=console.columns()))
     console.line()
     console.line("Left out of every checkpoint (capture.built_in_off switches any but .git off):")
     room = console.columns()

@@ -48,8 +48,7 @@ def list_verb(call: Call, console: Console) -> int:
 
         console.document(document("list", {"checkpoints": [record(one) for one in checkpoints]}))
     elif checkpoints:
-        for line in lines(checkpoints, console, everywhere=everywhere):
-            console.line(line)
+        console.lines(lines(checkpoints, console, everywhere=everywhere))
         _tell_damage(checkpoints, console, call)
     else:
         console.note(_nothing(call))

@@ -136,8 +136,7 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
         console.line(f"no checkpoint yet; make the first: {call.command('save')}")
         return
     console.line(line)
-    for line in (*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())):
-        console.line(line)
+    console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
     if report.restored is not None and report.restored.operation is not None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
@@ -161,8 +160,7 @@ def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
     run = report.session
     assert run is not None
     console.line(f"Session {run.id} was ended; its checkpoints stay, and no file was touched.")
-    for line in standing_lines(report, now=time.time_ns()):
-        console.line(line)
+    console.lines(standing_lines(report, now=time.time_ns()))
     goal = "" if run.session.goal is None else f" --goal {quoted(printable(run.session.goal))}"
     console.line(f"Start anew from the present files: {call.command(f'session start{goal}')}")
 
@@ -176,8 +174,7 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     back = restored_line(report)
     if back is not None:
         console.line(back)
-    for line in (*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())):
-        console.line(line)
+    console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {whose(report.took_over)}")
     active = f"Session {run.id} is active again"
@@ -202,12 +199,10 @@ def _review(report: RecoverReport, call: Call, console: Console) -> None:
     if report.session is None:
         console.line("No run died.")
     else:
-        for line in run_lines(report.session, now=now):
-            console.line(line)
+        console.lines(run_lines(report.session, now=now))
     if report.checkpoint is not None:
         console.line(f"Checkpoint {report.checkpoint.short_id}, {report.checkpoint.kind}.")
-    for line in (*resuming_lines(report, verb="It stood at"), *standing_lines(report, now=now)):
-        console.line(line)
+    console.lines((*resuming_lines(report, verb="It stood at"), *standing_lines(report, now=now)))
     if report.session is not None:
         id = report.session.id
         by_plan = going_on(report.session, call) if report.session.words else None

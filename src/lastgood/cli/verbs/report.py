@@ -37,8 +37,7 @@ def report_verb(call: Call, console: Console) -> int:
     if target is not None:
         console.line(f"wrote {printable(target)} ({len(page or '') >> 10} KiB; open it in any browser)")
         return 0
-    for line in sections(activity, console, detailed=call.has("detailed")):
-        console.line(line)
+    console.lines(sections(activity, console, detailed=call.has("detailed")))
     return 0
 
 

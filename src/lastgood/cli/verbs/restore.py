@@ -125,8 +125,7 @@ def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
         return 0
     rows = [("Operation", "When", "What")]
     rows += [(one.id, moment(one.at), _named(one)) for one in shown]
-    for line in table(rows, flexible=2, limit=console.columns()):
-        console.line(line)
+    console.lines(table(rows, flexible=2, limit=console.columns()))
     return 0
 
 

@@ -21,27 +21,15 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
     from types import TracebackType
-    from typing import Protocol, Self, TypeVar
+    from typing import Self, TypeVar
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.cli.running.display import Display
     from lastgood.model.run import Choice, OnFailure, RunEvent, RunReport, WorkPlan
     from lastgood.workspace import Workspace
 
     Shown = TypeVar("Shown")
-
-    class Display(Protocol):
-        """What shows a run while it is entered; called with each event."""
-
-        def __enter__(self) -> object: ...
-        def __exit__(
-            self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-        ) -> None: ...
-        def __call__(self, event: RunEvent) -> None:
-            """Show one event; the board has taken it in."""
-
-        def output(self, part: bytes) -> None:
-            """Show what a command wrote, if it is shown as it is."""
 
 
 # --- Which way a run is shown, and that showing it never stops it ---
@@ -205,7 +193,7 @@ def _run(
     plan: str | WorkPlan, choice: Choice | None, call: Call, console: Console, *, workspace: Workspace
 ) -> RunReport:
     board = Board(time.monotonic)
-    lines = JsonLines(console) if console.json else None
+    lines = JsonLines(console, board) if console.json else None
     command = None if call.paths is None else " ".join(call.paths)
     as_it_is = command is not None and lines is None and not console.out_is_terminal
     with Screen(lines or display_for(console, board, command=command), board, console) as screen:

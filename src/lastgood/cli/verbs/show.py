@@ -119,8 +119,7 @@ def show_verb(call: Call, console: Console) -> int:
             said["stat"] = [record(one) for one in changed.files]
         console.document(document("show", said))
         return 0
-    for line in pairs(_facts(checkpoint), limit=console.columns()):
-        console.line(line)
+    console.lines(pairs(_facts(checkpoint), limit=console.columns()))
     if changed is not None:
         _tell_all(stat_lines(changed.files), console)
     if entries is not None:
@@ -151,8 +150,7 @@ def _changed(workspace: OpenWorkspace, checkpoint: Checkpoint) -> DiffReport | N
 def _tell_all(lines: Sequence[str], console: Console) -> None:
     if lines:
         console.line()
-    for line in lines:
-        console.line(line)
+    console.lines(lines)
 
 
 def _facts(checkpoint: Checkpoint) -> list[tuple[str, str]]:
@@ -291,8 +289,7 @@ def _print(report: DiffReport, call: Call, console: Console) -> None:
     else:
         print_patch(report.patch or b"", console)
         return
-    for line in lines:
-        console.line(line)
+    console.lines(lines)
 
 
 def _sides(call: Call, workspace: OpenWorkspace) -> tuple[str | None, str | None]:

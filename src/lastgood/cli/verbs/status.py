@@ -37,8 +37,7 @@ def status_verb(call: Call, console: Console) -> int:
         return 0
     # Rule K7: what a repository's own file adds is shown, for nobody here may have written it.
     facts = _facts(report, call) + [("project adds", printable(one)) for one in added]
-    for line in pairs(facts, limit=console.columns()):
-        console.line(line)
+    console.lines(pairs(facts, limit=console.columns()))
     return 0
 
 

@@ -228,10 +228,9 @@ def _list(call: Call, console: Console) -> int:
     if not reports:
         console.note(f"no sessions yet; start one: {call.command('session start')}")
         return 0
-    for line in table(
-        [_HEADER, *map(_row, reports)], flexible=_GOAL, limit=console.columns(), optional=(5, 6)
-    ):
-        console.line(line)
+    console.lines(
+        table([_HEADER, *map(_row, reports)], flexible=_GOAL, limit=console.columns(), optional=(5, 6))
+    )
     return 0
 
 
@@ -255,8 +254,7 @@ def _show_session(call: Call, console: Console) -> int:
     if console.json:
         console.document(document("session", {"session": record(report)}))
         return 0
-    for line in pairs(_session_facts(report), limit=console.columns()):
-        console.line(line)
+    console.lines(pairs(_session_facts(report), limit=console.columns()))
     return 0
 
 
@@ -365,8 +363,7 @@ def _show_progress(call: Call, console: Console) -> int:
     facts = _report_facts(report)
     if not facts:
         console.note(f"no progress recorded; say for example: {call.command('task start T01')}")
-    for line in pairs(facts, limit=console.columns()):
-        console.line(line)
+    console.lines(pairs(facts, limit=console.columns()))
     return 0
 
 

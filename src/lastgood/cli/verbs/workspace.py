@@ -44,8 +44,7 @@ def _list(call: Call, console: Console) -> int:
     if not summaries:
         console.note("the store knows no workspace yet")
         return 0
-    for line in table([_HEADER, *map(_row, summaries)], flexible=0, limit=console.columns()):
-        console.line(line)
+    console.lines(table([_HEADER, *map(_row, summaries)], flexible=0, limit=console.columns()))
     return 0
 
 
@@ -98,6 +97,5 @@ def _preview(checkpoints: Sequence[Checkpoint], path: str, console: Console) -> 
 
     amount = size(sum(one.metrics.stored_bytes for one in checkpoints))
     console.line(f"would delete {count(len(checkpoints), 'checkpoint')} ({amount}) of {printable(path)}")
-    for line in lines(checkpoints, console) if checkpoints else ():
-        console.line(line)
+    console.lines(lines(checkpoints, console) if checkpoints else ())
     return 0

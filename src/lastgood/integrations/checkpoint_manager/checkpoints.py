@@ -18,7 +18,7 @@ from lastgood.integrations.checkpoint_manager.records import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Iterable
     from typing import TypeVar
 
     from lastgood.integrations.checkpoint_manager.records import Checkpoint
@@ -85,18 +85,18 @@ class CheckpointManager:
             context=_facts(context),
             messages=messages,
         )
-        return await _awaited(partial(self.keeper.create, request))
+        return await present_bridge().call(partial(self.keeper.create, request))
 
     async def rollback(self, checkpoint_id: str, *, git: bool = False) -> Rollback:
         """Go back to a checkpoint: files, feature list, progress; ``undo`` takes it back.
 
         The present state is saved first. HEAD, branches and the index stay, unless ``git``.
         """
-        return await _awaited(partial(self.keeper.roll_back, checkpoint_id, git=git))
+        return await present_bridge().call(partial(self.keeper.roll_back, checkpoint_id, git=git))
 
     async def rollback_to_latest(self, *, git: bool = False) -> Rollback:
         """Go back to the newest checkpoint."""
-        return await _awaited(partial(self.keeper.roll_back, NEWEST, git=git))
+        return await present_bridge().call(partial(self.keeper.roll_back, NEWEST, git=git))
 
     async def restore_checkpoint(self, checkpoint_id: str, *, git: bool = False) -> Rollback:
         """Go back to a checkpoint."""
@@ -108,27 +108,27 @@ class CheckpointManager:
         ``force`` takes it back all the same (the present state is saved first), ``merge`` keeps what
         changed since.
         """
-        return await _awaited(partial(self.keeper.undo, force=force, merge=merge))
+        return await present_bridge().call(partial(self.keeper.undo, force=force, merge=merge))
 
     async def list_checkpoints(self, type: str | None = None) -> Records:
         """Return the checkpoints, newest first, all or those of a type."""
-        return await _awaited(partial(self.keeper.list, type))
+        return await present_bridge().call(partial(self.keeper.list, type))
 
     async def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
         """Return a checkpoint's record."""
-        return await _awaited(partial(self.keeper.get, checkpoint_id))
+        return await present_bridge().call(partial(self.keeper.get, checkpoint_id))
 
     async def read(self, checkpoint_id: str, path: str) -> bytes:
         """Return a file of the project as a checkpoint holds it."""
-        return await _awaited(partial(self.keeper.read, checkpoint_id, path))
+        return await present_bridge().call(partial(self.keeper.read, checkpoint_id, path))
 
     async def validate_checkpoint(self, checkpoint_id: str) -> bool:
         """Prove that a checkpoint can be brought back, by bringing it back aside."""
-        return await _awaited(partial(self.keeper.is_whole, checkpoint_id))
+        return await present_bridge().call(partial(self.keeper.is_whole, checkpoint_id))
 
     async def delete_checkpoint(self, checkpoint_id: str) -> None:
         """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
-        await _awaited(partial(self.keeper.delete, checkpoint_id))
+        await present_bridge().call(partial(self.keeper.delete, checkpoint_id))
 
 
 def _text(given: object, what: str) -> str:
@@ -142,7 +142,3 @@ def _facts(context: object) -> dict[str, Any]:
     if context is not None and not isinstance(context, Mapping):
         raise Usage(f"the context is {type(context).__name__}, not dict", hint="give the context as a dict")
     return dict(context or {})
-
-
-async def _awaited(work: Callable[[], Result]) -> Result:
-    return await present_bridge().call(work)

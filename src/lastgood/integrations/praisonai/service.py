@@ -150,7 +150,7 @@ class CheckpointService:
         if not self.config.enabled:
             return False
         try:
-            await _awaited(self.timeline.open)
+            await present_bridge().call(self.timeline.open)
         except LastgoodError as error:
             logger.warning("checkpoints cannot be kept: %s", _words(error))
             return False
@@ -177,7 +177,7 @@ class CheckpointService:
             return CheckpointResult.fail(fault)
         text = message if step is None else f"[step-{step}] {_untagged(message)}"
         try:
-            saved = await _awaited(
+            saved = await present_bridge().call(
                 partial(self.timeline.save, text, allow_empty=allow_empty, step=step, messages=messages)
             )
         except LastgoodError as error:
@@ -225,7 +225,7 @@ class CheckpointService:
             return self.timeline.diff(*ends)
 
         try:
-            return await _awaited(work)
+            return await present_bridge().call(work)
         except LastgoodError as error:
             logger.error("failed to compare: %s", _words(error))  # noqa: TRY400 - one line is enough
             return CheckpointDiff("", "", error=_words(error))
@@ -265,12 +265,12 @@ class CheckpointService:
     async def cleanup(self) -> None:
         """Let go of the store; `initialize` begins again."""
         self._initialized = False
-        await _awaited(self.timeline.close)
+        await present_bridge().call(self.timeline.close)
 
     async def delete_all(self) -> bool:
         """Delete every checkpoint of this workspace."""
         try:
-            await _awaited(self.timeline.delete_all)
+            await present_bridge().call(self.timeline.delete_all)
         except LastgoodError as error:
             logger.error("failed to delete checkpoints: %s", _words(error))  # noqa: TRY400 - one line is enough
             return False
@@ -300,7 +300,7 @@ class CheckpointService:
     async def _back(self, work: Callable[[Rescued], Restored]) -> CheckpointResult:
         rescued: Rescued = []
         try:
-            restored = await _awaited(partial(work, rescued))
+            restored = await present_bridge().call(partial(work, rescued))
         except NoSuchStep as error:
             return CheckpointResult.fail(error.message)
         except LastgoodError as error:
@@ -319,7 +319,7 @@ class CheckpointService:
         if not self._initialized:
             return nothing
         try:
-            return await _awaited(work)
+            return await present_bridge().call(work)
         except LastgoodError as error:
             logger.error("%s", _words(error))  # noqa: TRY400 - one line is enough
             return nothing
@@ -378,10 +378,6 @@ def _named(reference: Reference) -> str:
 
 def _words(error: LastgoodError) -> str:
     return f"{error.message} ({error.hint})" if error.hint else error.message
-
-
-async def _awaited(work: Callable[[], Result]) -> Result:
-    return await present_bridge().call(work)
 
 
 def _run(work: Coroutine[Any, Any, None]) -> None:
