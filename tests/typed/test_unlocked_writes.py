@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood import catalogue, engine, host, ledger
+from lastgood import catalogue, engine, host, journal, ledger
 from typed.checking import faults
 
 TEXT = (Path(__file__).parent / "unlocked_writes.txt").read_text()
@@ -16,7 +16,7 @@ ENDS = {
     "catalogue": (catalogue.CatalogueReader, catalogue.Catalogue),
     "work": (catalogue.WorkReader, catalogue.SessionTransaction),
     "engine": (engine.EngineReader, engine.Engine),
-    "journal": (host.JournalReader, host.JournalFile),
+    "journal": (host.JournalReader, journal.FileJournal),
     "applier": (host.FileReader, host.Applier),
     "ledgers": (ledger.LedgersReader, ledger.Ledgers),
     "project": (host.ProjectReader, host.ProjectGit),
