@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Operation
     from lastgood.model.run import PlannedRun
     from lastgood.model.session import Effect, EffectState, Progress, Session, SessionState
-    from lastgood.value import OsText, Value
+    from lastgood.value import Value
 
 else:
     Protocol = object
@@ -22,7 +22,7 @@ class WorkspaceRow(Value):
     """A workspace known to the store. ``path`` is its real path, ``machine`` where that path counts."""
 
     key: str
-    path: OsText
+    path: str
     machine: str
     created_at: int
 

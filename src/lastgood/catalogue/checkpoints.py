@@ -167,9 +167,11 @@ _WORKSPACES = f"SELECT {rows.WORKSPACE} FROM workspace"  # noqa: S608 - as above
 _OPERATIONS = f"SELECT {rows.OPERATION} FROM operation WHERE NOT {broken_seal('operation')}"  # noqa: S608 - as above
 _ALTERED = f"SELECT commit_id FROM checkpoint WHERE {broken_seal('checkpoint')} ORDER BY sequence"  # noqa: S608 - as above
 _SOUND = f"SELECT commit_id FROM checkpoint NOT INDEXED WHERE NOT {broken_seal('checkpoint')}"  # noqa: S608 - as above
+_ADD_WORKSPACE = f"INSERT INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?) ON CONFLICT DO NOTHING"  # noqa: S608 - as above
 _HAS_WORKSPACE = "SELECT 1 FROM workspace WHERE key = ?"
 _KNOWN = "SELECT 1 FROM checkpoint WHERE id = ?"
 _UNKNOWN = "the store knows no such checkpoint"
+_OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
 
 
 class SqliteCatalogue:
@@ -356,10 +358,12 @@ class SqliteCatalogue:
         """Add a workspace, or leave the one that is there, which waits for nobody."""
         if self._one(_HAS_WORKSPACE, (row.key,)) is not None:
             return
-        known = rows.workspace_row(row)
-        self._database.write(
-            lambda connection: rows.put(connection, "workspace", known, verb="INSERT OR IGNORE")
-        )
+
+        def insert(connection: sqlite3.Connection) -> None:
+            if connection.execute(_ADD_WORKSPACE, rows.workspace_columns(row)).rowcount:
+                reseal(connection, "workspace", row.key)
+
+        self._database.write(insert)
 
     def attach(self, key: str, *, path: str, machine: str | None = None) -> None:
         """Give a workspace another path, and another machine if one is given; plans in it move along."""
@@ -468,8 +472,13 @@ class SqliteCatalogue:
 
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""
-        row = rows.operation_row(operation)
-        self._database.write(lambda connection: rows.put(connection, "operation", row))
+        columns = rows.operation_columns(operation)
+
+        def insert(connection: sqlite3.Connection) -> None:
+            connection.execute(_OPERATION, columns)
+            reseal(connection, "operation", operation.id)
+
+        self._database.write(insert)
 
     def forget_operations(self, *, before: int, keep: int) -> int:
         """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from lastgood.catalogue import rows
 from lastgood.catalogue.database import broken_seal, is_broken, reseal
-from lastgood.catalogue.work import effect_row, progress_row, run_row, session_row
 from lastgood.errors import NotFound
 from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import CHECK
+from lastgood.model.session import encode_effect, encode_progress, encode_session
 from lastgood.paths import to_bytes, to_text
 from lastgood.workplan.form import decode_plan, encode_plan
 
@@ -19,27 +19,56 @@ if TYPE_CHECKING:
     from lastgood.model.run import PlannedRun
 
 
+_WORKSPACE = f"INSERT OR IGNORE INTO workspace ({rows.WORKSPACE}) VALUES (?, ?, ?, ?)"  # noqa: S608 - names of columns
 _CHECKPOINT = (
-    f"INSERT INTO checkpoint (sequence, {rows.BIRTH}, good, verdict)"  # noqa: S608 - names of columns
+    f"INSERT INTO checkpoint (sequence, {rows.BIRTH}, good, verdict)"  # noqa: S608 - as above
     f" VALUES (?, {rows.BIRTH_MARKS}, ?, ?)"
 )
+_SESSION = (
+    "INSERT OR IGNORE INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
+    " VALUES (?, ?, ?, ?, ?, ?)"
+)
+_PROGRESS = "INSERT OR IGNORE INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+_STEP = "INSERT OR IGNORE INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
+
+_RUN = "INSERT OR IGNORE INTO run (id, workspace_key, fingerprint, payload) VALUES (?, ?, ?, ?)"
 
 
 def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
     """Write what is not here yet, and return that."""
-
-    def is_new(table: str, row: rows.Named) -> bool:
-        return rows.put(connection, table, row, verb="INSERT OR IGNORE")
-
-    workspaces = tuple(one for one in arrivals.workspaces if is_new("workspace", rows.workspace_row(one)))
+    workspaces = tuple(
+        row
+        for row in arrivals.workspaces
+        if _inserted(connection, "workspace", _WORKSPACE, rows.workspace_columns(row))
+    )
     checkpoints = tuple(one for one in arrivals.checkpoints if _checkpoint(connection, one))
-    sessions = tuple(one for one in arrivals.sessions if is_new("session", session_row(one)))
+    sessions = tuple(
+        one
+        for one in arrivals.sessions
+        if _inserted(
+            connection,
+            "session",
+            _SESSION,
+            (one.id, one.workspace_key, one.exclusive, one.state, one.heartbeat_at, encode_session(one)),
+        )
+    )
     progress = tuple(
         (key, workspace, kept)
         for key, workspace, kept in arrivals.progress
-        if is_new("progress", progress_row(key, kept, workspace_key=workspace))
+        if _inserted(
+            connection, "progress", _PROGRESS, (key, workspace, rows.pack_record(encode_progress(kept)))
+        )
     )
-    effects = tuple(one for one in arrivals.effects if is_new("step", effect_row(one)))
+    effects = tuple(
+        one
+        for one in arrivals.effects
+        if _inserted(
+            connection,
+            "step",
+            _STEP,
+            (one.id, one.workspace_key, one.session, one.state, encode_effect(one)),
+        )
+    )
     runs = tuple(one for one in arrivals.runs if _run(connection, one))
     revived = tuple(id for id in arrivals.revived if _revive(connection, id))
     return arrivals.replace(
@@ -53,6 +82,15 @@ def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
     )
 
 
+def _inserted(
+    connection: sqlite3.Connection, table: str, statement: str, columns: tuple[object, ...]
+) -> bool:
+    if not connection.execute(statement, columns).rowcount:
+        return False
+    reseal(connection, table, str(columns[0]))
+    return True
+
+
 def _run(connection: sqlite3.Connection, run: PlannedRun) -> bool:
     """Write the plan of a session that has none."""
     mine = connection.execute(
@@ -60,7 +98,8 @@ def _run(connection: sqlite3.Connection, run: PlannedRun) -> bool:
     )
     if mine.fetchone() is None:
         return False
-    return rows.put(connection, "run", run_row(run), verb="INSERT OR IGNORE")
+    columns = (run.session, run.workspace_key, run.fingerprint, encode_plan(run.plan))
+    return _inserted(connection, "run", _RUN, columns)
 
 
 def _checkpoint(connection: sqlite3.Connection, one: Arrival) -> bool:

@@ -10,10 +10,9 @@ into the file (measured with 10,000: 3.2 MB a change in 12 ms of the processor, 
 from __future__ import annotations
 
 import zlib
-from _operator import attrgetter
 
 from lastgood.catalogue import CheckpointFacts, WorkspaceRow
-from lastgood.catalogue.database import broken_seal, reseal
+from lastgood.catalogue.database import broken_seal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
 from lastgood.model.checkpoint import (
@@ -33,18 +32,10 @@ from lastgood.paths import to_bytes, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    import sqlite3
-    from collections.abc import Callable
-    from typing import TypeVar
-
     from lastgood.catalogue import Query
     from lastgood.model.operation import Operation
-    from lastgood.value import Value
 
     Row = tuple[object, ...]
-    # What a row has in its columns, by their names.
-    Named = dict[str, object]
-    T = TypeVar("T", bound=Value)
 
 
 # --- A manifest as its row keeps it: compressed against a text that knows what most manifests say ---
@@ -111,63 +102,41 @@ def _damaged_manifest(reason: str) -> Damaged:
 # --- Rows to values and back ---
 
 _HEX = frozenset("0123456789abcdef")
-FACTS = ", ".join(CheckpointFacts.__annotations__)
-WORKSPACE = ", ".join(WorkspaceRow.__annotations__)
+FACTS = "id, sequence, kind, created_at, tree, modes, partial, gaps"
 OPERATION = "payload, undone"
-# What a row says of a manifest: the field is the column's name.
-_OF_MANIFEST = (
-    *("id", "workspace_key", "kind", "created_at", "root.tree", "root.modes", "previous", "partial"),
-    *("session", "task", "moment", "progress.position.step"),
+WORKSPACE = "key, path, machine, created_at"
+BIRTH = (
+    "id, workspace_key, kind, created_at, name, commit_id, tree, modes, previous, partial, pinned,"
+    " recovered, gaps, manifest, session, task, moment, step"
 )
-_of_manifest = attrgetter(*_OF_MANIFEST)
-_COLUMNS = [path.rpartition(".")[2] for path in _OF_MANIFEST]
-BIRTH = ", ".join([*_COLUMNS, "name", "commit_id", "pinned", "recovered", "gaps", "manifest"])
-BIRTH_MARKS = ", ".join("?" * (len(_COLUMNS) + 6))
+BIRTH_MARKS = ", ".join("?" * 18)
 CHECKPOINT = (
     "manifest, commit_id, sequence, name, pinned, good, verdict, damaged, recovered, deleted_at,"
-    f" {broken_seal('checkpoint')}, {', '.join(_COLUMNS[:8])}"
+    f" {broken_seal('checkpoint')}, id, workspace_key, kind, created_at, tree, modes, previous, partial"
 )
-
-
-def put(
-    connection: sqlite3.Connection,
-    table: str,
-    row: Named,
-    *,
-    verb: str = "INSERT",
-    renewed: tuple[str, ...] = (),
-) -> bool:
-    """Add a row, whose first column is its key, with a seal; tell whether that changed anything.
-
-    If one of its id is there, the columns that are ``renewed`` are replaced.
-    """
-    marks = ", ".join("?" * len(row))
-    statement = f"{verb} INTO {table} ({', '.join(row)}) VALUES ({marks})"
-    if renewed:
-        changes = ", ".join(f"{column} = excluded.{column}" for column in renewed)
-        statement += f" ON CONFLICT (id) DO UPDATE SET {changes}"
-    key, *_ = values = tuple(row.values())
-    if not connection.execute(statement, values).rowcount:
-        return False
-    reseal(connection, table, str(key))
-    return True
-
-
-def named(value: Value, fields: str) -> Named:
-    """Return some fields of a value, as columns of their names."""
-    return {field: getattr(value, field) for field in fields.split()}
 
 
 def birth(manifest: Manifest, *, commit: str, name: str | None, pinned: bool, recovered: bool) -> Row:
     """Return the values of a new checkpoint's columns, in the order of `BIRTH`."""
     return (
-        *_of_manifest(manifest),
+        manifest.id,
+        manifest.workspace_key,
+        manifest.kind,
+        manifest.created_at,
         stored_name(name),
         commit,
+        manifest.root.tree,
+        manifest.root.modes,
+        manifest.previous,
+        manifest.partial,
         pinned,
         recovered,
         encode_gaps(manifest.gaps),
         pack_manifest(encode(manifest)),
+        manifest.session,
+        manifest.task,
+        manifest.moment,
+        manifest.progress.position.step,
     )
 
 
@@ -258,22 +227,29 @@ def _remains(columns: list[object]) -> Manifest:
 
 def facts(row: Row) -> CheckpointFacts:
     """Return the facts of a row of `FACTS`."""
-    return _value(CheckpointFacts, row)
+    id, sequence, kind, created_at, tree, modes, partial, gaps = row
+    return CheckpointFacts(
+        id=_text(id),
+        sequence=_number(sequence),
+        kind=_text(kind),
+        created_at=_number(created_at),
+        tree=_text(tree),
+        modes=_text(modes),
+        partial=bool(partial),
+        gaps=_text(gaps),
+    )
 
 
 def workspace(row: Row) -> WorkspaceRow:
     """Return the workspace of a row of `WORKSPACE`."""
-    return _value(WorkspaceRow, row)
+    key, path, machine, created_at = row
+    text = to_text(path) if isinstance(path, bytes) else _text(path)
+    return WorkspaceRow(key=_text(key), path=text, machine=_text(machine), created_at=_number(created_at))
 
 
-def _value(cls: type[T], row: Row) -> T:
-    kinds = cls.__annotations__.items()
-    return cls(**{name: _OF_COLUMN[kind](cell) for (name, kind), cell in zip(kinds, row, strict=True)})
-
-
-def workspace_row(row: WorkspaceRow) -> Named:
-    """Return what is kept of a workspace."""
-    return row.as_dict() | {"path": to_bytes(row.path)}
+def workspace_columns(row: WorkspaceRow) -> Row:
+    """Return a workspace's values in the order of `WORKSPACE`."""
+    return (row.key, to_bytes(row.path), row.machine, row.created_at)
 
 
 def operation(row: Row) -> Operation:
@@ -284,12 +260,18 @@ def operation(row: Row) -> Operation:
     return decode_operation(_text(payload)).replace(undone=bool(undone))
 
 
-def operation_row(operation: Operation) -> Named:
-    """Return what is kept of an operation."""
+def operation_columns(operation: Operation) -> Row:
+    """Return an operation's values: id, workspace_key, type, at, undone, payload."""
     from lastgood.model.records import encode_operation
 
-    columns = named(operation, "id workspace_key type at undone")
-    return columns | {"payload": encode_operation(operation)}
+    return (
+        operation.id,
+        operation.workspace_key,
+        operation.type,
+        operation.at,
+        operation.undone,
+        encode_operation(operation),
+    )
 
 
 def _text(value: object) -> str:
@@ -298,18 +280,6 @@ def _text(value: object) -> str:
 
 def _number(value: object) -> int:
     return value if isinstance(value, int) else 0
-
-
-def _os_text(value: object) -> str:
-    return to_text(value) if isinstance(value, bytes) else _text(value)
-
-
-_OF_COLUMN: dict[str, Callable[[object], object]] = {
-    "str": _text,
-    "int": _number,
-    "bool": bool,
-    "OsText": _os_text,
-}
 
 
 def _hex(value: object) -> str:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Sequence
 
     from lastgood.catalogue.database import Database
-    from lastgood.catalogue.rows import Named, Row
+    from lastgood.catalogue.rows import Row
     from lastgood.model.run import PlannedRun
     from lastgood.model.session import Effect, EffectState, Session, SessionState
 
@@ -101,7 +101,12 @@ class SqliteWork:
 
         def insert(connection: sqlite3.Connection) -> None:
             _replace_rivals(connection, session, replacing)
-            rows.put(connection, "session", session_row(session))
+            connection.execute(
+                "INSERT INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
+                " VALUES (?, ?, ?, ?, ?, ?)",
+                (session.id, session.workspace_key, *_session_columns(session)),
+            )
+            reseal(connection, "session", session.id)
             if run is not None:
                 _put_run(connection, run)
 
@@ -207,18 +212,14 @@ def _session(row: Row) -> Session:
     return session.replace(heartbeat_at=heartbeat_at if isinstance(heartbeat_at, int) else 0)
 
 
-def session_row(session: Session) -> Named:
-    """Return what is kept of a session."""
-    named = rows.named(session, "id workspace_key exclusive state heartbeat_at")
-    return named | {"payload": encode_session(session)}
+def _session_columns(session: Session) -> Row:
+    return (session.exclusive, session.state, session.heartbeat_at, encode_session(session))
 
 
 def _update_session(connection: sqlite3.Connection, session: Session) -> None:
-    row = session_row(session)
     found = connection.execute(
-        "UPDATE session SET exclusive = :exclusive, state = :state, heartbeat_at = :heartbeat_at,"
-        " payload = :payload WHERE id = :id",
-        row,
+        "UPDATE session SET (exclusive, state, heartbeat_at, payload) = (?, ?, ?, ?) WHERE id = ?",
+        (*_session_columns(session), session.id),
     )
     _demand(found.rowcount > 0, session.id)
     reseal(connection, "session", session.id)
@@ -261,38 +262,35 @@ def _demand_silence(connection: sqlite3.Connection, dead: Session) -> None:
         )
 
 
-def progress_row(key: str, progress: Progress, *, workspace_key: str) -> Named:
-    """Return what is kept of the progress of a session, or of a workspace."""
-    payload = rows.pack_record(encode_progress(progress))
-    return {"id": key, "workspace_key": workspace_key, "payload": payload}
-
-
 def _put_progress(
     connection: sqlite3.Connection, key: str, progress: Progress, *, workspace_key: str
 ) -> None:
-    row = progress_row(key, progress, workspace_key=workspace_key)
-    rows.put(connection, "progress", row, renewed=("payload",))
-
-
-def effect_row(effect: Effect) -> Named:
-    """Return what is kept of a step of the work."""
-    return rows.named(effect, "id workspace_key session state") | {"payload": encode_effect(effect)}
+    connection.execute(
+        "INSERT INTO progress (id, workspace_key, payload) VALUES (?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET payload = excluded.payload",
+        (key, workspace_key, rows.pack_record(encode_progress(progress))),
+    )
+    reseal(connection, "progress", key)
 
 
 def _put_effect(connection: sqlite3.Connection, effect: Effect) -> None:
-    rows.put(connection, "step", effect_row(effect), renewed=("state", "payload"))
-
-
-def run_row(run: PlannedRun) -> Named:
-    """Return what is kept of the plan that a session carries out."""
-    from lastgood.workplan.form import encode_plan  # lazily: a save has no use for plans
-
-    named = rows.named(run, "workspace_key fingerprint")
-    return {"id": run.session, **named, "payload": encode_plan(run.plan)}
+    connection.execute(
+        "INSERT INTO step (id, workspace_key, session, state, payload) VALUES (?, ?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET state = excluded.state, payload = excluded.payload",
+        (effect.id, effect.workspace_key, effect.session, effect.state, encode_effect(effect)),
+    )
+    reseal(connection, "step", effect.id)
 
 
 def _put_run(connection: sqlite3.Connection, run: PlannedRun) -> None:
-    rows.put(connection, "run", run_row(run), renewed=("fingerprint", "payload"))
+    from lastgood.workplan.form import encode_plan  # lazily: a save has no use for plans
+
+    connection.execute(
+        "INSERT INTO run (id, workspace_key, fingerprint, payload) VALUES (?, ?, ?, ?)"
+        " ON CONFLICT (id) DO UPDATE SET fingerprint = excluded.fingerprint, payload = excluded.payload",
+        (run.session, run.workspace_key, run.fingerprint, encode_plan(run.plan)),
+    )
+    reseal(connection, "run", run.session)
 
 
 def _run(row: Row) -> PlannedRun:
