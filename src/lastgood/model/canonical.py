@@ -331,12 +331,18 @@ _new, _assign = object.__new__, object.__setattr__
 
 def _converter(annotation: str, known: dict[str, Codec]) -> Codec:
     found = known.get(annotation) or _BY_ANNOTATION.get(annotation)
-    if found is None and annotation.endswith(" | None"):
-        found = optional(_converter(annotation.removesuffix(" | None"), known))
-    elif found is None and annotation.startswith("tuple["):
-        found = sequence(_converter(annotation[len("tuple[") : -len(", ...]")], known))
-    if found is None:
+    if found is not None:
+        return found
+    inner = annotation.removesuffix(" | None")
+    if inner != annotation:
+        found = optional(_converter(inner, known))
+    elif annotation.startswith("tuple["):
+        inner = annotation[len("tuple[") : -len(", ...]")]
+        found = sequence(_converter(inner, known))
+    else:
         raise Internal(f"a field of type {annotation} has no JSON")
+    if inner in _BY_ANNOTATION:
+        _BY_ANNOTATION[annotation] = found  # the same for every form
     return found
 
 
@@ -375,6 +381,7 @@ class Form(Generic[T]):
         self._flat = flat or {}
         self._converters = converters
         # Made when they are first used, and whole: what a save writes, it need not read.
+        self._fields: list[tuple[str, str, Codec]] | None = None
         self._readers: list[_Reader] | None = None
         self._writers: _Writers | None = None
 
@@ -437,12 +444,14 @@ class Form(Generic[T]):
 
     def _table(self) -> list[tuple[str, str, Codec]]:
         """Return the fields that are converted one by one, with their names in JSON."""
-        own = self._converters
-        return [
-            (name, self._names.get(name, name), own.get(name) or _converter(annotation, own))
-            for name, annotation in self._of.__annotations__.items()
-            if name not in self._flat and name not in self._without
-        ]
+        if self._fields is None:
+            own, aside = self._converters, {*self._flat, *self._without}
+            self._fields = [
+                (name, self._names.get(name, name), own.get(name) or _converter(annotation, own))
+                for name, annotation in self._of.__annotations__.items()
+                if name not in aside
+            ]
+        return self._fields
 
     def _made_readers(self) -> list[_Reader]:
         default = defaults(self._of)
