@@ -194,6 +194,20 @@ def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
     assert {f"lastgood.{name}" for name in others} & loaded == set()
 
 
+def test_a_restore_of_files_loads_nothing_of_sessions_conversations_and_other_verbs(tmp_path: Path) -> None:
+    (tmp_path / "workspace").mkdir()
+    (tmp_path / "workspace" / "kept.txt").write_text("kept\n")
+    surroundings = {"LASTGOOD_STORE": str(tmp_path / "store"), "HOME": str(tmp_path)}
+    command = [os.path.join(ROOT, "lastgood"), "-C", str(tmp_path / "workspace"), "--allow-root"]
+    imported([*command, "save"], **surroundings)
+    (tmp_path / "workspace" / "kept.txt").write_text("changed\n")
+    loaded = imported([*command, "restore", "@", "--yes"], **surroundings)
+    needed_elsewhere = {"restore.finish", "restore.kept", "restore.merge", "restore.steps"}
+    others = {"conversation", "recovery", "sessions.session", "tasks", "undo", *needed_elsewhere}
+    assert {f"lastgood.{name}" for name in others} & loaded == set()
+    assert (tmp_path / "workspace" / "kept.txt").read_text() == "kept\n"
+
+
 def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
     (tmp_path / "workspace").mkdir()
     surroundings = {"LASTGOOD_STORE": str(tmp_path / "store"), "HOME": str(tmp_path)}

@@ -1,4 +1,4 @@
-"""recover: finish what was interrupted, and go on where work stood (rules T7, P6, P7)."""
+"""recover: a restore that was interrupted is settled (`restore.finish`), then the run that died resumed."""
 
 from __future__ import annotations
 
@@ -139,15 +139,15 @@ def recover(
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
         choose(context, view, ref, choice=choice)
-    restore = settle_restore(context, roll_back=roll_back)
+    settled = settle_restore(context, roll_back=roll_back)
     # What is rolled back is the restore; the run's files too if it is named, or if there was no restore.
-    rewinds_files = roll_back and (restore.done is None or choice == "continue")
+    rewinds_files = roll_back and (settled.done is None or choice == "continue")
     way = _Way(choice=choice, owner=owner, rewinds_files=rewinds_files, force=force)
-    report = _resume_run(context, view, ref, way=way, restore=restore)
+    report = resume_dead_run(context, view, ref, way=way, settled=settled)
     return report.replace(
-        interrupted_restore=restore.done,
-        outcomes=(*restore.left, *restore.outcomes, *report.outcomes),
-        parts=restore.parts,
+        interrupted_restore=settled.done,
+        outcomes=(*settled.left, *settled.outcomes, *report.outcomes),
+        parts=settled.parts,
     )
 
 
@@ -163,14 +163,15 @@ class _Way(Value):
     force: bool
 
 
-def _resume_run(
-    context: Context, view: View, ref: str | None, *, way: _Way, restore: SettledRestore
+def resume_dead_run(
+    context: Context, view: View, ref: str | None, *, way: _Way, settled: SettledRestore
 ) -> RecoverReport:
-    found = choose(context, view, ref, choice=way.choice, strict=restore.done is None)
+    """Deal with the run that died as was chosen; with none, bring back the artifacts that are missing."""
+    found = choose(context, view, ref, choice=way.choice, strict=settled.done is None)
     if ref is None:
-        found = _with_position(context, found, target=restore.target)
+        found = _with_position(context, found, target=settled.target)
     if found.run is None:
-        return _reloaded(context, view, found, force=way.force).replace(done=restore.done)
+        return _reloaded(context, view, found, force=way.force).replace(done=settled.done)
     if way.choice == "fresh":
         return _given_up(context, view, found)
     return _continued(context, view, found, way)

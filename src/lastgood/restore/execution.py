@@ -123,9 +123,19 @@ class PlanExecution(Value):
         """Return outcomes with what else is known of the paths."""
         return outcomes
 
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps that the operation is about."""
+        return self.plan.steps
+
     def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
         """Return the steps as they took effect, whatever was told of them: `undo` takes them back."""
-        return steps_in_effect(self.restoring.context, self.plan.steps, outcomes)
+        results = {outcome.path: outcome.result for outcome in outcomes}
+        with self.restoring.context.applier.looking() as present:
+            found = [
+                step if results.get(step.path) in EFFECTIVE else _effect(step, present) for step in self.steps
+            ]
+        return tuple(step for step in found if step is not None)
 
     def record(
         self, journal: Journal, done: tuple[Step, ...], settled: tuple[PartOutcome, ...]
@@ -234,14 +244,6 @@ def _proven(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]
             else outcome.replace(result="failed", reason="changed while it was being restored")
             for outcome in outcomes
         )
-
-
-def steps_in_effect(context: Context, steps: Iterable[Step], outcomes: Iterable[Outcome]) -> tuple[Step, ...]:
-    """Return the steps that took effect, those made but for their permissions as they were made."""
-    results = {outcome.path: outcome.result for outcome in outcomes}
-    with context.applier.looking() as present:
-        found = [step if results.get(step.path) in EFFECTIVE else _effect(step, present) for step in steps]
-    return tuple(step for step in found if step is not None)
 
 
 def _effect(step: Step, present: Look) -> Step | None:

@@ -12,7 +12,6 @@ from lastgood.restore.execution import (
     EFFECTIVE,
     PlanExecution,
     apply_plan,
-    steps_in_effect,
     took_effect,
 )
 from lastgood.restore.steps import is_foreign, of_directories, retarget_steps, reversed_step
@@ -146,10 +145,6 @@ class ResumedExecution(PlanExecution):
             for one in (*outcomes, *self.failed)
         ]
         return (*told, *(one for one in by_path.values() if one.kept is not None or one.left is not None))
-
-    def effective_steps(self, outcomes: Sequence[Outcome]) -> tuple[Step, ...]:
-        """Return the steps of the whole plan as they took effect."""
-        return steps_in_effect(self.restoring.context, self.steps, outcomes)
 
     def is_recorded(self, journal: Journal) -> bool:
         """Tell whether the operation was recorded before the interruption."""
