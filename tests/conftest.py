@@ -6,14 +6,17 @@ import os
 import signal
 import subprocess
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
-import lastgood
+import lastgood as package
+from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
+from tools.command import Command
 from tools.judge import git_faults
 
 pytest_plugins = ["tools.chance"]
@@ -91,8 +94,29 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 @pytest.fixture
 def workspace(project: Path, store: Path) -> Iterator[Workspace]:
     """Return the project, opened."""
-    with lastgood.open(project, store=store, maintenance="off") as opened:
+    with package.open(project, store=store, maintenance="off") as opened:
         yield opened
+
+
+@pytest.fixture
+def opened(project: Path, store: Path) -> Iterator[Callable[..., Workspace]]:
+    """Return a call that opens the project, as often as wanted."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(
+            package.open(project, store=store, maintenance="off", **options)
+        )
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Return a clock that stands still until it is moved."""
+    return FakeClock()
+
+
+@pytest.fixture
+def lastgood(project: Path, store: Path) -> Command:
+    """Return the command, in the project."""
+    return Command(project, store)
 
 
 @pytest.fixture

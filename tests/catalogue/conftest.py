@@ -24,12 +24,6 @@ def path(tmp_path: Path) -> str:
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    """Return a clock that stands still."""
-    return FakeClock()
-
-
-@pytest.fixture
 def catalogue(path: str, clock: FakeClock) -> Iterator[SqliteCatalogue]:
     """Return a new catalogue with two workspaces."""
     opened = SqliteCatalogue.open(path, clock=clock, wait=0.2)

@@ -29,11 +29,6 @@ MANY = 50
 
 
 @pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
-
-
-@pytest.fixture
 def kept(project: Path, store: Path, clock: FakeClock) -> Iterator[Workspace]:
     """A workspace whose clock the test moves."""
     with lastgood.open(project, store=store, maintenance="off", clock=clock) as opened:

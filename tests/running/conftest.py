@@ -12,8 +12,6 @@ from typing import Any
 
 import pytest
 
-import lastgood as package
-from lastgood.workspace import Workspace
 from tools.command import ROOT
 from tools.runs import Runner, Told
 
@@ -69,17 +67,3 @@ def runner(project: Path, store: Path) -> Iterator[Callable[..., Runner]]:
         one.wait()
         assert one.stdout is not None
         one.stdout.close()
-
-
-@pytest.fixture
-def reopened(project: Path, store: Path) -> Iterator[Callable[[], Workspace]]:
-    """Return a call that opens the project anew."""
-    made: list[Workspace] = []
-
-    def open_it() -> Workspace:
-        made.append(package.open(project, store=store, maintenance="off"))
-        return made[-1]
-
-    yield open_it
-    for one in made:
-        one.close()

@@ -23,11 +23,6 @@ from tools.command import told as refused
 from tools.runs import catches, wait_for
 
 
-@pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
-    return Command(project, store)
-
-
 def task(id: str, run: str, **fields: Any) -> dict[str, Any]:
     return {"id": id, "run": run, **fields}
 

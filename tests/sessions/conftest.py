@@ -11,36 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import lastgood as package
-from lastgood.testing.clock import FakeClock
-from lastgood.workspace import Workspace
-from tools.command import ROOT, Command
-
-
-@pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
-    """Return the command, in the project."""
-    return Command(project, store)
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """Return a clock that stands still until it is moved."""
-    return FakeClock()
-
-
-@pytest.fixture
-def opened(project: Path, store: Path) -> Iterator[Callable[..., Workspace]]:
-    """Return a call that opens the project, as often as wanted."""
-    made: list[Workspace] = []
-
-    def open_it(**options: object) -> Workspace:
-        made.append(package.open(project, store=store, maintenance="off", **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield open_it
-    for workspace in made:
-        workspace.close()
+from tools.command import ROOT
 
 
 @pytest.fixture
