@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from pathlib import Path
@@ -117,6 +118,24 @@ def clock() -> FakeClock:
 def lastgood(project: Path, store: Path) -> Command:
     """Return the command, in the project."""
     return Command(project, store)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Return a call that starts a process that does nothing until it is killed."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        one = subprocess.Popen(["sleep", "600"])
+        started.append(one)
+        while not Path(f"/proc/{one.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
+            time.sleep(0.001)  # the kernel knows its words a moment after it started
+        return one
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
 
 
 @pytest.fixture

@@ -16,6 +16,7 @@ from lastgood.model.operation import Operation
 from lastgood.model.tree import Counts
 from lastgood.view import parse, timestamp
 from lastgood.workspace.arguments import refusal
+from tools.values import not_none
 
 HOUR = 3600 * 10**9
 
@@ -202,9 +203,8 @@ def test_undo_then_redo_names_the_same_operation(kinds: list[str]) -> None:
     record = Operation(id="op_undo", workspace_key="w", type="undo", at=100, of=wanted.id)
     undone = [record, *(one.replace(undone=True) if one.id == wanted.id else one for one in line)]
 
-    again = undo.to_redo(undone)
+    again = not_none(undo.to_redo(undone))
 
-    assert again is not None
     assert again.id == wanted.id
 
 

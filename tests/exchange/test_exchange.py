@@ -32,6 +32,7 @@ from lastgood.snapshot import Survey
 from lastgood.transaction import Draft, Holdings, Saving
 from lastgood.workspace import Workspace
 from tools.parcels import facts_of, lines, members_of, rebuilt
+from tools.values import not_none
 
 SOURCE = str(Path(lastgood.__file__).parent.parent)
 
@@ -300,8 +301,7 @@ def test_what_only_a_guard_holds_is_private_too(workspace: Workspace, project: P
     (project / "notes").unlink()
     workspace.save("ignored")
     (project / "notes").write_text("words of a person\n")
-    guard = workspace.restore(first.id).guard
-    assert guard is not None
+    guard = not_none(workspace.restore(first.id).guard)
 
     report = workspace.export(parcel)
 
@@ -326,9 +326,8 @@ def test_ordinary_files_leave_after_a_restore_and_an_undo(
 
     report = workspace.export(parcel)
 
-    assert undone.guard is not None
     assert report.withheld == ()
-    assert workspace.get(undone.guard).manifest.forced == ()
+    assert workspace.get(not_none(undone.guard)).manifest.forced == ()
 
 
 def test_a_file_over_the_cap_that_only_a_guard_holds_stays(project: Path, store: Path, parcel: Path) -> None:

@@ -92,9 +92,7 @@ class Bench:
         return {line[3:].rstrip("/") for line in self.status()}
 
     def save(self) -> Checkpoint:
-        checkpoint = self.workspace.save(allow_empty=True).checkpoint
-        assert checkpoint is not None
-        return checkpoint
+        return self.workspace.save(allow_empty=True).checkpoint
 
     def dirty(self, checkpoint: Checkpoint | None = None) -> set[str] | None:
         """Return the paths that a checkpoint, or a new one, says status would show."""

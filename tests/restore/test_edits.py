@@ -17,6 +17,7 @@ from lastgood import renames
 from lastgood.model.operation import Outcome
 from lastgood.restore.displaced import discard
 from tools.forest import TOKEN, Field, Names, Node, folder, read_in
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.renames import Rename
@@ -34,8 +35,7 @@ class Window:
     """Lets somebody act just before, or just after, the nth change of names that a restore makes."""
 
     def __init__(self, *, exchanging: bool) -> None:
-        system = renames.of_system()
-        assert system is not None
+        system = not_none(renames.of_system())
         self._system: Rename = system
         self.exchanging = exchanging
         self._acts: dict[bytes, list[Act]] = {}
@@ -170,8 +170,7 @@ def test_of_two_edits_around_a_replacement_the_newer_stays_and_the_older_is_kept
     assert field.now() == {b"a": NEWER}
     assert kept_of(outcomes) == [b"the latest work"]
     assert outcomes[0].result == "failed"
-    assert outcomes[0].reason is not None
-    assert os.fsdecode(outcomes[0].kept or b"?") in outcomes[0].reason
+    assert os.fsdecode(outcomes[0].kept or b"?") in not_none(outcomes[0].reason)
 
 
 def thrice(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,8 +328,7 @@ def test_the_older_of_two_edits_is_kept_on_another_disk(apart: Field) -> None:
         patch.setattr(renames, "_renames", [window])
         (outcome,) = apart.apply(steps)
     assert apart.now() == {b"a": NEWER}
-    assert outcome.kept is not None
-    assert read_in(outcome.kept) == {b"in it": EDIT}
+    assert read_in(not_none(outcome.kept)) == {b"in it": EDIT}
 
 
 @pytest.fixture

@@ -14,6 +14,7 @@ import pytest
 
 from tools.command import ROOT
 from tools.runs import Runner, Told
+from tools.values import not_none
 
 
 @pytest.fixture
@@ -65,5 +66,4 @@ def runner(project: Path, store: Path) -> Iterator[Callable[..., Runner]]:
     for one in started:
         one.kill()
         one.wait()
-        assert one.stdout is not None
-        one.stdout.close()
+        not_none(one.stdout).close()

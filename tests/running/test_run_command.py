@@ -21,6 +21,7 @@ from lastgood.workplan.schema import plan_schema
 from tools.command import COMMAND, ROOT, Command, told_as_document
 from tools.command import told as refused
 from tools.runs import catches, wait_for
+from tools.values import not_none
 
 
 def task(id: str, run: str, **fields: Any) -> dict[str, Any]:
@@ -420,8 +421,7 @@ def stuck(
 
     def ask(number: int) -> subprocess.Popen[bytes]:
         one = started_program(lastgood, sys.executable, COMMAND, "run", plan_file(*tasks), "--json")
-        assert one.stdout is not None
-        output, told = one.stdout.fileno(), b""
+        output, told = not_none(one.stdout).fileno(), b""
         fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _PIPE)
         while b'"event":"task-started"' not in told:
             told += os.read(output, _PIPE)

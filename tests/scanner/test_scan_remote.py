@@ -22,6 +22,7 @@ from lastgood.scanner.remote import RemoteScanner, others_alive
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
+from tools.values import not_none
 
 
 @pytest.fixture
@@ -68,8 +69,7 @@ def test_what_the_caller_added_before_is_not_lost(far: Desk) -> None:
     writer = far.engine.writer()
     before = writer.blob(b"added before")
     far.write("a", os.urandom(2_000_000))
-    assert far.scanner is not None
-    scan = far.scanner.scan(request_of(far), writer=writer)
+    scan = not_none(far.scanner).scan(request_of(far), writer=writer)
     after = writer.blob(b"added after")
     writer.publish()
     assert far.engine.read_blob(before) == b"added before"

@@ -5,31 +5,12 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tools.command import ROOT
-
-
-@pytest.fixture
-def sleeper() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Return a call that starts a process that does nothing until it is killed."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        one = subprocess.Popen(["sleep", "600"])
-        started.append(one)
-        while not Path(f"/proc/{one.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
-            time.sleep(0.001)  # the kernel knows its words a moment after it started
-        return one
-
-    yield start
-    for one in started:
-        one.kill()
-        one.wait()
 
 
 @pytest.fixture

@@ -22,6 +22,7 @@ from lastgood.model.checkpoint import Actor, IgnoreState, Manifest, Metrics, Tre
 from lastgood.model.session import Features, Position, Progress, Task, decode_progress, encode_progress
 from lastgood.model.tree import Counts
 from lastgood.testing.clock import FakeClock
+from tools.values import not_none
 
 VERBS = ("start", "done", "failed", "skipped")
 
@@ -376,8 +377,7 @@ def _turn(catalogue: SqliteCatalogue, count: int) -> Callable[[], None]:
         )
         kept = catalogue.add(manifest(done), commit="cc" * 20, name=None, pinned=False)
         assert done.count("done", "failed") == 1
-        found = catalogue.get(kept.id)
-        assert found is not None
+        found = not_none(catalogue.get(kept.id))
         assert found.manifest.progress == work.progress(KEY)
 
     return turn

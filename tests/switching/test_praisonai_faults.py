@@ -16,6 +16,7 @@ import lastgood
 from lastgood.integrations.praisonai import CheckpointResult, CheckpointService
 from tools.alike import AlikeClock
 from tools.listening import Heard
+from tools.values import not_none
 from tools.wreckage import picture
 
 SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
@@ -59,8 +60,9 @@ def test_a_file_over_a_limit_that_was_set_is_told_and_never_taken_for_deleted(
     (project / "big").write_text("x" * 2000)
     (project / "other").write_text("1")
     large = run(service.save("large"))
-    assert large.checkpoint is not None
-    assert large.checkpoint.metadata["gaps"] == [{"path": "big", "reason": "too-large", "size": 2000}]
+    assert not_none(large.checkpoint).metadata["gaps"] == [
+        {"path": "big", "reason": "too-large", "size": 2000}
+    ]
     run(service.restore(small))
     assert (project / "big").read_text() == "small"
     run(service.restore(large))
@@ -279,8 +281,7 @@ def test_checkpoints_of_another_process_are_found(service: CheckpointService, pr
         capture_output=True,
         text=True,
     ).stdout.strip()
-    found = asyncio.run(service.get_checkpoint(id[:6]))
-    assert found is not None
+    found = not_none(asyncio.run(service.get_checkpoint(id[:6])))
     assert (found.message, found.step) == ("[step-4] elsewhere", 4)
     assert found == asyncio.run(service.get_checkpoint_by_step(4))
     assert found == asyncio.run(service.get_checkpoint(found.short_id))
@@ -413,8 +414,7 @@ def test_a_folder_of_checkpoints_inside_the_workspace_is_not_captured(project: P
     service = begun(CheckpointService(str(project), str(project / "kept")))
     (project / "file").write_text("1")
     saved = run(service.save("one"))
-    assert saved.checkpoint is not None
-    assert saved.checkpoint.files_changed == ["file"]
+    assert not_none(saved.checkpoint).files_changed == ["file"]
     assert asyncio.run(service.save("two")).error == "No changes to checkpoint"
     (project / "file").write_text("2")
     run(service.restore(saved))

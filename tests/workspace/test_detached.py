@@ -18,6 +18,7 @@ from lastgood.workspace import Upkeep, Workspace, maintenance
 from lastgood.workspace.maintenance import handed, taken
 from tools.command import Command
 from tools.living import until_tidied
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.settings import Durability
@@ -116,8 +117,7 @@ def test_maintenance_of_a_store_that_is_gone_makes_none(project: Path, store: Pa
         fill(workspace)
     gone = tmp_path / "gone"
     (gone / "locks").mkdir(parents=True)
-    child = maintenance.start(str(project), str(gone), packs=1, settings=Settings())
-    assert child is not None
+    child = not_none(maintenance.start(str(project), str(gone), packs=1, settings=Settings()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert sorted(os.listdir(gone)) == ["locks"]
 
