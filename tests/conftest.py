@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
@@ -22,6 +24,7 @@ from tools.judge import git_faults
 
 pytest_plugins = ["tools.chance"]
 
+MEMORY = Path("/dev/shm")
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -73,6 +76,15 @@ def nobody_uses_the_real_home(
     monkeypatch.setenv("LASTGOOD_MAINTENANCE", "off")
     for name, value in GIT_ENVIRONMENT.items():
         monkeypatch.setenv(name, value)
+
+
+@pytest.fixture(scope="session")
+def arena() -> Iterator[Path]:
+    """A folder in memory where there is one: trials copy a great deal."""
+    home = MEMORY if os.access(MEMORY, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="lastgood-tests-", dir=home)).resolve()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture

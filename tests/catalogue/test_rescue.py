@@ -638,7 +638,7 @@ def test_an_altered_workspace_gets_its_path_back(catalogue: SqliteCatalogue, sav
 
 
 def test_every_flipped_byte_is_noticed_or_harmless(
-    catalogue: SqliteCatalogue, save: Save, tmp_path: Path
+    catalogue: SqliteCatalogue, save: Save, arena: Path
 ) -> None:
     """K4: after a flip the catalogue gives the same answers, or says that it is damaged."""
     save(1, name="one")
@@ -662,7 +662,7 @@ def test_every_flipped_byte_is_noticed_or_harmless(
             opened.close()
 
     expected = answers(catalogue.path)
-    folder = tmp_path / "flips"
+    folder = arena / "flips"
     for position in range(7, len(body), 41):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()
