@@ -19,13 +19,13 @@ from hypothesis import given
 import lastgood
 from lastgood.errors import Conflict, Damaged, LastgoodError, Storage, Unsafe
 from lastgood.exchange.form import decode_facts, encode_facts
-from lastgood.ledger import Ledger
 from lastgood.ledger.cells import _cell, piece_id
 from lastgood.model.exchange import Facts, KeptPlan
 from lastgood.model.run import WorkPlan
 from lastgood.settings import LimitSettings, Settings
 from lastgood.workplan.form import encode_plan
 from lastgood.workspace import Workspace
+from tools.ledgers import texts
 from tools.parcels import facts_of, lines, members_of, rebuilt
 from tools.runs import Told, states
 from tools.values import not_none
@@ -63,16 +63,6 @@ def fill(workspace: Workspace, *, said: str = "hello") -> None:
             )
         )
     workspace.ledger("another").change(lambda book: book.put("only", "x", head=("form", b"\0content")))
-
-
-def texts(ledger: Ledger) -> dict[str, list[object]]:
-    """Return everything that a ledger holds, read to the end."""
-    return ledger.look(
-        lambda book: {
-            name: [(one.key, one.mark, one.head, book.body(one)) for one in book.entries(name)]
-            for name in book.books()
-        }
-    )
 
 
 def everything(workspace: Workspace) -> list[dict[str, list[object]]]:

@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -17,7 +16,7 @@ from lastgood.host import SystemClock
 from lastgood.processes import ProcFiles, seen_from_above
 from lastgood.procfs import words_of
 from lastgood.testing.clock import FakeClock
-from tools.living import children
+from tools.living import children, eventually
 from tools.values import not_none
 
 SESSION = f"sess_{os.urandom(8).hex()}"
@@ -100,20 +99,13 @@ Sleeper = Callable[[], subprocess.Popen[bytes]]
 PROCESSES = ProcFiles()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 90
-    while not condition() and time.monotonic() < ends:
-        time.sleep(0.01)
-    assert condition()
-
-
 def test_a_killed_owner_is_dead_at_once(sleeper: Sleeper) -> None:
     """P1: also while nobody has collected it."""
     one = sleeper()
     owner = PROCESSES.owner(one.pid)
     assert PROCESSES.alive(owner) is True
     one.kill()
-    until(lambda: PROCESSES.alive(owner) is False)
+    assert eventually(lambda: PROCESSES.alive(owner) is False)
     one.wait()
     assert PROCESSES.alive(owner) is False
 
@@ -235,7 +227,7 @@ def test_processes_of_a_session_are_found_by_their_environment() -> None:
     environment = dict(os.environ) | {"LASTGOOD_SESSION": session}
     one = subprocess.Popen(["sleep", "600"], env=environment)
     try:
-        until(lambda: [found.pid for found in PROCESSES.marked(session)] == [one.pid])
+        assert eventually(lambda: [found.pid for found in PROCESSES.marked(session)] == [one.pid])
         assert PROCESSES.marked(session[:-1]) == []
     finally:
         one.kill()

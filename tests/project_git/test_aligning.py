@@ -112,8 +112,7 @@ def test_it_is_undone_and_done_again(bench: Bench) -> None:
     then, target = bench.status(), bench.save()
     bench.git("commit", "-q", "-m", "on")
     new = bench.head()
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.planned(target)
     assert bench.settle(part).result == "restored"
     assert bench.status() == then
     for _ in range(2):
@@ -124,11 +123,7 @@ def test_it_is_undone_and_done_again(bench: Bench) -> None:
 
 
 def test_settling_twice_is_settling_once(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.gone_on()
     bench.settle(part)
     log = text(bench, "logs/HEAD")
     assert bench.settle(part).result == "restored"
@@ -235,11 +230,7 @@ def everything(bench: Bench) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock"])
 def test_it_is_refused_while_a_lock_is_held(bench: Bench, lock: str) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.gone_on()
     (bench.path / ".git" / lock).write_bytes(b"")
     before = everything(bench)
     with pytest.raises(Conflict, match="lock"):
@@ -251,11 +242,7 @@ def test_it_is_refused_while_a_lock_is_held(bench: Bench, lock: str) -> None:
 
 
 def test_it_is_refused_where_head_or_index_changed_since_the_plan(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.gone_on()
     bench.commit("c")
     with pytest.raises(Conflict):
         bench.settle(part)
@@ -269,8 +256,7 @@ def test_it_is_refused_where_the_commit_is_gone(bench: Bench) -> None:
     bench.git("checkout", "-q", "main")
     bench.git("reflog", "expire", "--expire=now", "--all")
     bench.git("gc", "-q", "--prune=now")
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.planned(target)
     with pytest.raises(Unsafe) as caught:
         bench.settle(part)
     assert f"commit {lost}" in str(caught.value.details["missing"])
@@ -283,8 +269,7 @@ def test_it_is_refused_where_what_was_staged_is_gone_and_says_what(bench: Bench)
     target = bench.save()
     bench.git("reset", "-q")
     bench.git("gc", "-q", "--prune=now")
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.planned(target)
     with pytest.raises(Unsafe) as caught:
         bench.settle(part)
     assert caught.value.details["missing"] == ["staged"]
@@ -464,11 +449,7 @@ def test_the_index_is_one_that_git_reads(bench: Bench) -> None:
 
 
 def test_a_lock_left_by_a_killed_process_of_ours_is_known_as_such(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.gone_on()
     git_dir = bench.path / ".git"
     (git_dir / "lastgood-index.new").write_bytes(b"half")
     os.link(git_dir / "lastgood-index.new", git_dir / "index.lock")
@@ -480,11 +461,7 @@ def test_a_lock_left_by_a_killed_process_of_ours_is_known_as_such(bench: Bench) 
 
 
 def test_what_the_store_has_lost_is_said(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = not_none(bench.plan(target))
+    part = bench.gone_on()
     gone = part.replace(after={**part.after, "index": "1" * 40})
     with pytest.raises(Damaged):
         bench.settle(gone)

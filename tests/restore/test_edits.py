@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood import renames
-from lastgood.model.operation import Outcome
+from lastgood.model.operation import Outcome, Step
 from lastgood.restore.displaced import discard
 from tools.forest import TOKEN, Field, Names, Node, folder, read_in
 from tools.values import not_none
@@ -93,6 +93,16 @@ def makes_directory(field: Field, path: bytes) -> Act:
     return act
 
 
+def makes_link(field: Field, path: bytes) -> Act:
+    """Somebody who puts a link in a file's place."""
+
+    def act() -> None:
+        os.unlink(field.at(path))
+        os.symlink(b"elsewhere", field.at(path))
+
+    return act
+
+
 EDITORS = pytest.mark.parametrize("editor", [writes, replaces], ids=["in place", "by rename"])
 
 
@@ -110,41 +120,32 @@ def kept_of(outcomes: Sequence[Outcome]) -> list[bytes]:
     return contents
 
 
+def assert_stays(field: Field, window: Window, steps: tuple[Step, ...], act: Act, now: Node = EDIT) -> None:
+    """What somebody does just before a path gives up its name stays, and is told."""
+    window.before(b"a", act)
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": now}
+    assert results(outcomes)[b"a"] == ("failed", "changed")
+
+
 # A file is replaced
 
 
-@EDITORS
-def test_an_edit_just_before_the_replacement_stays(
-    field: Field, window: Window, editor: Callable[[Field, bytes, Node], Act]
+@pytest.mark.parametrize(
+    ("made", "now"),
+    [
+        (lambda field: writes(field, b"a", EDIT), EDIT),
+        (lambda field: replaces(field, b"a", EDIT), EDIT),
+        (lambda field: makes_directory(field, b"a"), (0o755, {b"in it": EDIT})),
+        (lambda field: makes_link(field, b"a"), "elsewhere"),
+    ],
+    ids=["an edit in place", "an edit by rename", "a directory", "a link"],
+)
+def test_what_is_made_of_a_file_just_before_its_replacement_stays(
+    field: Field, window: Window, made: Callable[[Field], Act], now: Node
 ) -> None:
     field.lay({b"a": A})
-    steps = field.plan({b"a": B})
-    window.before(b"a", editor(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
-
-
-def test_a_directory_made_just_before_the_replacement_stays(field: Field, window: Window) -> None:
-    field.lay({b"a": A})
-    steps = field.plan({b"a": B})
-    window.before(b"a", makes_directory(field, b"a"))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": (0o755, {b"in it": EDIT})}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
-
-
-def test_a_link_made_just_before_the_replacement_stays(field: Field, window: Window) -> None:
-    field.lay({b"a": A})
-    steps = field.plan({b"a": B})
-
-    def link() -> None:
-        os.unlink(field.at(b"a"))
-        os.symlink(b"elsewhere", field.at(b"a"))
-
-    window.before(b"a", link)
-    assert results(field.apply(steps)) == {b"a": ("failed", "changed")}
-    assert field.now() == {b"a": "elsewhere"}
+    assert_stays(field, window, field.plan({b"a": B}), made(field), now)
 
 
 def test_a_file_deleted_just_before_the_replacement_stays_deleted(field: Field, window: Window) -> None:
@@ -464,11 +465,7 @@ def test_an_edit_just_before_the_deletion_stays(
     field: Field, window: Window, editor: Callable[[Field, bytes, Node], Act]
 ) -> None:
     field.lay({b"a": A})
-    steps = field.plan({})
-    window.before(b"a", editor(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
+    assert_stays(field, window, field.plan({}), editor(field, b"a", EDIT))
 
 
 def test_a_file_made_just_after_an_edited_one_was_moved_stays_beside_it(field: Field, window: Window) -> None:
@@ -481,11 +478,7 @@ def test_a_file_made_just_after_an_edited_one_was_moved_stays_beside_it(field: F
 
 
 def test_a_file_made_just_before_ours_stays(field: Field, window: Window) -> None:
-    steps = field.plan({b"a": B})
-    window.before(b"a", writes(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
+    assert_stays(field, window, field.plan({b"a": B}), writes(field, b"a", EDIT))
 
 
 def test_a_directory_made_just_before_ours_keeps_its_permissions(field: Field) -> None:
@@ -539,11 +532,7 @@ def test_a_file_made_where_a_directory_is_about_to_be_stays(
 
 def test_a_file_made_where_a_directory_was_a_moment_ago_stays(field: Field, window: Window) -> None:
     field.lay({b"a": folder({b"x": A})})
-    steps = field.plan({b"a": B})
-    window.before(b"a", writes(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes)[b"a"] == ("failed", "changed")
+    assert_stays(field, window, field.plan({b"a": B}), writes(field, b"a", EDIT))
 
 
 @pytest.mark.parametrize("name", [b"a/x", b"a/new", b"a/sub/new"])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,7 +17,7 @@ from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
-from tools.command import ROOT
+from tools.command import started
 from tools.runs import Told, states, wait_for
 from tools.values import not_none
 
@@ -475,8 +474,7 @@ def killed(project: Path, store: Path, outside: Path, *, run: str) -> str:
     task = {"id": "A", "run": run.format(outside=outside), "on_failure": "rollback"}
     plan.write_text(json.dumps({"tasks": [task]}))
     body = f"import lastgood; lastgood.open({str(project)!r}, store={str(store)!r}).run({str(plan)!r})"
-    environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-    with subprocess.Popen([sys.executable, "-c", body], env=environment) as runner:
+    with started(body) as runner:
         wait_for(outside / "waiting")
         runner.kill()
     return str(plan)

@@ -16,7 +16,7 @@ import pytest
 from lastgood.errors import NotFound, Storage
 from lastgood.processes import ProcFiles
 from lastgood.workspace import Workspace
-from tools.command import COMMAND, ROOT
+from tools.command import COMMAND, with_source
 from tools.living import lives
 from tools.runs import Told, states, wait_for
 from tools.values import not_none
@@ -327,8 +327,7 @@ def die(project: Path, store: Path) -> Die:
 
     def run(plan: str, where: str, count: int = 1) -> None:
         words = [sys.executable, "-c", PROGRAM, str(project), str(store), plan, where, str(count)]
-        environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-        done = subprocess.run(words, env=environment, capture_output=True, check=False)
+        done = subprocess.run(words, env=with_source(), capture_output=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
     return run

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tools.command import ROOT
+from tools.command import opening, started
 
 
 @pytest.fixture
@@ -18,13 +16,6 @@ def program(project: Path, store: Path) -> Callable[..., subprocess.Popen[str]]:
     """Return a call that runs Python in a process of its own, with `workspace` opened."""
 
     def run(body: str) -> subprocess.Popen[str]:
-        opening = (
-            "import lastgood, os, signal, sys, time\n"
-            f"workspace = lastgood.open({str(project)!r}, store={str(store)!r}, maintenance='off')\n"
-        )
-        environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-        return subprocess.Popen(
-            [sys.executable, "-c", opening + body], env=environment, stdout=subprocess.PIPE, text=True
-        )
+        return started("import lastgood, os, signal, sys, time\n" + opening(project, store) + body)
 
     return run

@@ -13,10 +13,9 @@ from pathlib import Path
 import lastgood
 from lastgood.integrations.praisonai import CheckpointResult, CheckpointService
 from lastgood.workspace.arguments import JOURNAL
+from tools.command import with_source
 from tools.values import not_none
 from tools.wreckage import picture
-
-SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
 
 
 async def saved(service: CheckpointService, project: Path, *texts: str) -> list[CheckpointResult]:
@@ -234,7 +233,7 @@ def test_a_restore_that_was_killed_is_finished_when_a_service_begins(project: Pa
             (project / f"file{number}").write_text(f"changed {attempt}")
         child = subprocess.run(
             [sys.executable, "-c", KILLED, str(project), str(storage), first.id],
-            env={**os.environ, "PYTHONPATH": SOURCE},
+            env=with_source(),
             check=False,
         )
         assert child.returncode == -signal.SIGKILL
