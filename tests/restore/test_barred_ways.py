@@ -14,6 +14,7 @@ from lastgood.restore.finish import finish
 from lastgood.workspace import Workspace
 from tools.command import Command
 from tools.planting import link_to, planted
+from tools.values import not_none
 
 
 @pytest.fixture
@@ -285,9 +286,8 @@ def test_an_interrupted_restore_of_one_is_settled(
         )
     )
 
-    changed = finish(context, roll_back=roll_back)
+    changed = not_none(finish(context, roll_back=roll_back))
 
-    assert changed is not None
     failed = {one.path for one in changed.outcomes if one.result == "failed"}
     assert failed == (set() if roll_back else {b"l"})
     assert (project / "mine").read_text() == ("mine" if roll_back else "theirs")
