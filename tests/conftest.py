@@ -3,21 +3,28 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
+import tempfile
+import time
 from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 from pathlib import Path
 
 import hypothesis
 import pytest
 from hypothesis.internal.conjecture import providers
 
-import lastgood
+import lastgood as package
+from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
+from tools.command import Command
 from tools.judge import git_faults
 
 pytest_plugins = ["tools.chance"]
 
+MEMORY = Path("/dev/shm")
 GIT_ENVIRONMENT = {
     "GIT_CONFIG_NOSYSTEM": "1",
     "GIT_CONFIG_GLOBAL": "/dev/null",
@@ -71,6 +78,15 @@ def nobody_uses_the_real_home(
         monkeypatch.setenv(name, value)
 
 
+@pytest.fixture(scope="session")
+def arena() -> Iterator[Path]:
+    """A folder in memory where there is one: trials copy a great deal."""
+    home = MEMORY if os.access(MEMORY, os.W_OK) else None
+    folder = Path(tempfile.mkdtemp(prefix="lastgood-tests-", dir=home)).resolve()
+    yield folder
+    shutil.rmtree(folder, ignore_errors=True)
+
+
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     """Return an empty folder to work in."""
@@ -91,8 +107,47 @@ def store(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Path]:
 @pytest.fixture
 def workspace(project: Path, store: Path) -> Iterator[Workspace]:
     """Return the project, opened."""
-    with lastgood.open(project, store=store, maintenance="off") as opened:
+    with package.open(project, store=store, maintenance="off") as opened:
         yield opened
+
+
+@pytest.fixture
+def opened(project: Path, store: Path) -> Iterator[Callable[..., Workspace]]:
+    """Return a call that opens the project, as often as wanted."""
+    with ExitStack() as stack:
+        yield lambda **options: stack.enter_context(
+            package.open(project, store=store, maintenance="off", **options)
+        )
+
+
+@pytest.fixture
+def clock() -> FakeClock:
+    """Return a clock that stands still until it is moved."""
+    return FakeClock()
+
+
+@pytest.fixture
+def lastgood(project: Path, store: Path) -> Command:
+    """Return the command, in the project."""
+    return Command(project, store)
+
+
+@pytest.fixture
+def sleeper() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Return a call that starts a process that does nothing until it is killed."""
+    started: list[subprocess.Popen[bytes]] = []
+
+    def start() -> subprocess.Popen[bytes]:
+        one = subprocess.Popen(["sleep", "600"])
+        started.append(one)
+        while not Path(f"/proc/{one.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
+            time.sleep(0.001)  # the kernel knows its words a moment after it started
+        return one
+
+    yield start
+    for one in started:
+        one.kill()
+        one.wait()
 
 
 @pytest.fixture

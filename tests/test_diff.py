@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.diff import Side, file_patch
+from tools.values import not_none
 
 MODES = (0o100644, 0o100755, 0o120000)
 contents = st.one_of(
@@ -32,8 +33,7 @@ def _side(name: bytes, mode: int, content: bytes) -> Side:
 
 
 def _held(side: Side) -> bytes:
-    assert side.content is not None
-    return side.content
+    return not_none(side.content)
 
 
 sides = st.one_of(st.none(), st.tuples(st.sampled_from(MODES), contents))

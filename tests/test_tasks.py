@@ -23,6 +23,7 @@ from lastgood.tasks import (
     unknown_effects,
     unseen,
 )
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.model.session import EffectState, TaskState
@@ -222,8 +223,7 @@ def test_a_known_or_possible_effect_is_never_followed_by_another_of_an_irreversi
 def test_a_step_within_that_nobody_saw_end_is_a_doubt() -> None:
     inner = step(1, "unknown", name="push \x1b", irreversible=True)
     look = outlook(planned(), task=task("pending", 1), steps=[step(1, "unknown")])
-    said = doubt_of("A", look, within=[inner])
-    assert said is not None
+    said = not_none(doubt_of("A", look, within=[inner]))
     assert said.startswith("nobody saw the end of push ")
     assert "\x1b" not in said
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,44 +9,13 @@ from hypothesis import strategies as st
 from lastgood import undo
 from lastgood.errors import Invalid, LastgoodError, Usage
 from lastgood.ids import name_fault
-from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
 from lastgood.model.operation import Operation
-from lastgood.model.tree import Counts
 from lastgood.view import parse, timestamp
 from lastgood.workspace.arguments import refusal
+from tools.manifests import checkpoint
+from tools.values import not_none
 
 HOUR = 3600 * 10**9
-
-
-def checkpoint(number: int, **facts: Any) -> Checkpoint:
-    """Return a checkpoint of which only some facts matter."""
-    manifest = Manifest(
-        id=f"ckpt_{number:016x}",
-        workspace="/w",
-        workspace_key="w",
-        kind=facts.pop("kind", "auto"),
-        message="",
-        name=None,
-        created_at=number,
-        sequence=number,
-        previous=None,
-        root=TreeRef(tree="ab" * 20),
-        changes=Counts(),
-        files=0,
-        size=0,
-        ignored=0,
-        gaps=(),
-        partial=facts.pop("partial", False),
-        private=(),
-        forced=(),
-        actor=Actor(),
-        git=None,
-        ignore=IgnoreState(),
-        metrics=Metrics(),
-        metadata=facts.pop("metadata", {}),
-    )
-    given: dict[str, Any] = {"name": None, **facts}
-    return Checkpoint(manifest=manifest, commit="cd" * 20, sequence=number, **given)
 
 
 @pytest.mark.parametrize(
@@ -202,9 +169,8 @@ def test_undo_then_redo_names_the_same_operation(kinds: list[str]) -> None:
     record = Operation(id="op_undo", workspace_key="w", type="undo", at=100, of=wanted.id)
     undone = [record, *(one.replace(undone=True) if one.id == wanted.id else one for one in line)]
 
-    again = undo.to_redo(undone)
+    again = not_none(undo.to_redo(undone))
 
-    assert again is not None
     assert again.id == wanted.id
 
 
@@ -218,8 +184,8 @@ def test_a_new_operation_ends_the_line_of_those_undone() -> None:
 
 def test_rewind_counts_turns_where_there_are_any() -> None:
     """S20: a checkpoint of before a turn is the state before it."""
-    after = [checkpoint(3, kind="turn"), checkpoint(2, kind="turn"), checkpoint(1)]
-    before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1)]
+    after = [checkpoint(3, kind="turn"), checkpoint(2, kind="turn"), checkpoint(1, kind="auto")]
+    before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1, kind="auto")]
 
     assert undo.before_turn(after, turns=2) is after[2]
     assert undo.before_turn(before, turns=1) is before[0]

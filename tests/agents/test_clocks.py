@@ -9,6 +9,7 @@ import pytest
 import lastgood
 from lastgood.errors import Conflict
 from lastgood.testing.clock import FakeClock
+from tools.values import not_none
 
 DAY = 86_400
 TEN_YEARS = 10 * 365 * DAY
@@ -54,8 +55,7 @@ def test_a_session_lives_and_is_continued_whatever_the_clock_says(project: Path,
             inside.task_done(f"T{number}")
         clock.advance(DAY + 1)
         report = workspace.recover()
-        assert report.session is not None
-        assert (report.session.id, report.done) == (id, "continue")
+        assert (not_none(report.session).id, report.done) == (id, "continue")
         assert [one.state for one in report.tasks] == ["done"] * len(JUMPS)
         for jump in JUMPS:
             clock.jump(jump)

@@ -19,6 +19,7 @@ import pytest
 import lastgood
 from agents.agent import DEPLOYING, STEP, TASKS, edit
 from agents.conftest import Site
+from tools.values import not_none
 
 KILLS = int(os.environ.get("LASTGOOD_AGENT_KILLS", "12"))
 # The short form takes the same chances each time: whether a commit is sound must not depend on them.
@@ -75,8 +76,7 @@ def judge(site: Site) -> None:
         latest = workspace.get("latest")
         assert latest.kind == "session-end"
         spoken = site.lines("transcript.jsonl")
-        assert latest.conversation is not None
-        assert latest.conversation.messages == len(spoken)
+        assert not_none(latest.conversation).messages == len(spoken)
         assert workspace.verify().ok
         assert workspace.recover().session is None
     assert "incomplete" not in workspace_status(site)

@@ -27,6 +27,7 @@ from lastgood.model.session import SessionReport
 from lastgood.workspace import Workspace
 from tools.command import ROOT
 from tools.event_loops import OFTEN, PATIENCE, Held, Loop, chances
+from tools.values import not_none
 
 Open = Callable[[], Opening]
 
@@ -63,8 +64,7 @@ def test_a_session_with_tasks_and_steps(loop: Loop, opening: Open, project: Path
             states = [(task.id, task.state) for task in (await session.progress()).tasks]
             assert states == [("T01", "done"), ("T02", "failed")]
             assert [one.state for one in await workspace.steps(session.id)] == ["done", "done", "failed"]
-        assert session.ended is not None
-        assert session.ended.session.state == "ended"
+        assert not_none(session.ended).session.state == "ended"
 
     loop.run(main)
 
@@ -380,8 +380,7 @@ def test_a_signal_ends_a_session_with_a_checkpoint(
         stderr=subprocess.PIPE,
         text=True,
     ) as program:
-        assert program.stdout is not None
-        assert program.stdout.readline() == "ready\n"
+        assert not_none(program.stdout).readline() == "ready\n"
         program.send_signal(number)
         _, said = program.communicate(timeout=2 * PATIENCE)
     assert program.returncode == code, said

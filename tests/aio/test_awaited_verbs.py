@@ -24,6 +24,7 @@ from lastgood.model.operation import Event
 from lastgood.workspace import Workspace, open_workspace
 from lastgood.workspace.session import OpenSession
 from tools.event_loops import Held, Loop
+from tools.values import not_none
 
 Open = Callable[[], Opening]
 
@@ -276,8 +277,7 @@ def test_without_a_thread_a_save_is_refused_and_what_must_be_is_done(
             monkeypatch.setattr(threading.Thread, "start", start)
             with pytest.raises(lastgood.Busy, match="no thread can be started"):
                 await workspace.save("one")
-        assert session.ended is not None
-        assert session.ended.session.state == "ended"
+        assert not_none(session.ended).session.state == "ended"
 
     asyncio.run(main())
 

@@ -22,6 +22,7 @@ from lastgood.errors import Busy, LastgoodError
 from lastgood.model.run import RunEvent
 from lastgood.settings import CaptureSettings, Settings
 from tools.event_loops import OFTEN, Held, Loop, chances
+from tools.living import lives
 
 Open = Callable[[], Opening]
 
@@ -407,15 +408,6 @@ def test_a_call_that_was_not_cancelled_tells_who_holds_the_lock(
 # Commands that a cancelled call was waiting for are ended with it.
 
 
-def lives(file: Path) -> bool:
-    """Tell whether the process that wrote its number into a file still runs."""
-    try:
-        state = Path(f"/proc/{int(file.read_text())}/stat").read_text()
-    except (FileNotFoundError, ProcessLookupError):  # gone, or going just now
-        return False
-    return state.rpartition(")")[2].split()[0] != "Z"
-
-
 async def until_written(loop: Loop, file: Path) -> None:
     while not file.exists() or not file.read_text().endswith("\n"):  # noqa: ASYNC240 - short, and a test
         await loop.sleep(0.005)
@@ -432,7 +424,7 @@ def test_a_check_is_ended_and_says_nothing(loop: Loop, opening: Open, tmp_path: 
                 lambda: workspace.check("@", f"echo $$ > {pid}; sleep 600"),
                 lambda: until_written(loop, pid),
             )
-            assert not lives(pid)
+            assert not lives(int(pid.read_text()))
             assert (await workspace.get("@")).good is None
 
     loop.run(main)
@@ -453,7 +445,7 @@ def test_a_run_is_interrupted_and_can_be_continued(
     async def main() -> None:
         async with opening() as workspace:
             assert await loop.cancelled_when(lambda: workspace.run(plan), lambda: until_written(loop, pid))
-            assert not lives(pid)
+            assert not lives(int(pid.read_text()))
             (found,) = await workspace.sessions()
             assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
             assert found.progress.tasks[0].state == "done"

@@ -9,9 +9,10 @@ import pytest
 
 from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
-from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
+from lastgood.model.checkpoint import Checkpoint, Manifest, TreeRef
 from lastgood.model.tree import Counts
 from lastgood.testing.clock import FakeClock
+from tools import manifests
 
 KEY = "aa" * 10
 OTHER = "bb" * 10
@@ -21,12 +22,6 @@ OTHER = "bb" * 10
 def path(tmp_path: Path) -> str:
     """Return where the catalogue of this test lies."""
     return str(tmp_path / "catalogue.sqlite3")
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """Return a clock that stands still."""
-    return FakeClock()
 
 
 @pytest.fixture
@@ -44,32 +39,18 @@ def manifest() -> Callable[..., Manifest]:
     """Return a builder of manifests: the number makes id, sequence and time; the rest can be changed."""
 
     def build(number: int, **changes: object) -> Manifest:
-        made = Manifest(
-            id=f"ckpt_{number:016x}",
-            workspace="/home/a/project",
-            workspace_key=KEY,
-            kind="manual",
-            message=f"message {number}",
-            name=None,
-            created_at=number * 1000,
-            sequence=number,
-            previous=None,
-            root=TreeRef(tree=f"{number:040x}"),
-            changes=Counts(added=1),
-            files=1,
-            size=2,
-            ignored=0,
-            gaps=(),
-            partial=False,
-            private=(),
-            forced=(),
-            actor=Actor(),
-            git=None,
-            ignore=IgnoreState(),
-            metrics=Metrics(),
-            metadata={},
-        )
-        return made.replace(**changes)
+        usual: dict[str, object] = {
+            "workspace": "/home/a/project",
+            "workspace_key": KEY,
+            "kind": "manual",
+            "message": f"message {number}",
+            "created_at": number * 1000,
+            "root": TreeRef(tree=f"{number:040x}"),
+            "changes": Counts(added=1),
+            "files": 1,
+            "size": 2,
+        }
+        return manifests.manifest(number, **(usual | changes))
 
     return build
 

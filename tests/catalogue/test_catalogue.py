@@ -12,6 +12,7 @@ from lastgood.errors import Conflict, Invalid, NotFound
 from lastgood.model.checkpoint import Check, Checkpoint, Manifest
 from lastgood.model.operation import Operation, Step
 from lastgood.model.tree import Gap
+from tools.values import not_none
 
 Save = Callable[..., Checkpoint]
 Build = Callable[..., Manifest]
@@ -48,8 +49,7 @@ def test_a_verdict_stays_with_its_checkpoint(catalogue: SqliteCatalogue, save: S
     second = save(2)
     catalogue.set_verdict(second.id, good=True, check=check.replace(exit_code=0))
     catalogue.set_verdict(second.id, good=False, check=check)
-    found = catalogue.get(second.id)
-    assert found is not None
+    found = not_none(catalogue.get(second.id))
     assert (found.good, found.check, found.damaged) == (False, check, None)
     assert ids(catalogue.find(Query(good=True))) == []
     catalogue.set_verdict(second.id, good=True, check=check)
@@ -130,8 +130,7 @@ def test_the_latest_facts_are_of_the_newest_and_of_the_newest_complete_one(
     save(4, workspace_key=OTHER)
     save(5)
     catalogue.delete([f"ckpt_{5:016x}"], at=1)
-    facts = catalogue.latest_facts(KEY)
-    assert facts is not None
+    facts = not_none(catalogue.latest_facts(KEY))
     assert facts.complete is not None
     assert (facts.newest.sequence, facts.newest.partial) == (3, True)
     assert facts.newest.gaps == '[{"path":"rest","reason":"budget"}]'
@@ -170,8 +169,7 @@ def test_a_deleted_checkpoint_is_seen_only_when_asked_for(catalogue: SqliteCatal
     assert ids(catalogue.find(Query())) == [2]
     assert ids(catalogue.find(Query(deleted=True))) == [2, 1]
     assert catalogue.count(KEY) == 1
-    gone = catalogue.get(one.id)
-    assert gone is not None
+    gone = not_none(catalogue.get(one.id))
     assert gone.deleted_at == 77
     catalogue.undelete([one.id])
     assert catalogue.get(one.id) == one
@@ -181,8 +179,7 @@ def test_a_second_deletion_keeps_the_first_time(catalogue: SqliteCatalogue, save
     one = save(1)
     catalogue.delete([one.id], at=77)
     catalogue.delete([one.id], at=99)
-    gone = catalogue.get(one.id)
-    assert gone is not None
+    gone = not_none(catalogue.get(one.id))
     assert gone.deleted_at == 77
 
 

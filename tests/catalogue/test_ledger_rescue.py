@@ -17,6 +17,7 @@ from lastgood.ledger import LedgerReader, LedgerWriter
 from lastgood.ledger.store import SqliteLedgers
 from lastgood.ledger_anchor import LedgerAnchor
 from lastgood.testing.clock import FakeClock
+from tools.values import not_none
 
 Change = Callable[[Callable[[LedgerWriter], object]], None]
 
@@ -342,8 +343,7 @@ def test_a_file_that_was_set_aside_while_a_writer_waited_is_not_written_to(
             shutil.copy(path + ".aside", path)
 
     assert ledgers._file is not None
-    assert ledgers._file._connection is not None
-    ledgers._file._connection.set_trace_callback(replace)
+    not_none(ledgers._file._connection).set_trace_callback(replace)
     with pytest.raises(Busy, match="replaced by a repair"):
         space.change(lambda ledger: ledger.put("small", "3", head="lost"))
 

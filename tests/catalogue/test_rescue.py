@@ -22,6 +22,7 @@ from lastgood.model.operation import Operation
 from lastgood.model.run import PlannedRun, WorkPlan
 from lastgood.model.session import Effect, Owner, Session
 from lastgood.testing.clock import FakeClock
+from tools.values import not_none
 
 Save = Callable[..., Checkpoint]
 
@@ -472,8 +473,7 @@ def test_a_step_of_an_older_catalogue_stays_after_the_checkpoint_that_it_was_aft
     repair(catalogue.path)
 
     mended = reopened(catalogue.path)
-    found = mended.get(since.id)
-    assert found is not None
+    found = not_none(mended.get(since.id))
     placed = {one.name: one.after for one in mended.work.effects(KEY)}
     assert placed == {"both": 1, "lost": 3, "before": 1, "since": found.sequence}
     assert found.sequence == 12
@@ -554,8 +554,7 @@ def test_an_altered_row_is_found_hides_no_other_and_is_mended(
     assert "altered: checkpoint ckpt_" in (catalogue.fault() or "")
     found = catalogue.find(Query(deleted=True))
     assert sorted(one.damaged is None for one in found) == [False, True]
-    facts = catalogue.latest_facts(KEY)
-    assert facts is not None
+    facts = not_none(catalogue.latest_facts(KEY))
     assert facts.newest.sequence == 1
     with pytest.raises(Damaged):
         catalogue.commits()
@@ -563,8 +562,7 @@ def test_an_altered_row_is_found_hides_no_other_and_is_mended(
     catalogue.set_damaged({f"ckpt_{2:016x}": None})
     assert catalogue.fault() is not None  # a change does not launder it
     assert catalogue.adopt(manifest(1), commit=f"{1:040x}") is None
-    mended = catalogue.adopt(manifest(2, name="mine"), commit=f"{2:040x}")
-    assert mended is not None
+    mended = not_none(catalogue.adopt(manifest(2, name="mine"), commit=f"{2:040x}"))
     assert mended.manifest == manifest(2, name="mine")
     assert (mended.damaged, mended.deleted_at, mended.sequence) == (None, None, 2)
     assert mended.pinned
@@ -636,14 +634,13 @@ def test_an_altered_workspace_gets_its_path_back(catalogue: SqliteCatalogue, sav
     alter(catalogue.path, f"UPDATE workspace SET path = x'2f61' WHERE key = '{KEY}'")
     assert catalogue.fault() == f"altered: workspace {KEY}"
     catalogue.mend()
-    row = catalogue.workspace(KEY)
-    assert row is not None
+    row = not_none(catalogue.workspace(KEY))
     assert row.path == "/home/a/project"
     assert catalogue.fault() is None
 
 
 def test_every_flipped_byte_is_noticed_or_harmless(
-    catalogue: SqliteCatalogue, save: Save, tmp_path: Path
+    catalogue: SqliteCatalogue, save: Save, arena: Path
 ) -> None:
     """K4: after a flip the catalogue gives the same answers, or says that it is damaged."""
     save(1, name="one")
@@ -667,7 +664,7 @@ def test_every_flipped_byte_is_noticed_or_harmless(
             opened.close()
 
     expected = answers(catalogue.path)
-    folder = tmp_path / "flips"
+    folder = arena / "flips"
     for position in range(7, len(body), 41):
         shutil.rmtree(folder, ignore_errors=True)
         folder.mkdir()

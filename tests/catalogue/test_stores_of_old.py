@@ -11,6 +11,7 @@ from lastgood.catalogue import Query
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.rebuild import restore_from_backup
 from lastgood.testing.clock import FakeClock
+from tools.values import not_none
 
 OLD = Path(__file__).parents[1] / "stores_of_old"
 KEY = "a1" * 10
@@ -27,15 +28,13 @@ def test_an_old_catalogue_tells_all_it_held(version: str, tmp_path: Path) -> Non
     assert first.message == "step 1"
     assert first.manifest.workspace == "/home/ada/caf\udce9"
     assert first.manifest.gaps[0].path == b"big\xff"
-    assert first.manifest.git is not None
-    assert first.manifest.git.nested[0].path == b"sub"
+    assert not_none(first.manifest.git).nested[0].path == b"sub"
     assert first.manifest.ignore.info_exclude == b"*.log\n"
     assert (second.kind, second.deleted_at) == ("guard", 1767225700000000000)
     assert (third.partial, third.damaged) == (True, "lost")
     (operation,) = catalogue.operations(KEY)
     assert (operation.type, operation.undone, operation.steps[0].path) == ("restore", True, b"a\xff")
-    row = catalogue.workspace(KEY)
-    assert row is not None
+    row = not_none(catalogue.workspace(KEY))
     assert (row.path, row.machine) == ("/home/ada/caf\udce9", "0123456789abcdef0123")
     assert catalogue.generation() == "0011223344556677"
     assert catalogue.next_sequence() == 4
@@ -63,7 +62,6 @@ def test_an_old_catalogue_goes_on_with_rows_of_the_present_form(version: str, tm
     catalogue = SqliteCatalogue.open(str(path), clock=FakeClock(), create=False)
     assert catalogue.fault() is None
     assert [one.sequence for one in catalogue.find(Query(deleted=True))] == [4, 3, 2, 1]
-    newest = catalogue.get(manifest.id)
-    assert newest is not None
+    newest = not_none(catalogue.get(manifest.id))
     assert newest.manifest == manifest
     catalogue.close()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -80,47 +81,41 @@ def seen(folder: Path) -> list[str]:
     return sorted(os.listdir(folder))
 
 
-@pytest.mark.parametrize("words", ANSWERED, ids=" ".join)
-def test_a_question_to_a_store_that_is_not_there_makes_none(
-    lastgood: Command, store: Path, words: tuple[str, ...]
-) -> None:
+@pytest.fixture
+def absent(lastgood: Command, store: Path) -> Iterator[Command]:
+    """Return the command where there is no store; in the end there is none, and nothing else has come."""
     (lastgood.project / "a.txt").write_text("a\n", encoding="utf-8")
     before = seen(store.parent), seen(lastgood.project)
-    lastgood(*words)
+    yield lastgood
     assert (seen(store.parent), seen(lastgood.project)) == before
     assert not store.exists()
+
+
+@pytest.mark.parametrize("words", ANSWERED, ids=" ".join)
+def test_a_question_to_a_store_that_is_not_there_makes_none(absent: Command, words: tuple[str, ...]) -> None:
+    absent(*words)
 
 
 @pytest.mark.parametrize("words", NOT_FOUND, ids=" ".join)
 def test_what_needs_a_checkpoint_finds_none_and_makes_no_store(
-    lastgood: Command, store: Path, words: tuple[str, ...]
+    absent: Command, words: tuple[str, ...]
 ) -> None:
-    (lastgood.project / "a.txt").write_text("a\n", encoding="utf-8")
-    before = seen(store.parent), seen(lastgood.project)
-    lastgood(*words, expect=10)
-    assert (seen(store.parent), seen(lastgood.project)) == before
-    assert not store.exists()
+    absent(*words, expect=10)
 
 
 @pytest.mark.parametrize("words", NOTHING_BEGUN, ids=" ".join)
 def test_what_ends_something_finds_nothing_begun_and_makes_no_store(
-    lastgood: Command, store: Path, words: tuple[str, ...]
+    absent: Command, words: tuple[str, ...]
 ) -> None:
-    (lastgood.project / "a.txt").write_text("a\n", encoding="utf-8")
-    before = seen(store.parent), seen(lastgood.project)
-    assert "start it first" in lastgood(*words, expect=13).err
-    assert (seen(store.parent), seen(lastgood.project)) == before
+    assert "start it first" in absent(*words, expect=13).err
 
 
 @pytest.mark.parametrize("words", OF_A_SESSION, ids=" ".join)
 def test_what_belongs_to_a_session_that_nobody_knows_makes_no_store(
-    lastgood: Command, store: Path, words: tuple[str, ...]
+    absent: Command, words: tuple[str, ...]
 ) -> None:
-    (lastgood.project / "a.txt").write_text("a\n", encoding="utf-8")
-    before = seen(store.parent), seen(lastgood.project)
-    done = lastgood(*words, env={"LASTGOOD_SESSION": "sess_0123456789abcdef"}, expect=10)
+    done = absent(*words, env={"LASTGOOD_SESSION": "sess_0123456789abcdef"}, expect=10)
     assert "sess_0123456789abcdef" in done.err
-    assert (seen(store.parent), seen(lastgood.project)) == before
 
 
 @pytest.mark.parametrize("words", NAMING_THE_STORE, ids=" ".join)

@@ -17,6 +17,7 @@ from lastgood.documents import record
 from lastgood.errors import Usage
 from lastgood.paths import printable
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 
 def refused(*words: str) -> Usage:
@@ -26,8 +27,7 @@ def refused(*words: str) -> Usage:
 
 
 def test_options_arguments_and_paths_are_told_apart() -> None:
-    call = read(["-C", "dir", "restore", "@", "--only=files", "-n", "--", "a", "-b"])
-    assert call is not None
+    call = not_none(read(["-C", "dir", "restore", "@", "--only=files", "-n", "--", "a", "-b"]))
     assert (call.verb.name, call.arguments, call.paths) == ("restore", ("@",), ("a", "-b"))
     assert call.text("directory") == "dir"
     assert call.texts("only") == ("files",)
@@ -39,34 +39,29 @@ def test_options_arguments_and_paths_are_told_apart() -> None:
     [("create", "save"), ("ls", "list"), ("rollback", "restore"), ("resume", "recover")],
 )
 def test_other_spellings_mean_the_same_verb(spelled: str, verb: str) -> None:
-    call = read([spelled])
-    assert call is not None
+    call = not_none(read([spelled]))
     assert call.verb.name == verb
 
 
 def test_the_word_checkpoint_may_stand_before_a_verb() -> None:
-    call = read(["checkpoint", "list", "--limit", "20"])
-    assert call is not None
+    call = not_none(read(["checkpoint", "list", "--limit", "20"]))
     assert (call.verb.name, call.text("limit")) == ("list", "20")
 
 
 def test_options_of_every_verb_may_stand_on_either_side_of_it() -> None:
     for words in (["--json", "status"], ["status", "--json"], ["status", "-q", "--json"]):
-        call = read(words)
-        assert call is not None
+        call = not_none(read(words))
         assert call.has("json")
 
 
 def test_short_options_take_their_value_attached_or_apart() -> None:
     for words in (["list", "-n5"], ["list", "-n", "5"], ["list", "--limit=5"]):
-        call = read(words)
-        assert call is not None
+        call = not_none(read(words))
         assert call.text("limit") == "5"
 
 
 def test_a_message_that_begins_with_a_dash_comes_after_two() -> None:
-    call = read(["save", "--", "-x"])
-    assert call is not None
+    call = not_none(read(["save", "--", "-x"]))
     assert call.arguments == ("-x",)
 
 
@@ -138,20 +133,16 @@ def test_a_wrong_command_line_says_what_is_wrong(words: tuple[str, ...], message
 
 
 def test_help_is_understood_although_the_rest_is_missing() -> None:
-    call = read(["restore", "--help"])
-    assert call is not None
+    call = not_none(read(["restore", "--help"]))
     assert call.help
-    call = read(["show", "-h"])
-    assert call is not None
+    call = not_none(read(["show", "-h"]))
     assert call.help
 
 
 def test_a_command_may_stand_in_the_place_of_an_argument() -> None:
-    call = read(["run", "--check", "true", "--", "make", "-q", "--json"])
-    assert call is not None
+    call = not_none(read(["run", "--check", "true", "--", "make", "-q", "--json"]))
     assert (call.arguments, call.paths, call.has("json")) == ((), ("make", "-q", "--json"), False)
-    call = read(["run", "plan.yaml"])
-    assert call is not None
+    call = not_none(read(["run", "plan.yaml"]))
     assert (call.arguments, call.paths) == (("plan.yaml",), None)
 
 

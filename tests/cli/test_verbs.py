@@ -14,6 +14,7 @@ import pytest
 
 from tools.command import COMMAND, ROOT, Command
 from tools.terminal import Terminal
+from tools.values import not_none
 
 
 def test_the_first_save_tells_the_id_and_the_counts(lastgood: Command) -> None:
@@ -267,8 +268,7 @@ def test_a_large_deletion_is_not_covered_by_yes(kept: Command) -> None:
     for number in range(60):
         (kept.project / f"{number}.txt").touch()
     done = kept("restore", "two", "--yes", expect=15)
-    plan = re.search(r"--plan (plan_\w+)", done.err)
-    assert plan is not None
+    plan = not_none(re.search(r"--plan (plan_\w+)", done.err))
     assert (kept.project / "0.txt").exists()
     kept("restore", "two", "--plan", plan[1])
     assert not (kept.project / "0.txt").exists()

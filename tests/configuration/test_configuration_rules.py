@@ -16,6 +16,7 @@ from lastgood.model.checkpoint import KINDS
 from lastgood.quantities import parse_duration, parse_size
 from lastgood.settings import BUILT_IN_EXCLUDES, TRIGGERS, Settings
 from lastgood.suggestions import nearest
+from tools.values import not_none
 
 
 def user(**values: object) -> Layer:
@@ -335,8 +336,7 @@ def test_every_kind_and_every_built_in_exclude_is_named() -> None:
 
 
 def test_the_example_is_accepted_and_shows_the_defaults() -> None:
-    found = re.search(r"```toml\n(.*?)```", page(), re.DOTALL)
-    assert found is not None
+    found = not_none(re.search(r"```toml\n(.*?)```", page(), re.DOTALL))
     values = flattened(tomllib.loads(found.group(1)), source="docs")
     settings = configured([Layer(scope="user", source="docs", values=values)]).settings
     assert settings.auto == Settings().auto

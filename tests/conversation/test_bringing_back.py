@@ -20,11 +20,11 @@ from lastgood.restore.parts import conversation
 from lastgood.transaction import RestoreTransaction
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.values import not_none
 
 
 def brought_back(report: RestoreReport) -> Path:
-    assert report.conversation is not None
-    return Path(str(report.conversation["transcript"]))
+    return Path(str(not_none(report.conversation)["transcript"]))
 
 
 def test_a_copy_under_a_new_session_is_put_beside_the_original(workspace: Workspace, claude: Path) -> None:
@@ -244,8 +244,7 @@ def test_every_checkpoint_of_a_session_holds_its_conversation(
         one = workspace.save("one").checkpoint
         append(claude, said("three"))
         two = workspace.save(kind="turn").checkpoint
-    first = one.conversation
-    assert first is not None
+    first = not_none(one.conversation)
     assert first.messages == 2
     assert workspace.transcript(two.id) == claude.read_bytes()
     kinds = {one.kind: one.conversation for one in workspace.list()}
@@ -282,8 +281,7 @@ def test_a_guard_holds_the_later_messages(workspace: Workspace, project: Path, c
         append(claude, said("later"))
         (project / "file").write_text("2")
         report = workspace.restore(kept.id)
-        assert report.guard is not None
-        assert workspace.transcript(report.guard) == claude.read_bytes()
+        assert workspace.transcript(not_none(report.guard)) == claude.read_bytes()
 
 
 def test_two_transcripts_take_turns_in_one_workspace(workspace: Workspace, file: Path, claude: Path) -> None:

@@ -18,6 +18,7 @@ from lastgood.conversation import capture
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.retention.sweep import Collecting, Roots
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 
 def test_a_transcript_comes_back_byte_for_byte(workspace: Workspace, file: Path) -> None:
@@ -27,8 +28,7 @@ def test_a_transcript_comes_back_byte_for_byte(workspace: Workspace, file: Path)
     checkpoint = captured(workspace, file).checkpoint
     assert workspace.transcript(checkpoint.id) == content
     assert file.read_bytes() == content
-    held = checkpoint.conversation
-    assert held is not None
+    held = not_none(checkpoint.conversation)
     assert (held.form, held.messages, held.size) == ("claude-code", 2, len(content))
     assert held.source == os.fsencode(file)
     assert workspace.conversation(checkpoint.id) == (
@@ -48,8 +48,7 @@ def test_the_form_is_told_by_the_first_lines(workspace: Workspace, tmp_path: Pat
     for form, (content, messages) in contents.items():
         file = tmp_path / f"{form}.jsonl"
         file.write_bytes(content)
-        held = captured(workspace, file).checkpoint.conversation
-        assert held is not None
+        held = not_none(captured(workspace, file).checkpoint.conversation)
         assert (held.form, held.messages) == (form, messages)
         assert len(workspace.conversation("@")) == messages
 
@@ -80,8 +79,7 @@ def test_a_last_line_without_its_end_counts_if_it_is_whole(workspace: Workspace,
     append(file, b"\n" + said("three"))
     checkpoint = captured(workspace, file).checkpoint
     assert workspace.transcript(checkpoint.id) == file.read_bytes()
-    assert checkpoint.conversation is not None
-    assert checkpoint.conversation.messages == 3
+    assert not_none(checkpoint.conversation).messages == 3
 
 
 def test_an_unchanged_conversation_makes_no_checkpoint(workspace: Workspace, file: Path) -> None:
@@ -216,8 +214,7 @@ def test_a_huge_line_is_kept(workspace: Workspace, file: Path) -> None:
     file.write_bytes(content)
     checkpoint = captured(workspace, file).checkpoint
     assert workspace.transcript(checkpoint.id) == content
-    assert checkpoint.conversation is not None
-    assert checkpoint.conversation.messages == 2
+    assert not_none(checkpoint.conversation).messages == 2
 
 
 def test_bytes_that_are_no_text_are_kept(workspace: Workspace, file: Path) -> None:

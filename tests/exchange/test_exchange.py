@@ -7,7 +7,6 @@ import os
 import random
 import shutil
 import subprocess
-import sys
 import tarfile
 import tempfile
 from collections.abc import Callable
@@ -31,10 +30,10 @@ from lastgood.settings import CaptureSettings, LimitSettings, Settings
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, Holdings, SaveTransaction
 from lastgood.workspace import Workspace
+from tools.command import module
 from tools.parcels import facts_of, lines, members_of, rebuilt
 from tools.unlocked import writers
-
-SOURCE = str(Path(lastgood.__file__).parent.parent)
+from tools.values import not_none
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
 
@@ -279,15 +278,15 @@ def test_a_reduced_copy_that_stays_is_named_with_the_way_to_the_whole_one(
     project.rename(tmp_path / "moved")
     fresh = tmp_path / "elsewhere"
     fresh.mkdir()
-    assert run(fresh, other, "import", str(parcel), "--attach").returncode == 0
+    assert module(fresh, other, "import", str(parcel), "--attach").returncode == 0
 
-    again = run(fresh, other, "import", str(tmp_path / "whole.tar"))
+    again = module(fresh, other, "import", str(tmp_path / "whole.tar"))
 
     assert "1 reduced copy" in again.stderr
     assert f"delete {saved.id}" in again.stderr
-    assert run(fresh, other, "delete", saved.id).returncode == 0
-    assert run(fresh, other, "prune", "--now", "--yes").returncode == 0
-    last = run(fresh, other, "import", str(tmp_path / "whole.tar"), "--json")
+    assert module(fresh, other, "delete", saved.id).returncode == 0
+    assert module(fresh, other, "prune", "--now", "--yes").returncode == 0
+    last = module(fresh, other, "import", str(tmp_path / "whole.tar"), "--json")
     assert json.loads(last.stdout)["reduced"] == []
     with opened(fresh, other) as there:
         assert there.read(saved.id, ".env") == b"CODE=very private words\n"
@@ -301,8 +300,7 @@ def test_what_only_a_guard_holds_is_private_too(workspace: Workspace, project: P
     (project / "notes").unlink()
     workspace.save("ignored")
     (project / "notes").write_text("words of a person\n")
-    guard = workspace.restore(first.id).guard
-    assert guard is not None
+    guard = not_none(workspace.restore(first.id).guard)
 
     report = workspace.export(parcel)
 
@@ -327,9 +325,8 @@ def test_ordinary_files_leave_after_a_restore_and_an_undo(
 
     report = workspace.export(parcel)
 
-    assert undone.guard is not None
     assert report.withheld == ()
-    assert workspace.get(undone.guard).manifest.forced == ()
+    assert workspace.get(not_none(undone.guard)).manifest.forced == ()
 
 
 def test_a_file_over_the_cap_that_only_a_guard_holds_stays(project: Path, store: Path, parcel: Path) -> None:
@@ -484,37 +481,26 @@ def test_texts_leave_without_secrets_unless_exact(
         assert there.get(saved.id).message == saved.message
 
 
-def run(project: Path, store: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lastgood", "-C", project, "--store", store, *words],
-        env={**os.environ, "PYTHONPATH": SOURCE},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-
-
 def test_the_backup_and_the_recipe_of_the_guide_work(
     workspace: Workspace, project: Path, store: Path, tmp_path: Path, other: Path
 ) -> None:
     """AIWF: an archive of today, cleaned here, imported there; an unfinished session shows."""
     (project / "file").write_text("1")
-    assert run(project, store, "session", "start", "--goal", "migrate").returncode == 0
+    assert module(project, store, "session", "start", "--goal", "migrate").returncode == 0
     (project / "file").write_text("2")
     workspace.save("first")
     name = tmp_path / "checkpoints-20261121.tar"
 
-    assert run(project, store, "export", str(name)).returncode == 0
-    assert run(project, store, "checkpoint", "clean", "--keep", "10").returncode == 0
+    assert module(project, store, "export", str(name)).returncode == 0
+    assert module(project, store, "checkpoint", "clean", "--keep", "10").returncode == 0
     project.rename(tmp_path / "not on that machine")
     fresh = tmp_path / "ci"
     fresh.mkdir()
-    done = run(fresh, other, "import", str(name), "--attach", "--json")
+    done = module(fresh, other, "import", str(name), "--attach", "--json")
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["sessions"] == 1
-    assert "incomplete" in run(fresh, other, "checkpoint", "status").stdout
-    assert "first" in run(fresh, other, "checkpoint", "list").stdout
+    assert "incomplete" in module(fresh, other, "checkpoint", "status").stdout
+    assert "first" in module(fresh, other, "checkpoint", "list").stdout
 
 
 def test_the_file_is_read_by_ordinary_tools(workspace: Workspace, tmp_path: Path, parcel: Path) -> None:
@@ -834,17 +820,17 @@ def test_workspaces_are_listed_with_sizes_and_forgotten_from_anywhere(
     away = tmp_path / "away"
     away.mkdir()
 
-    listed = json.loads(run(away, store, "workspace", "list", "--json").stdout)["workspaces"]
+    listed = json.loads(module(away, store, "workspace", "list", "--json").stdout)["workspaces"]
     assert [(one["path"], one["present"]) for one in listed] == [(str(project), False)]
     assert listed[0]["stored_bytes"] > 10_000
-    preview = run(away, store, "workspace", "forget", str(project), "--dry-run")
+    preview = module(away, store, "workspace", "forget", str(project), "--dry-run")
     assert "would delete 1 checkpoint" in preview.stdout
-    assert run(away, store, "workspace", "forget", str(project)).returncode == 2
+    assert module(away, store, "workspace", "forget", str(project)).returncode == 2
     assert len(workspace.list()) == 1
-    assert run(away, store, "workspace", "forget", str(project), "--yes").returncode == 0
+    assert module(away, store, "workspace", "forget", str(project), "--yes").returncode == 0
     assert workspace.list() == ()
-    assert json.loads(run(away, store, "workspace", "list", "--json").stdout)["workspaces"] == []
-    assert run(away, store, "undo").returncode == 0
+    assert json.loads(module(away, store, "workspace", "list", "--json").stdout)["workspaces"] == []
+    assert module(away, store, "undo").returncode == 0
     assert len(workspace.list()) == 1
 
 
@@ -891,7 +877,7 @@ def test_what_is_known_to_be_damaged_does_not_keep_the_rest_from_leaving(
 
     assert report.damaged == (hit.id,)
     assert report.checkpoints == (sound.id,)
-    assert run(project, store, "export", str(tmp_path / "third.tar")).returncode == 3
+    assert module(project, store, "export", str(tmp_path / "third.tar")).returncode == 3
 
 
 def test_facts_nested_beyond_reading_are_refused(sound: dict[str, bytes], parcel: Path, other: Path) -> None:

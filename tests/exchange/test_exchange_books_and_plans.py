@@ -19,15 +19,16 @@ from hypothesis import given
 import lastgood
 from lastgood.errors import Conflict, Damaged, LastgoodError, Storage, Unsafe
 from lastgood.exchange.form import decode_facts, encode_facts
-from lastgood.ledger import Ledger
 from lastgood.ledger.cells import _cell, piece_id
 from lastgood.model.exchange import ExportedPlan, Facts
 from lastgood.model.run import WorkPlan
 from lastgood.settings import LimitSettings, Settings
 from lastgood.workplan.plan import encode_plan
 from lastgood.workspace import Workspace
+from tools.ledgers import texts
 from tools.parcels import facts_of, lines, members_of, rebuilt
 from tools.runs import Told, states
+from tools.values import not_none
 from tools.workplans import plans
 
 SECRET = "ghp_" + "a1B2c3D4e5" * 4
@@ -62,16 +63,6 @@ def fill(workspace: Workspace, *, said: str = "hello") -> None:
             )
         )
     workspace.ledger("another").change(lambda book: book.put("only", "x", head=("form", b"\0content")))
-
-
-def texts(ledger: Ledger) -> dict[str, list[object]]:
-    """Return everything that a ledger holds, read to the end."""
-    return ledger.look(
-        lambda book: {
-            name: [(one.key, one.mark, one.head, book.body(one)) for one in book.entries(name)]
-            for name in book.books()
-        }
-    )
 
 
 def everything(workspace: Workspace) -> list[dict[str, list[object]]]:
@@ -354,8 +345,7 @@ def test_a_recovery_of_what_was_imported_knows_the_plan(
     with arrived(tmp_path, parcel) as there:
         (waiting,) = there.status().incomplete
         assert waiting.words == ("run", str(Path(there.path) / "plan.json"))
-        kept = there._context.work.run(first.session)
-        assert kept is not None
+        kept = not_none(there._context.work.run(first.session))
         assert [task.id for task in kept.plan.tasks] == ["A", "B", "C"]
 
 
@@ -398,8 +388,7 @@ def test_plans_arrive_with_an_import_into_a_store_that_has_their_sessions(
         there.import_file(old)
         assert there._context.work.run(first.session) is None
         there.import_file(parcel)
-        before = there._context.work.run(first.session)
-        assert before is not None
+        before = not_none(there._context.work.run(first.session))
         there.import_file(parcel)
         assert there._context.work.run(first.session) == before
 
@@ -434,8 +423,7 @@ def test_plans_leave_without_secrets_unless_exact(
     leave(workspace, project, parcel)
     for file in (parcel, tmp_path / "exact.tar"):
         with tarfile.open(file) as archive:
-            member = archive.extractfile("facts.jsonl")
-            assert member is not None
+            member = not_none(archive.extractfile("facts.jsonl"))
             facts = member.read()
         assert (SECRET.encode() in facts) == (b"hunter-four" in facts) == (file != parcel)
     with arrived(tmp_path, parcel) as there:

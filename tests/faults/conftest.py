@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import shutil
-import tempfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -18,16 +15,6 @@ from lastgood.workspace import Workspace
 from tools.judge import git_faults
 
 CACHE = Path(__file__).parent.parent.parent / ".cache"
-MEMORY = Path("/dev/shm")
-
-
-@pytest.fixture(scope="session")
-def arena() -> Iterator[Path]:
-    """A folder in memory where there is one: trials copy a great deal."""
-    home = MEMORY if os.access(MEMORY, os.W_OK) else None
-    folder = Path(tempfile.mkdtemp(prefix="lastgood-faults-", dir=home)).resolve()
-    yield folder
-    shutil.rmtree(folder, ignore_errors=True)
 
 
 @pytest.fixture(scope="module")

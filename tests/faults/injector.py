@@ -22,6 +22,8 @@ from pathlib import Path
 from struct import Struct
 from typing import Self
 
+from tools.values import not_none
+
 HERE = Path(__file__).parent
 SOURCES = HERE.parent.parent / "src"
 
@@ -183,8 +185,7 @@ class Injector:
 
     def finish(self) -> Trial:
         """Wait for the verb that was begun."""
-        assert self._process.stdout is not None
-        answer = json.loads(self._process.stdout.readline())
+        answer = json.loads(not_none(self._process.stdout).readline())
         _armed, calls, _at, _mode, _error, reached, _tracing, traced = _NUMBERS.unpack_from(self._map)
         hit = bytes(self._map[_HIT_AT:_TRACE_AT]).partition(b"\0")[0].decode(errors="replace")
         trace = bytes(self._map[_TRACE_AT : _TRACE_AT + min(traced, _TRACE_SIZE)]).decode(errors="replace")
@@ -193,11 +194,9 @@ class Injector:
 
     def close(self) -> None:
         """End the process."""
-        assert self._process.stdin is not None
-        assert self._process.stdout is not None
-        self._process.stdin.close()
+        not_none(self._process.stdin).close()
         self._process.wait()
-        self._process.stdout.close()
+        not_none(self._process.stdout).close()
         self._map.close()
         self._map_path.unlink()
 

@@ -50,6 +50,12 @@ def listed(stage: Stage) -> tuple[str, ...]:
         return tuple(one.id for one in workspace.list())
 
 
+def assert_answered(trial: Trial, word: str, where: str) -> None:
+    """It was killed, or said what came of it."""
+    spoke = trial.killed or trial.said(word) is not None or trial.said("failed") is not None
+    assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
+
+
 def assert_unharmed(stage: Stage, earlier: tuple[str, ...], where: str) -> None:
     """Every earlier checkpoint is there and proven, and the next save works by itself."""
     with opened(stage) as workspace:

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import errno
 import os
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 
-from faults.injector import Blow, Injector, Trial
+import pytest
+
+from faults.injector import Blow, Injector, Mode, Trial
 from faults.stage import Stage
 from lastgood.errors import LastgoodError
 
@@ -14,6 +17,23 @@ from lastgood.errors import LastgoodError
 FULL = bool(os.environ.get("LASTGOOD_TORTURE"))
 LONGEST_SWEEP = 20_000
 SHOWN = 12
+BLOWS = {
+    "killed": Blow(),
+    "bad-disk": Blow(mode=Mode.FAIL, error=errno.EIO),
+    "full": Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC),
+    "full-once": Blow(mode=Mode.FAIL, error=errno.ENOSPC),
+    "short": Blow(mode=Mode.SHORT),
+}
+WAYS = pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
+
+
+def each_of(*names: str) -> pytest.MarkDecorator:
+    """Have a test take blows of some kinds, one after another."""
+    return pytest.mark.parametrize("blow", [BLOWS[name] for name in names], ids=names)
+
+
+STOPPED = each_of("killed", "bad-disk", "full")
+FAILED = each_of("full-once", "bad-disk", "full", "short")
 
 
 def sweep(

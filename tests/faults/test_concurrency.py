@@ -18,6 +18,7 @@ from faults.stage import tree_of
 from faults.sweep import FULL
 from lastgood.errors import Busy
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 ROUNDS = 50 if FULL else 6
 PROCESSES = 8
@@ -148,8 +149,7 @@ def test_a_killed_owner_is_out_of_the_way_at_once_and_a_live_one_is_never_robbed
     _impatient(workspace)
     holder = _start(_HOLDER, str(bench.store), workspace._context.key)
     try:
-        assert holder.stdout is not None
-        assert holder.stdout.readline() == "held\n"
+        assert not_none(holder.stdout).readline() == "held\n"
         with pytest.raises(Busy) as caught:
             workspace.save("beside a live owner", allow_empty=True)
         assert str(holder.pid) in f"{caught.value.message} {caught.value.details}"

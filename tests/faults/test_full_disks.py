@@ -26,6 +26,7 @@ from faults.sweep import FULL as LONG
 from lastgood.errors import NoRoom
 from tools.judge import git_faults
 from tools.unlocked import writers
+from tools.values import not_none
 
 pytestmark = pytest.mark.faults
 
@@ -273,8 +274,7 @@ def test_a_full_disk_is_looked_at_beside_other_threads_too(bench: Bench, disk: S
             workspace.save("one")
             (bench.workspace / "new").touch()
             disk.fill_bytes()
-            drift = workspace.status().drift
-            assert drift is not None
+            drift = not_none(workspace.status().drift)
             assert drift.added == 1
             with pytest.raises(NoRoom, match="full"):
                 workspace.save("two")

@@ -20,6 +20,7 @@ from faults.sweep import FULL
 from lastgood.errors import Ambiguous, LastgoodError, NotFound
 from lastgood.settings import CaptureSettings, Settings
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 
 def _capped(bench: Bench) -> Workspace:
@@ -609,8 +610,7 @@ def test_work_on_an_unborn_branch_is_saved_and_restored(workspace: Workspace, be
     git(bench.workspace, "init", "-q")
     (bench.workspace / "file").write_text("1\n")
     before = workspace.save("before").checkpoint
-    assert before.manifest.git is not None
-    assert before.manifest.git.head is None
+    assert not_none(before.manifest.git).head is None
     (bench.workspace / "file").write_text("2\n")
     workspace.restore(before.id)
     assert (bench.workspace / "file").read_text() == "1\n"

@@ -17,6 +17,7 @@ from faults.cli import SOURCES, Answer, Bench
 from faults.injector import Blow, Injector, Mode
 from lastgood.errors import Busy
 from lastgood.locks import FolderTurn
+from tools.values import not_none
 
 BUSY = 14
 DATABASE = ("catalogue.sqlite3", "catalogue.sqlite3-wal", "catalogue.sqlite3-shm")
@@ -137,8 +138,7 @@ def first_in_line(bench: Bench) -> Iterator[subprocess.Popen[str]]:
     words = [sys.executable, "-c", _FIRST, str(bench.store)]
     pipe = subprocess.PIPE
     with subprocess.Popen(words, env={"PYTHONPATH": str(SOURCES)}, stdin=pipe, stdout=pipe, text=True) as one:
-        assert one.stdout is not None
-        assert one.stdout.readline() == "first\n"
+        assert not_none(one.stdout).readline() == "first\n"
         one.send_signal(signal.SIGSTOP)
         yield one
         one.kill()

@@ -14,11 +14,9 @@ import pytest
 from faults.injector import Blow, Injector, Trial
 from faults.scenes import opened
 from faults.stage import Stage, Tree, differences
-from faults.sweep import sweep
+from faults.sweep import WAYS, sweep
 
 pytestmark = pytest.mark.faults
-
-WAYS = pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
 
 
 def _first(root: Path) -> None:

@@ -2,21 +2,17 @@
 
 from __future__ import annotations
 
-import errno
 from pathlib import Path
 
 import pytest
 
 import lastgood
-from faults.injector import Blow, Injector, Mode, Trial
-from faults.scenes import assert_collected, listed, opened
+from faults.injector import Blow, Injector, Trial
+from faults.scenes import assert_answered, assert_collected, listed, opened
 from faults.stage import Stage, alter, fill
-from faults.sweep import sweep
+from faults.sweep import STOPPED, sweep
 
 pytestmark = pytest.mark.faults
-
-BLOWS = [Blow(), Blow(mode=Mode.FAIL, error=errno.EIO), Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC)]
-NAMES = ["killed", "bad-disk", "full"]
 
 
 def _empty(stage: Stage) -> None:
@@ -26,7 +22,7 @@ def _empty(stage: Stage) -> None:
         alter(stage.workspace)
 
 
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_an_import_stopped_at_any_call_is_whole_or_nothing_and_runs_again(
     injector: Injector, stage: Stage, blow: Blow, tmp_path: Path
 ) -> None:
@@ -42,7 +38,7 @@ def test_an_import_stopped_at_any_call_is_whole_or_nothing_and_runs_again(
     earlier = listed(stage)
 
     def check(trial: Trial, where: str) -> None:
-        assert trial.killed or trial.said("imported") or trial.said("failed"), f"{where}: {trial.lines}"
+        assert_answered(trial, "imported", where)
         with opened(stage) as workspace:
             assert workspace.verify().ok, where
             known = {one.key: one.checkpoints for one in workspace.workspaces()}
@@ -61,7 +57,7 @@ def test_an_import_stopped_at_any_call_is_whole_or_nothing_and_runs_again(
     sweep(injector, stage, "import", order, blow=blow, check=check, points=16)
 
 
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_an_export_stopped_at_any_call_leaves_a_whole_file_or_none(
     injector: Injector, stage: Stage, blow: Blow
 ) -> None:
@@ -70,7 +66,7 @@ def test_an_export_stopped_at_any_call_leaves_a_whole_file_or_none(
     file = stage.store / "parcel.tar"
 
     def check(trial: Trial, where: str) -> None:
-        assert trial.killed or trial.said("exported") or trial.said("failed"), f"{where}: {trial.lines}"
+        assert_answered(trial, "exported", where)
         with opened(stage) as workspace:
             if file.exists():
                 assert workspace.import_file(file).known == earlier, where

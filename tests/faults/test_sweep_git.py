@@ -2,26 +2,19 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
 import pytest
 
 from faults.cli import git
-from faults.injector import Blow, Injector, Mode, Trial
+from faults.injector import Blow, Injector, Trial
 from faults.scenes import opened
 from faults.stage import Stage
-from faults.sweep import sweep
+from faults.sweep import WAYS, each_of, sweep
 
 pytestmark = pytest.mark.faults
 
-WAYS = pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
 OPTIONS = {"ref": "first", "options": {"only": ["git"]}}
-FAILURES = [
-    Blow(mode=Mode.FAIL, error=errno.EIO),
-    Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC),
-    Blow(mode=Mode.SHORT),
-]
 
 
 def staged_and_gone_on(stage: Stage) -> None:
@@ -83,7 +76,7 @@ def test_a_kill_leaves_what_can_be_finished_or_taken_back(
     sweep(injector, stage, "restore", OPTIONS, blow=Blow(), check=check, points=60)
 
 
-@pytest.mark.parametrize("blow", FAILURES, ids=["bad-disk", "full", "short"])
+@each_of("bad-disk", "full", "short")
 def test_a_failure_is_said_and_leaves_no_lock(injector: Injector, stage: Stage, blow: Blow) -> None:
     stage.prepare(staged_and_gone_on)
     start = seen(stage)

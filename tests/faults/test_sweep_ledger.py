@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import os
 import shutil
 import sqlite3
@@ -11,16 +10,14 @@ from contextlib import closing
 
 import pytest
 
-from faults.injector import Blow, Injector, Mode, Trial
-from faults.scenes import opened
+from faults.injector import Blow, Injector, Trial
+from faults.scenes import assert_answered, opened
 from faults.stage import Stage, fill
-from faults.sweep import sweep
+from faults.sweep import STOPPED, sweep
 from lastgood.workspace import Workspace
 
 pytestmark = pytest.mark.faults
 
-BLOWS = [Blow(), Blow(mode=Mode.FAIL, error=errno.EIO), Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC)]
-NAMES = ["killed", "bad-disk", "full"]
 COPY = "ledger.backup.sqlite3.gz"
 LEDGER = ("ledger.sqlite3", "ledger.sqlite3-wal", "ledger.sqlite3-shm")
 
@@ -101,7 +98,7 @@ def _deny_writing(stage: Stage) -> None:
     (stage.store / "ledger.sqlite3").write_bytes(content)
 
 
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_a_copy_stopped_at_any_call_leaves_a_sound_one(
     injector: Injector, stage: Stage, environment: dict[str, str], blow: Blow
 ) -> None:
@@ -110,7 +107,7 @@ def test_a_copy_stopped_at_any_call_leaves_a_sound_one(
         whole = _read(workspace)
 
     def check(trial: Trial, where: str) -> None:
-        _assert_typed(trial, "maintained", where)
+        assert_answered(trial, "maintained", where)
         with opened(stage) as workspace:
             report = workspace.verify()
             assert report.ok, f"{where}: {report}"
@@ -124,7 +121,7 @@ def test_a_copy_stopped_at_any_call_leaves_a_sound_one(
 
 
 @pytest.mark.parametrize("build", [_gone, _wounded])
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_a_repair_of_the_ledger_stopped_at_any_call_is_done_by_the_next(
     injector: Injector,
     stage: Stage,
@@ -138,7 +135,7 @@ def test_a_repair_of_the_ledger_stopped_at_any_call_is_done_by_the_next(
     stage.prepare(build)
 
     def check(trial: Trial, where: str) -> None:
-        _assert_typed(trial, "verified", where)
+        assert_answered(trial, "verified", where)
         with opened(stage) as workspace:
             report = workspace.verify(repair=True)
             assert report.ok, f"{where}: {report}"
@@ -151,14 +148,9 @@ def test_a_repair_of_the_ledger_stopped_at_any_call_is_done_by_the_next(
     sweep(injector, stage, "verify", order, blow=blow, check=check, points=20)
 
 
-def _assert_typed(trial: Trial, word: str, where: str) -> None:
-    spoke = trial.killed or trial.said(word) is not None or trial.said("failed") is not None
-    assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
-
-
 @pytest.mark.parametrize("build", [_unwritable, _unwritable_with_a_log])
 @pytest.mark.parametrize("copy", ["with a copy", "without a copy"])
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_a_repair_stopped_at_any_call_takes_no_entry_away(
     injector: Injector,
     stage: Stage,
@@ -178,7 +170,7 @@ def test_a_repair_stopped_at_any_call_takes_no_entry_away(
     assert len(whole) > 1
 
     def check(trial: Trial, where: str) -> None:
-        _assert_typed(trial, "verified", where)
+        assert_answered(trial, "verified", where)
         with opened(stage) as workspace:
             report = workspace.verify(repair=True)
             assert report.ok, f"{where}: {report}"

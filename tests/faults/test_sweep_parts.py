@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import json
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,15 +9,14 @@ from pathlib import Path
 import pytest
 
 from faults.cli import git
-from faults.injector import Blow, Injector, Mode, Trial
+from faults.injector import Blow, Injector, Trial
 from faults.scenes import assert_nothing_lost, opened, target_of
 from faults.stage import Stage, Tree, alter, differences, edit, fill
-from faults.sweep import sweep
+from faults.sweep import WAYS, each_of, sweep
 from lastgood.model.session import Progress
 
 pytestmark = pytest.mark.faults
 
-WAYS = pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
 EVERYTHING = {"git": True}
 HOST = "550e8400-e29b-41d4-a716-446655440000"
 
@@ -149,9 +147,9 @@ def test_a_restore_of_everything_killed_at_any_call_ends_at_one_end(
     sweep(injector, hosted, "restore", order, blow=Blow(), check=check, points=60)
 
 
-@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EIO], ids=["full", "bad-disk"])
+@each_of("full-once", "bad-disk")
 def test_a_restore_of_everything_that_fails_at_any_call_says_what_it_left(
-    injector: Injector, hosted: HostStage, error: int
+    injector: Injector, hosted: HostStage, blow: Blow
 ) -> None:
     """T10: what failed is told, by path or by part; an undo takes back what was done."""
     hosted.prepare(everything)
@@ -173,7 +171,6 @@ def test_a_restore_of_everything_that_fails_at_any_call_says_what_it_left(
         assert present.progress == start.progress, f"{where}: undone\n{present.unlike(start)}"
 
     order = {"ref": "first", "options": EVERYTHING}
-    blow = Blow(mode=Mode.FAIL, error=error)
     sweep(injector, hosted, "restore", order, blow=blow, check=check, points=30)
 
 

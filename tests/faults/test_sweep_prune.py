@@ -2,20 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
-from faults.injector import Blow, Injector, Mode, Trial
-from faults.scenes import assert_collected, assert_holds, listed, opened
+from faults.injector import Blow, Injector, Trial
+from faults.scenes import assert_answered, assert_collected, assert_holds, listed, opened
 from faults.stage import Stage, alter, fill
-from faults.sweep import sweep
+from faults.sweep import STOPPED, sweep
 
 pytestmark = pytest.mark.faults
-
-BLOWS = [Blow(), Blow(mode=Mode.FAIL, error=errno.EIO), Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC)]
-NAMES = ["killed", "bad-disk", "full"]
-STAY = ("last", "n1")
 
 
 def _eight(stage: Stage) -> None:
@@ -29,7 +23,7 @@ def _eight(stage: Stage) -> None:
         workspace.save("last")
 
 
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 @pytest.mark.parametrize("now", [False, True], ids=["later", "now"])
 def test_a_prune_stopped_at_any_call_loses_nothing_that_stays_and_runs_again(
     injector: Injector, stage: Stage, blow: Blow, *, now: bool
@@ -39,8 +33,7 @@ def test_a_prune_stopped_at_any_call_loses_nothing_that_stays_and_runs_again(
     stay = {earlier[0], earlier[6]}
 
     def check(trial: Trial, where: str) -> None:
-        spoke = trial.killed or trial.said("pruned") or trial.said("failed")
-        assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
+        assert_answered(trial, "pruned", where)
         left = set(listed(stage))
         assert stay <= left, where
         assert left == stay or left == set(earlier), where

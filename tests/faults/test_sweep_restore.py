@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
-from faults.injector import Blow, Injector, Mode, Trial
+from faults.injector import Blow, Injector, Trial
 from faults.scenes import (
     assert_nothing_lost,
     assert_settled,
@@ -15,17 +13,9 @@ from faults.scenes import (
     two_checkpoints,
 )
 from faults.stage import Stage, differences
-from faults.sweep import sweep
+from faults.sweep import FAILED, WAYS, sweep
 
 pytestmark = pytest.mark.faults
-
-WAYS = pytest.mark.parametrize("roll_back", [False, True], ids=["forward", "back"])
-FAILURES = [
-    Blow(mode=Mode.FAIL, error=errno.ENOSPC),
-    Blow(mode=Mode.FAIL, error=errno.EIO),
-    Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC),
-    Blow(mode=Mode.SHORT),
-]
 
 
 @WAYS
@@ -45,7 +35,7 @@ def test_a_restore_killed_at_any_call_is_finished_or_taken_back(
 
 
 @WAYS
-@pytest.mark.parametrize("blow", FAILURES, ids=["full-once", "bad-disk", "full", "short"])
+@FAILED
 def test_a_restore_failed_at_any_call_is_finished_or_taken_back(
     injector: Injector, stage: Stage, blow: Blow, *, roll_back: bool
 ) -> None:

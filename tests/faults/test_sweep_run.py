@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from faults.injector import Blow, Injector, Mode, Trial
-from faults.scenes import assert_collected, opened
+from faults.scenes import assert_answered, assert_collected, opened
 from faults.stage import Stage, Tree, differences, fill
-from faults.sweep import sweep
+from faults.sweep import STOPPED, sweep
 from lastgood.model.session import SessionReport
 from lastgood.workspace import Workspace
 
@@ -93,17 +93,9 @@ def carried_out(stage: Stage) -> list[str]:
     return asked
 
 
-@pytest.mark.parametrize(
-    ("blow", "points"),
-    [
-        (Blow(), 10),
-        (Blow(mode=Mode.FAIL, error=errno.EIO), 6),
-        (Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC), 6),
-    ],
-    ids=["killed", "bad-disk", "full"],
-)
+@STOPPED
 def test_a_run_stopped_at_any_call_comes_to_what_it_was_to_come_to(
-    injector: Injector, stage: Stage, blow: Blow, points: int
+    injector: Injector, stage: Stage, blow: Blow
 ) -> None:
     stage.prepare(build)
     assert carried_out(stage) == []
@@ -111,13 +103,13 @@ def test_a_run_stopped_at_any_call_comes_to_what_it_was_to_come_to(
     stage.reset()
 
     def check(trial: Trial, where: str) -> None:
-        spoke = trial.killed or trial.said("ran") is not None or trial.said("failed") is not None
-        assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"
+        assert_answered(trial, "ran", where)
         # A run that could not tell of its end asks, as one that was killed does.
         asked = carried_out(stage)
         assert_come_to(stage, expected, where)
         assert_told(stage, asked, where)
 
+    points = 10 if blow == Blow() else 6
     sweep(injector, stage, "run", {"plan": plan(stage)}, blow=blow, check=check, points=points)
 
 

@@ -2,23 +2,14 @@
 
 from __future__ import annotations
 
-import errno
-
 import pytest
 
-from faults.injector import Blow, Injector, Mode, Trial
+from faults.injector import Blow, Injector, Trial
 from faults.scenes import assert_collected, assert_unharmed, listed, opened, two_checkpoints
 from faults.stage import Stage, fill
-from faults.sweep import sweep
+from faults.sweep import FAILED, sweep
 
 pytestmark = pytest.mark.faults
-
-FAILURES = [
-    Blow(mode=Mode.FAIL, error=errno.ENOSPC),
-    Blow(mode=Mode.FAIL, error=errno.EIO),
-    Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC),
-    Blow(mode=Mode.SHORT),
-]
 
 
 def test_a_save_killed_at_any_call_loses_nothing_and_blocks_nothing(injector: Injector, stage: Stage) -> None:
@@ -47,7 +38,7 @@ def test_the_very_first_save_can_be_killed_at_any_call(injector: Injector, stage
     sweep(injector, stage, "save", {}, blow=Blow(), check=check, points=60)
 
 
-@pytest.mark.parametrize("blow", FAILURES, ids=["full-once", "bad-disk", "full", "short"])
+@FAILED
 def test_a_save_failed_at_any_call_says_so_and_leaves_no_checkpoint(
     injector: Injector, stage: Stage, blow: Blow
 ) -> None:
@@ -61,7 +52,7 @@ def test_a_save_failed_at_any_call_says_so_and_leaves_no_checkpoint(
     sweep(injector, stage, "save", {}, blow=blow, check=check, points=24)
 
 
-@pytest.mark.parametrize("blow", FAILURES, ids=["full-once", "bad-disk", "full", "short"])
+@FAILED
 def test_the_very_first_save_failed_at_any_call_says_so(injector: Injector, stage: Stage, blow: Blow) -> None:
     stage.prepare(lambda stage: fill(stage.workspace))
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import shutil
 from collections.abc import Callable
 
@@ -10,8 +9,9 @@ import pytest
 
 import lastgood
 from faults.clocks import DAY, ShiftedClock
-from faults.injector import Blow, Injector, Mode, Trial
+from faults.injector import Blow, Injector, Trial
 from faults.scenes import (
+    assert_answered,
     assert_collected,
     assert_holds,
     assert_unharmed,
@@ -20,15 +20,12 @@ from faults.scenes import (
     two_checkpoints,
 )
 from faults.stage import Stage, Tree, alter, differences, fill, tree_of
-from faults.sweep import sweep
+from faults.sweep import STOPPED, sweep
 
 pytestmark = pytest.mark.faults
 
-BLOWS = [Blow(), Blow(mode=Mode.FAIL, error=errno.EIO), Blow(mode=Mode.FAIL_FROM, error=errno.ENOSPC)]
-NAMES = ["killed", "bad-disk", "full"]
 
-
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_a_delete_stopped_at_any_call_is_done_or_not_done(
     injector: Injector, stage: Stage, blow: Blow
 ) -> None:
@@ -36,7 +33,7 @@ def test_a_delete_stopped_at_any_call_is_done_or_not_done(
     second, first = listed(stage)
 
     def check(trial: Trial, where: str) -> None:
-        _assert_typed(trial, "deleted", where)
+        assert_answered(trial, "deleted", where)
         ids = listed(stage)
         assert ids in {(second,), (second, first)}, where
         if trial.said("deleted"):
@@ -64,7 +61,7 @@ def _many_packs(stage: Stage) -> None:
     alter(stage.workspace)
 
 
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_maintenance_stopped_at_any_call_loses_nothing_and_runs_again(
     injector: Injector, stage: Stage, blow: Blow
 ) -> None:
@@ -72,7 +69,7 @@ def test_maintenance_stopped_at_any_call_loses_nothing_and_runs_again(
     earlier = listed(stage)
 
     def check(trial: Trial, where: str) -> None:
-        _assert_typed(trial, "maintained", where)
+        assert_answered(trial, "maintained", where)
         with opened(stage) as workspace:
             assert workspace.verify().ok, where
             assert tuple(one.id for one in workspace.list()) == earlier, where
@@ -120,7 +117,7 @@ WOUNDS = {"a lost index": _lost_index, "damaged ends of packs": _containers, "sm
 
 
 @pytest.mark.parametrize("wound", WOUNDS.values(), ids=WOUNDS.keys())
-@pytest.mark.parametrize("blow", BLOWS, ids=NAMES)
+@STOPPED
 def test_a_repair_stopped_at_any_call_removes_nothing_readable(
     injector: Injector, stage: Stage, blow: Blow, wound: Callable[[Stage], None]
 ) -> None:
@@ -136,7 +133,7 @@ def test_a_repair_stopped_at_any_call_removes_nothing_readable(
     stage.keep("wounded")
 
     def check(trial: Trial, where: str) -> None:
-        _assert_typed(trial, "verified", where)
+        assert_answered(trial, "verified", where)
         if trial.said("verified"):
             assert trial.said("verified") == "True", where
         if wound is _containers:
@@ -163,8 +160,3 @@ def _assert_readable(stage: Stage, trees: dict[str, Tree], where: str) -> None:
         found = tree_of(aside)
         assert found == tree, f"{where}: {ref}\n{differences(found, tree)}"
         shutil.rmtree(aside)
-
-
-def _assert_typed(trial: Trial, word: str, where: str) -> None:
-    spoke = trial.killed or trial.said(word) is not None or trial.said("failed") is not None
-    assert spoke, f"{where}: no typed answer: {trial.status} {trial.lines}"

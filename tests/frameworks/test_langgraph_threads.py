@@ -22,6 +22,7 @@ from lastgood.aio.bridge import MOST_AT_ONCE
 from lastgood.errors import Conflict, Invalid, NotFound, Unsafe, Usage
 from lastgood.integrations.langgraph import LastgoodSaver
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -97,8 +98,7 @@ def test_time_travel_brings_the_files_back_too(workspace: Workspace, project: Pa
     assert files(project) == {"mine.txt", "log.txt", "first.txt", "second.txt", "third.txt"}
     history = list(graph.get_state_history(config_of("1")))
     (past,) = (one for one in history if one.next == ("second",))
-    assert past.metadata is not None
-    assert past.metadata["lastgood_files"] == saver.files_of(past.config)  # type: ignore[typeddict-item]
+    assert not_none(past.metadata)["lastgood_files"] == saver.files_of(past.config)  # type: ignore[typeddict-item]
 
     report = saver.restore_files(past.config)
     assert report.complete
@@ -153,8 +153,7 @@ def test_files_whose_checkpoint_was_deleted_are_told_to_be_gone(workspace: Works
     graph = writer(project, saver)
     run(graph)
     past = list(graph.get_state_history(config_of("1")))[2]
-    kept = saver.files_of(past.config)
-    assert kept is not None
+    kept = not_none(saver.files_of(past.config))
     workspace.delete(kept)
     with pytest.raises(NotFound):
         saver.restore_files(past.config)
@@ -318,8 +317,7 @@ def test_a_killed_graph_has_files_and_state_of_one_moment(steps: int, project: P
     running.stdout.close()
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         saver = LastgoodSaver(workspace)
-        found = saver.get_tuple(config_of("1"))
-        assert found is not None
+        found = not_none(saver.get_tuple(config_of("1")))
         done = found.checkpoint["channel_values"]["done"]
         assert len(done) >= steps - 1
         saver.restore_files(found.config)

@@ -33,6 +33,7 @@ from lastgood.integrations.langgraph import LastgoodSaver
 from lastgood.ledger import LedgerReader
 from lastgood.workspace import Workspace
 from tools.memory_under_attack import SaverUnderAttack
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from langchain_core.runnables import RunnableConfig
@@ -93,8 +94,7 @@ def put(
 
 
 def came_back(saver: LastgoodSaver | InMemorySaver, value: object) -> object:
-    found = saver.get_tuple(put(saver, {"it": value}, CONFIG))
-    assert found is not None
+    found = not_none(saver.get_tuple(put(saver, {"it": value}, CONFIG)))
     return found.checkpoint["channel_values"]["it"]
 
 
@@ -121,8 +121,7 @@ def test_a_type_of_ones_own_is_refused_until_it_is_allowed(value: object, worksp
     with pytest.raises(Invalid, match="would come back as something else"):
         saver.get_tuple(CONFIG)
     grown = saver.with_allowlist([(__name__, "Plan"), (__name__, "Colour"), (__name__, "Model")])
-    found = grown.get_tuple(CONFIG)
-    assert found is not None
+    found = not_none(grown.get_tuple(CONFIG))
     assert found.checkpoint["channel_values"]["it"] == value
 
 
@@ -237,8 +236,7 @@ def test_what_later_steps_share_with_earlier_ones_is_stored_once(workspace: Work
     assert second - first < 1.5 * first
     assert third - second < 1.3 * (second - first)
     assert third < 300 * 3000
-    found = saver.get_tuple(config)
-    assert found is not None
+    found = not_none(saver.get_tuple(config))
     assert found.checkpoint["channel_values"]["messages"] == messages
 
 
@@ -248,8 +246,7 @@ def test_values_of_channels_that_were_not_given_again_are_those_of_the_parent(wo
     checkpoint = create_checkpoint(empty_checkpoint(), None, 2)
     checkpoint["channel_values"] = {"a": [2]}
     checkpoint["channel_versions"] = {"a": 2, "b": 1, "c": 2}
-    found = saver.get_tuple(saver.put(first, checkpoint, {"step": 2}, {"a": 2, "c": 2}))
-    assert found is not None
+    found = not_none(saver.get_tuple(saver.put(first, checkpoint, {"step": 2}, {"a": 2, "c": 2})))
     assert found.checkpoint["channel_values"] == {"a": [2], "b": "kept"}
 
 

@@ -22,6 +22,7 @@ from lastgood.procfs import content_of
 from lastgood.supervisor import SETTLING
 from lastgood.workspace.running.context import CaughtSignals
 from tools.living import LONG, children, eventually, eventually_gone, lives, state, written
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.model.run import Command
@@ -357,8 +358,7 @@ def test_what_was_about_to_become_a_command_is_gone_too_when_its_watch_was_kille
     busy = [subprocess.Popen(words, stdout=subprocess.PIPE) for _ in range(2 * (os.cpu_count() or 1))]
     try:
         for one in busy:
-            assert one.stdout is not None
-            assert one.stdout.read(1)
+            assert not_none(one.stdout).read(1)
         for _ in range(10):
             killer = threading.Thread(target=kill_the_watch_over_what_starts_late)
             killer.start()

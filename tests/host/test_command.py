@@ -338,18 +338,7 @@ def test_it_ends_soon_after_the_one_that_asked_was_killed(tmp_path: Path) -> Non
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == -signal.SIGKILL
     pid = int((tmp_path / "pid").read_text())
-    end = time.monotonic() + 30
-    while os.path.exists(f"/proc/{pid}") and "Z" not in state(pid):
-        assert time.monotonic() < end
-        time.sleep(0.01)
-
-
-def state(pid: int) -> str:
-    try:
-        with open(f"/proc/{pid}/stat") as file:
-            return file.read().rpartition(")")[2].split()[0]
-    except (FileNotFoundError, ProcessLookupError):
-        return "Z"
+    assert eventually_gone(pid)
 
 
 def test_no_process_is_forked_beside_another_thread_or_from_a_large_one() -> None:

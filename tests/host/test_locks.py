@@ -18,6 +18,7 @@ from lastgood import lock_owner
 from lastgood.errors import Busy, Storage
 from lastgood.host import ExclusiveHold, SharedHold
 from lastgood.locks import FlockLocks
+from tools.values import not_none
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -30,8 +31,7 @@ def locks(place: bytes) -> FlockLocks:
 
 
 def line(process: subprocess.Popen[str]) -> str:
-    assert process.stdout is not None
-    return process.stdout.readline().strip()
+    return not_none(process.stdout).readline().strip()
 
 
 def end(process: subprocess.Popen[str]) -> None:

@@ -7,7 +7,6 @@ import resource
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable
 
 import pytest
@@ -17,7 +16,8 @@ from lastgood.host import SystemClock
 from lastgood.processes import ProcFiles, seen_from_above
 from lastgood.procfs import words_of
 from lastgood.testing.clock import FakeClock
-from tools.living import children
+from tools.living import children, eventually
+from tools.values import not_none
 
 SESSION = f"sess_{os.urandom(8).hex()}"
 
@@ -54,8 +54,7 @@ def test_processes_that_beget_another_and_end_are_never_taken_for_gone() -> None
     words = [sys.executable, "-S", "-c", program]
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE) as one:
         try:
-            assert one.stdout is not None
-            assert one.stdout.read(1)
+            assert not_none(one.stdout).read(1)
             for _ in range(10):
                 assert ProcFiles().marked(SESSION) != []
         finally:
@@ -78,8 +77,7 @@ def test_a_process_without_environment_or_words_is_not_waited_for() -> None:
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as one:
-        assert one.stdout is not None
-        assert one.stdout.read(1)
+        assert not_none(one.stdout).read(1)
         assert words_of(one.pid, "environ") == []
         assert words_of(one.pid, "cmdline")[0] == os.fsencode(sys.executable)
         one.communicate(b"\n")
@@ -101,20 +99,13 @@ Sleeper = Callable[[], subprocess.Popen[bytes]]
 PROCESSES = ProcFiles()
 
 
-def until(condition: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 90
-    while not condition() and time.monotonic() < ends:
-        time.sleep(0.01)
-    assert condition()
-
-
 def test_a_killed_owner_is_dead_at_once(sleeper: Sleeper) -> None:
     """P1: also while nobody has collected it."""
     one = sleeper()
     owner = PROCESSES.owner(one.pid)
     assert PROCESSES.alive(owner) is True
     one.kill()
-    until(lambda: PROCESSES.alive(owner) is False)
+    assert eventually(lambda: PROCESSES.alive(owner) is False)
     one.wait()
     assert PROCESSES.alive(owner) is False
 
@@ -179,8 +170,7 @@ def test_a_name_with_spaces_and_parentheses_is_read_right() -> None:
     )
     one = subprocess.Popen([sys.executable, "-c", program], stdout=subprocess.PIPE)
     try:
-        assert one.stdout is not None
-        one.stdout.readline()
+        not_none(one.stdout).readline()
         assert PROCESSES.alive(PROCESSES.owner(one.pid)) is True
     finally:
         one.kill()
@@ -202,15 +192,12 @@ time.sleep(600)
 def test_the_usage_of_an_owner_counts_those_below_it_and_those_that_ended() -> None:
     """P4."""
     above = subprocess.Popen([sys.executable, "-c", FAMILY], stdout=subprocess.PIPE, text=True)
-    assert above.stdout is not None
-    below = int(above.stdout.readline())
+    below = int(not_none(above.stdout).readline())
     try:
-        used = PROCESSES.usage(PROCESSES.owner(above.pid))
-        assert used is not None
+        used = not_none(PROCESSES.usage(PROCESSES.owner(above.pid)))
         assert used.memory_bytes > 64 << 20
         assert used.cpu_seconds >= 0.3
-        alone = PROCESSES.usage(PROCESSES.owner(below))
-        assert alone is not None
+        alone = not_none(PROCESSES.usage(PROCESSES.owner(below)))
         assert alone.memory_bytes < used.memory_bytes
     finally:
         os.kill(below, 9)
@@ -240,7 +227,7 @@ def test_processes_of_a_session_are_found_by_their_environment() -> None:
     environment = dict(os.environ) | {"LASTGOOD_SESSION": session}
     one = subprocess.Popen(["sleep", "600"], env=environment)
     try:
-        until(lambda: [found.pid for found in PROCESSES.marked(session)] == [one.pid])
+        assert eventually(lambda: [found.pid for found in PROCESSES.marked(session)] == [one.pid])
         assert PROCESSES.marked(session[:-1]) == []
     finally:
         one.kill()

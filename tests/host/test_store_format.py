@@ -33,6 +33,7 @@ from lastgood.store import (
     system_machine,
     workspace_key,
 )
+from tools.values import not_none
 
 SOURCE = Path(__file__).parents[2] / "src"
 
@@ -304,8 +305,7 @@ def made_place(tmp_path: Path) -> Path:
 def test_a_machine_is_known_by_its_system_s_id_and_never_shows_it(tmp_path: Path) -> None:
     file = tmp_path / "machine-id"
     file.write_text("0123456789abcdef0123456789abcdef\n")
-    found = system_machine(file=os.fsencode(file))
-    assert found is not None
+    found = not_none(system_machine(file=os.fsencode(file)))
     assert found not in file.read_text()
     assert found == system_machine(file=os.fsencode(file))
 

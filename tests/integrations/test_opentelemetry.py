@@ -20,6 +20,7 @@ import lastgood
 from lastgood.errors import Conflict
 from lastgood.integrations.opentelemetry import Telemetry
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 
 class Collector:
@@ -43,8 +44,7 @@ class Collector:
 
     def counts(self, name: str) -> dict[tuple[tuple[str, object], ...], float]:
         """Return the points of a metric by their labels; of a histogram how many there were."""
-        collected = self._reader.get_metrics_data()
-        assert collected is not None
+        collected = not_none(self._reader.get_metrics_data())
         return {
             tuple(sorted((point.attributes or {}).items())): amount(point)
             for resource in collected.resource_metrics
@@ -65,8 +65,7 @@ def collector() -> Collector:
 
 
 def said(span: ReadableSpan) -> Mapping[str, object]:
-    assert span.attributes is not None
-    return span.attributes
+    return not_none(span.attributes)
 
 
 def test_operations_are_spans_with_their_own_times(
@@ -87,9 +86,7 @@ def test_operations_are_spans_with_their_own_times(
     assert said(save)["lastgood.checkpoint.kind"] == "manual"
     assert said(restore)["lastgood.paths.write"] == 1
     for span in collector.spans:
-        assert span.start_time is not None
-        assert span.end_time is not None
-        assert span.start_time < span.end_time
+        assert not_none(span.start_time) < not_none(span.end_time)
         assert span.status.status_code is not StatusCode.ERROR
         assert "secret" not in span.to_json()
         assert "a.txt" not in span.to_json()
@@ -179,9 +176,7 @@ def test_the_callers_span_is_the_parent(project: Path, store: Path, collector: C
             with tracer.start_as_current_span("turn"):
                 workspace.save("one")
     save, turn = collector.spans
-    assert save.parent is not None
-    assert turn.context is not None
-    assert save.parent.span_id == turn.context.span_id
+    assert not_none(save.parent).span_id == not_none(turn.context).span_id
 
 
 def test_without_opentelemetry_it_says_what_to_install() -> None:

@@ -18,6 +18,7 @@ from lastgood.errors import Damaged
 from lastgood.ledger import Ledger
 from lastgood.workspace import Workspace
 from ledger.conftest import Forge, put
+from tools.ledgers import texts
 from tools.runs import wait_for
 from tools.unlocked import writers
 
@@ -37,16 +38,6 @@ WOUNDS = {
         "DELETE FROM book WHERE name = CAST('book' AS BLOB)",
     ],
 }
-
-
-def texts(ledger: Ledger) -> dict[str, list[object]]:
-    """Return everything that a ledger holds, read to the end."""
-    return ledger.look(
-        lambda book: {
-            name: [(one.key, one.mark, one.head, book.body(one)) for one in book.entries(name)]
-            for name in book.books()
-        }
-    )
 
 
 def maintained(project: Path, store: Path) -> tuple[str, ...]:

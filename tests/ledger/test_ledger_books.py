@@ -23,6 +23,7 @@ from lastgood.ledger import Ledger, LedgerReader
 from lastgood.ledger.cells import pack, piece_id, references, unpack
 from lastgood.workspace import Workspace
 from ledger.conftest import Forge
+from tools.values import not_none
 
 
 def keys(ledger: Ledger, book: str, **how: object) -> list[str]:
@@ -173,8 +174,7 @@ def test_who_changes_without_a_pause_lets_others_in_between(
     environment = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
     with subprocess.Popen(words, env=environment, stdout=subprocess.PIPE, text=True) as other:
         try:
-            assert other.stdout is not None
-            assert other.stdout.readline() == "changed\n"
+            assert not_none(other.stdout).readline() == "changed\n"
             for number in range(5):
                 ledger.change(lambda book, n=number: book.put("mine", f"key {n}"))  # type: ignore[misc]
         finally:

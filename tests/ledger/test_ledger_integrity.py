@@ -17,6 +17,7 @@ import lastgood
 from lastgood.errors import Damaged, LastgoodError
 from lastgood.ledger import Ledger, LedgerReader
 from ledger.conftest import Forge
+from tools.values import not_none
 
 OF_BOOK = "book = (SELECT number FROM book WHERE name = CAST('book' AS BLOB))"
 KEY_2 = f"{OF_BOOK} AND key = CAST('key 2' AS BLOB)"
@@ -288,8 +289,7 @@ def test_killed_anywhere_it_holds_what_was_acknowledged_and_nothing_half(
     running.stdout.close()
 
     def read(page: LedgerReader) -> tuple[list[str], object]:
-        entry = page.entry("pair", "count")
-        assert entry is not None
+        entry = not_none(page.entry("pair", "count"))
         return [one.key for one in page.entries("killed")], page.body(entry)
 
     names, count = reopened().look(read)

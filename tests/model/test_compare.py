@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from lastgood.model.tree import Change, Counts, Entry, StoredTree, TreeId, compare, counts, tally
 from tools.forest import Forest, Names, Node
+from tools.values import not_none
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")
@@ -64,9 +65,7 @@ def test_a_directory_whose_own_mode_changed_is_reported_beside_its_contents() ->
 
 def test_a_change_carries_what_was_and_what_is() -> None:
     [change] = differing({b"a": A}, {b"a": (0o600, b"a")})
-    assert change.before is not None
-    assert change.after is not None
-    assert (change.before.mode, change.after.mode) == (0o644, 0o600)
+    assert (not_none(change.before).mode, not_none(change.after).mode) == (0o644, 0o600)
 
 
 def test_without_a_tree_before_everything_was_added() -> None:

@@ -14,6 +14,7 @@ from lastgood.objects.engine import GitEngine
 from lastgood.objects.pack import PackFile
 from lastgood.testing.engine_suite import save
 from lastgood.testing.git_store import GitStore as Store
+from tools.values import not_none
 
 # From this size on an index is mapped.
 OBJECTS = 40_000
@@ -74,8 +75,7 @@ def test_what_is_being_read_stays_open_when_the_engine_is_dropped(store: Store) 
     writer.publish(durable=False)
     engine = opened(store)
     pack, offset = next(engine.stored.find(oid))
-    streamed = pack.stream(offset)
-    assert streamed is not None
+    streamed = not_none(pack.stream(offset))
     del engine, pack
     gc.collect()
     assert b"".join(streamed[2]) == large

@@ -42,6 +42,15 @@ def save(writer: GitWriter, blobs: Blobs) -> None:
     writer.publish()
 
 
+def copied(project: Project, store: Store) -> tuple[Blobs, GitWriter]:
+    """Have a writer copy the versions of a project that are packed."""
+    blobs = project.versions()
+    project.git("gc", "-q")
+    writer = store.engine.writer()
+    writer.import_blobs(project.objects, blobs)
+    return blobs, writer
+
+
 def proven(store: Store, blobs: Blobs) -> None:
     """Have another reader, our own proof, and git itself look at what is stored."""
     fresh = store.open()
@@ -173,10 +182,7 @@ def test_what_is_not_in_a_pack_is_stored_by_who_adds_it(store: Store, project: P
 
 
 def test_what_nothing_needs_is_not_kept(store: Store, project: Project) -> None:
-    blobs = project.versions()
-    project.git("gc", "-q")
-    writer = store.engine.writer()
-    writer.import_blobs(project.objects, blobs)
+    blobs, writer = copied(project, store)
     writer.blob(b"another content")
     writer.publish()
     assert len(list(store.packs.glob("*.pack"))) == 1
@@ -185,10 +191,7 @@ def test_what_nothing_needs_is_not_kept(store: Store, project: Project) -> None:
 
 
 def test_a_pack_that_goes_meanwhile_is_copied_all_the_same(store: Store, project: Project) -> None:
-    blobs = project.versions()
-    project.git("gc", "-q")
-    writer = store.engine.writer()
-    writer.import_blobs(project.objects, blobs)
+    blobs, writer = copied(project, store)
     shutil.rmtree(project.path)
     save(writer, blobs)
     proven(store, blobs)
@@ -286,10 +289,7 @@ def test_an_index_that_names_one_place_twice_lends_nothing_in_the_end(store: Sto
 
 
 def test_another_process_goes_on_with_what_was_copied(store: Store, project: Project) -> None:
-    blobs = project.versions()
-    project.git("gc", "-q")
-    writer = store.engine.writer()
-    writer.import_blobs(project.objects, blobs)
+    blobs, writer = copied(project, store)
     for content in blobs.values():
         writer.blob(content)
     save(store.open().resume(writer.detach()), blobs)
@@ -301,10 +301,7 @@ def test_another_process_goes_on_with_what_was_copied(store: Store, project: Pro
 def test_what_was_copied_is_published_once_wherever_the_pack_goes_meanwhile(
     store: Store, project: Project, way: str
 ) -> None:
-    blobs = project.versions()
-    project.git("gc", "-q")
-    writer = store.engine.writer()
-    writer.import_blobs(project.objects, blobs)
+    blobs, writer = copied(project, store)
     first, *others = blobs.values()
     writer.blob(first)
     detached = writer.detach()
@@ -321,10 +318,7 @@ def test_what_was_copied_is_published_once_wherever_the_pack_goes_meanwhile(
 
 def test_what_was_copied_in_vain_is_stored_by_who_takes_the_pack_back(store: Store, project: Project) -> None:
     """What nobody relied on when the pack was handed over is not kept; it is no longer lent either."""
-    blobs = project.versions()
-    project.git("gc", "-q")
-    writer = store.engine.writer()
-    writer.import_blobs(project.objects, blobs)
+    blobs, writer = copied(project, store)
     writer.detach()
     writer.take_back()
     assert writer.lacks(blobs) == set(blobs)
@@ -333,10 +327,7 @@ def test_what_was_copied_in_vain_is_stored_by_who_takes_the_pack_back(store: Sto
 
 
 def test_an_abandoned_writer_leaves_nothing_of_its_import(store: Store, project: Project) -> None:
-    blobs = project.versions()
-    project.git("gc", "-q")
-    writer = store.engine.writer()
-    writer.import_blobs(project.objects, blobs)
+    _, writer = copied(project, store)
     writer.abandon()
     assert list(store.temporary.iterdir()) == []
     assert list(store.packs.iterdir()) == []

@@ -14,6 +14,7 @@ from lastgood.restore.parts import git as part_of_git
 from lastgood.settings import Settings
 from lastgood.transaction import RestoreTransaction
 from tools.judge import git_faults
+from tools.values import not_none
 
 ENVIRONMENT = {
     "PATH": os.environ["PATH"],
@@ -93,9 +94,7 @@ class Bench:
         return {line[3:].rstrip("/") for line in self.status()}
 
     def save(self) -> Checkpoint:
-        checkpoint = self.workspace.save(allow_empty=True).checkpoint
-        assert checkpoint is not None
-        return checkpoint
+        return self.workspace.save(allow_empty=True).checkpoint
 
     def dirty(self, checkpoint: Checkpoint | None = None) -> set[str] | None:
         """Return the paths that a checkpoint, or a new one, says status would show."""
@@ -105,6 +104,18 @@ class Bench:
 
     def plan(self, target: Checkpoint) -> Part | None:
         return part_of_git.plan(self.workspace._context, target)
+
+    def planned(self, target: Checkpoint) -> Part:
+        """Plan where something is to be done, all that is there now being saved."""
+        self.save()
+        return not_none(self.plan(target))
+
+    def gone_on(self) -> Part:
+        """Save, commit something else, and plan to go back."""
+        self.commit("a")
+        target = self.save()
+        self.commit("b")
+        return self.planned(target)
 
     def settle(self, part: Part) -> PartOutcome:
         part_of_git.refuse(self.workspace._context, part)

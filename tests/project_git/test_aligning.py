@@ -11,6 +11,7 @@ import pytest
 
 from lastgood.errors import Conflict, Damaged, LastgoodError, Unsafe, Unsupported
 from project_git.bench import Bench
+from tools.values import not_none
 
 
 def text(bench: Bench, name: str = "HEAD") -> str:
@@ -36,8 +37,7 @@ def test_what_was_staged_is_staged_again(bench: Bench) -> None:
     then, target = bench.status(), bench.save()
     bench.git("reset", "-q", "--hard")
     bench.git("add", ".")
-    done = bench.back(target)
-    assert done is not None
+    done = not_none(bench.back(target))
     assert done.result == "restored"
     assert bench.status() == then
     assert text(bench) == "ref: refs/heads/main"
@@ -47,10 +47,8 @@ def test_head_is_detached_where_its_branch_went_on(bench: Bench) -> None:
     old = bench.commit("a")
     target = bench.save()
     new = bench.commit("b")
-    done = bench.back(target)
-    assert done is not None
-    assert done.reason is not None
-    assert "main" in done.reason
+    done = not_none(bench.back(target))
+    assert "main" in not_none(done.reason)
     assert text(bench) == old
     assert bench.git("rev-parse", "main").decode().strip() == new
     assert bench.status() == set()
@@ -88,8 +86,7 @@ def test_the_old_head_is_kept_by_a_ref_and_named(bench: Bench) -> None:
     target = bench.save()
     bench.git("checkout", "-q", "--detach")
     lost = bench.commit("b")
-    done = bench.back(target)
-    assert done is not None
+    done = not_none(bench.back(target))
     kept = done.details["kept"]
     assert isinstance(kept, str)
     assert kept.startswith("refs/lastgood/kept/")
@@ -115,9 +112,7 @@ def test_it_is_undone_and_done_again(bench: Bench) -> None:
     then, target = bench.status(), bench.save()
     bench.git("commit", "-q", "-m", "on")
     new = bench.head()
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.planned(target)
     assert bench.settle(part).result == "restored"
     assert bench.status() == then
     for _ in range(2):
@@ -128,12 +123,7 @@ def test_it_is_undone_and_done_again(bench: Bench) -> None:
 
 
 def test_settling_twice_is_settling_once(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.gone_on()
     bench.settle(part)
     log = text(bench, "logs/HEAD")
     assert bench.settle(part).result == "restored"
@@ -146,8 +136,7 @@ def test_before_the_first_commit_and_back_again(bench: Bench) -> None:
     then, target = bench.status(), bench.save()
     first = bench.commit("b")
     clean = bench.save()
-    done = bench.back(target)
-    assert done is not None
+    done = not_none(bench.back(target))
     assert done.result == "restored"
     assert bench.status() == then
     assert bench.git("rev-parse", "main").decode().strip() == first
@@ -172,8 +161,7 @@ def test_conflicts_come_back_and_are_said(bench: Bench) -> None:
     bench.git("merge", "side", fails=True)
     then, target = bench.status(), bench.save()
     bench.git("merge", "--abort")
-    done = bench.back(target)
-    assert done is not None
+    done = not_none(bench.back(target))
     assert done.details["conflicts"] == ["a"]
     assert "merge" in (done.reason or "")
     assert bench.status() == then
@@ -188,8 +176,7 @@ def test_conflicts_that_go_are_said(bench: Bench) -> None:
     bench.git("stash", "-q")
     bench.commit("a", "main\n")
     bench.git("stash", "pop", fails=True)
-    done = bench.back(target)
-    assert done is not None
+    done = not_none(bench.back(target))
     assert done.details["conflicts_replaced"] == ["a"]
     assert "conflict" in (done.reason or "")
     assert bench.status() == set()
@@ -230,8 +217,7 @@ def test_it_is_refused_while_an_operation_is_under_way(bench: Bench, begin: Call
     bench.save()
     begin(bench)
     before = everything(bench)
-    part = bench.plan(target)
-    assert part is not None
+    part = not_none(bench.plan(target))
     with pytest.raises(Unsafe, match="under way"):
         bench.settle(part)
     assert everything(bench) == before
@@ -244,12 +230,7 @@ def everything(bench: Bench) -> dict[str, bytes]:
 
 @pytest.mark.parametrize("lock", ["index.lock", "HEAD.lock"])
 def test_it_is_refused_while_a_lock_is_held(bench: Bench, lock: str) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.gone_on()
     (bench.path / ".git" / lock).write_bytes(b"")
     before = everything(bench)
     with pytest.raises(Conflict, match="lock"):
@@ -263,12 +244,7 @@ def test_it_is_refused_while_a_lock_is_held(bench: Bench, lock: str) -> None:
 
 
 def test_it_is_refused_where_head_or_index_changed_since_the_plan(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.gone_on()
     bench.commit("c")
     with pytest.raises(Conflict):
         bench.settle(part)
@@ -282,9 +258,7 @@ def test_it_is_refused_where_the_commit_is_gone(bench: Bench) -> None:
     bench.git("checkout", "-q", "main")
     bench.git("reflog", "expire", "--expire=now", "--all")
     bench.git("gc", "-q", "--prune=now")
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.planned(target)
     with pytest.raises(Unsafe) as caught:
         bench.settle(part)
     assert f"commit {lost}" in str(caught.value.details["missing"])
@@ -297,9 +271,7 @@ def test_it_is_refused_where_what_was_staged_is_gone_and_says_what(bench: Bench)
     target = bench.save()
     bench.git("reset", "-q")
     bench.git("gc", "-q", "--prune=now")
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.planned(target)
     with pytest.raises(Unsafe) as caught:
         bench.settle(part)
     assert caught.value.details["missing"] == ["staged"]
@@ -309,8 +281,7 @@ def test_the_present_index_has_to_be_held_by_the_store(bench: Bench) -> None:
     bench.commit("a")
     target = bench.save()
     bench.commit("b")
-    part = bench.plan(target)
-    assert part is not None
+    part = not_none(bench.plan(target))
     assert bench.settle(part).result == "failed"
     assert text(bench) == "ref: refs/heads/main"
 
@@ -325,8 +296,7 @@ def test_a_guard_holds_the_index_also_where_no_file_changed(bench: Bench) -> Non
     bench.git("rm", "-q", "--cached", "b")
     plan = bench.workspace.plan_restore(target.id)
     report = bench.workspace.apply(plan)
-    assert report.guard is not None
-    guard = bench.workspace.get(report.guard)
+    guard = bench.workspace.get(not_none(report.guard))
     part = bench.plan(guard)
     assert part is None
 
@@ -340,8 +310,7 @@ def test_a_linked_worktree_has_its_own_head_and_index(bench: Bench, tmp_path: Pa
         other.git("add", "a")
         then, target = other.status(), other.save()
         other.git("commit", "-q", "-m", "on")
-        done = other.back(target)
-        assert done is not None
+        done = not_none(other.back(target))
         assert done.result == "restored"
         assert other.status() == then
         assert other.git("rev-parse", str(done.details["kept"])) == bench.git("rev-parse", "other")
@@ -373,8 +342,7 @@ def test_a_submodule_opened_as_a_workspace_has_its_own_head_and_index(bench: Ben
         sub.git("add", "inside")
         then, target = sub.status(), sub.save()
         sub.git("commit", "-q", "-m", "on")
-        done = sub.back(target)
-        assert done is not None
+        done = not_none(sub.back(target))
         assert done.result == "restored"
         assert sub.status() == then
     assert bench.head() == bench.git("rev-parse", "main").decode().strip()
@@ -390,8 +358,7 @@ def test_a_repository_kept_elsewhere_is_refused_unless_it_names_the_folder(tmp_p
         with pytest.raises(Unsafe):
             bench.plan(target)
         bench.git("config", "core.worktree", str(bench.path))
-        done = bench.back(target)
-        assert done is not None
+        done = not_none(bench.back(target))
         assert done.result == "restored"
 
 
@@ -446,8 +413,7 @@ def test_a_bare_repository_is_refused(bench: Bench) -> None:
     bench.commit("b")
     bench.save()
     bench.git("config", "core.bare", "true")
-    part = bench.plan(target)
-    assert part is not None
+    part = not_none(bench.plan(target))
     with pytest.raises(Unsafe):
         bench.settle(part)
 
@@ -485,12 +451,7 @@ def test_the_index_is_one_that_git_reads(bench: Bench) -> None:
 
 
 def test_a_lock_left_by_a_killed_process_of_ours_is_known_as_such(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.gone_on()
     git_dir = bench.path / ".git"
     (git_dir / "lastgood-index.new").write_bytes(b"half")
     os.link(git_dir / "lastgood-index.new", git_dir / "index.lock")
@@ -502,12 +463,7 @@ def test_a_lock_left_by_a_killed_process_of_ours_is_known_as_such(bench: Bench) 
 
 
 def test_what_the_store_has_lost_is_said(bench: Bench) -> None:
-    bench.commit("a")
-    target = bench.save()
-    bench.commit("b")
-    bench.save()
-    part = bench.plan(target)
-    assert part is not None
+    part = bench.gone_on()
     gone = part.replace(after={**part.after, "index": "1" * 40})
     with pytest.raises(Damaged):
         bench.settle(gone)
@@ -521,13 +477,11 @@ def test_a_branch_of_no_sound_name_is_never_written(bench: Bench, name: str) -> 
     target = bench.save()
     commit = bench.head()
     bench.commit("b")
-    assert target.git is not None
     hostile = target.replace(
-        manifest=target.manifest.replace(git=target.git.replace(branch=name, head=commit))
+        manifest=target.manifest.replace(git=not_none(target.git).replace(branch=name, head=commit))
     )
     bench.save()
-    part = bench.plan(hostile)
-    assert part is not None
+    part = not_none(bench.plan(hostile))
     bench.settle(part)
     assert text(bench) == commit
 

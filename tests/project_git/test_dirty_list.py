@@ -16,6 +16,7 @@ from lastgood.model.checkpoint import Checkpoint
 from lastgood.project_git.status import DIRTY_LIMIT
 from lastgood.settings import CaptureSettings, Settings
 from project_git.bench import Bench
+from tools.values import not_none
 
 
 def agrees(bench: Bench) -> bool:
@@ -118,8 +119,7 @@ def test_a_conflict_shows(bench: Bench) -> None:
     bench.git("merge", "side", fails=True)
     checkpoint = bench.save()
     assert bench.dirty(checkpoint) == {"a"}
-    assert checkpoint.git is not None
-    assert checkpoint.git.operation == "merge"
+    assert not_none(checkpoint.git).operation == "merge"
 
 
 def test_a_nested_repository_shows_as_one_path(bench: Bench) -> None:
@@ -339,12 +339,10 @@ def test_without_git_nothing_is_missing_where_the_index_says_enough(
     bench.write("a", "other\n")
     blind = dict(os.environ) | {"PATH": str(bench.folder)}
     with lastgood.open(bench.path, store=bench.folder / "store", environment=blind) as workspace:
-        saved = workspace.save().checkpoint
-        assert saved is not None
+        saved = not_none(workspace.save().checkpoint)
         assert bench.dirty(saved) == {"a"}
         bench.git("rm", "-q", "--cached", "a")
-        again = workspace.save(allow_empty=True).checkpoint
-        assert again is not None
+        again = not_none(workspace.save(allow_empty=True).checkpoint)
         assert bench.dirty(again) is None
 
 

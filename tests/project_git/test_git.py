@@ -13,6 +13,7 @@ from lastgood.project_git import find, history
 from lastgood.project_git.history import SealedGit
 from lastgood.project_git.query import Asker
 from project_git.projects import ENVIRONMENT, Project, make_project
+from tools.values import not_none
 
 
 @pytest.fixture(autouse=True)
@@ -138,8 +139,7 @@ def test_a_git_that_does_not_end_is_not_waited_for(ours: bytes, project: Project
     (project.path / ".git" / "objects" / "info").mkdir(exist_ok=True)
     os.mkfifo(project.path / ".git" / "objects" / "info" / "alternates")
     asker = Asker(ours, search_path=os.fsencode(ENVIRONMENT["PATH"]), folder=os.fsencode(tmp_path))
-    found = find(project.root)
-    assert found is not None
+    found = not_none(find(project.root))
     question = [b"rev-list", b"--count", f"{old}...{new}".encode(), b"--"]
     assert asker.ask(found, question, patience=0.05) is None
 

@@ -12,13 +12,13 @@ import pytest
 from lastgood.project_git import Index, UnknownIndex, find, read_index
 from lastgood.project_git.entries import read_entries
 from project_git.projects import Project, make_project
+from tools.values import not_none
 
 NAMES = ["a", "b/c", "b/d/e", "b/d/f.txt", "space name", "n\newline", "ü", "x" * 200, "deep/" * 30 + "file"]
 
 
 def found(root: bytes) -> Index | UnknownIndex:
-    repository = find(root)
-    assert repository is not None
+    repository = not_none(find(root))
     return read_index(repository)
 
 
@@ -209,8 +209,7 @@ def test_equal_entries_give_equal_bytes_in_every_form_of_an_index(project: Proje
     for name in ("a", "b/c", "z" * 100, "b/d"):
         project.commit(name)
     project.git("update-index", "--chmod=+x", "b/c")
-    repository = find(project.root)
-    assert repository is not None
+    repository = not_none(find(project.root))
     forms = set()
     for words in (
         ("--index-version", "2"),

@@ -13,11 +13,11 @@ from lastgood.ignore import Unreadable
 from lastgood.model.checkpoint import GitState
 from lastgood.project_git import find, nested_head, outer_rules, state
 from project_git.projects import Project, make_project
+from tools.values import not_none
 
 
 def said(root: bytes) -> GitState:
-    found = find(root)
-    assert found is not None
+    found = not_none(find(root))
     return state(found)
 
 
@@ -110,8 +110,7 @@ def test_a_worktree_has_its_own_head_and_the_shared_exclude_file(project: Projec
     project.git("worktree", "add", "-q", "-b", "other", str(tmp_path / "tree"))
     project.commit("later")
     project.write(".git/info/exclude", b"secret\n")
-    found = find(os.fsencode(tmp_path / "tree"))
-    assert found is not None
+    found = not_none(find(os.fsencode(tmp_path / "tree")))
     assert (state(found).head, state(found).branch) == (commit, "other")
     assert outer_rules(found) == b"secret\n"
 
@@ -174,15 +173,13 @@ def test_a_bisection_is_under_way_until_reset(project: Project) -> None:
 
 def test_the_repository_of_a_folder_above_is_found_with_the_way_to_it(project: Project) -> None:
     project.commit("packages/foo/file")
-    found = find(project.root + b"/packages/foo")
-    assert found is not None
+    found = not_none(find(project.root + b"/packages/foo"))
     assert (found.top, found.prefix) == (project.root, b"packages/foo")
 
 
 def test_an_empty_git_folder_is_no_repository_and_hides_none(project: Project) -> None:
     project.write("inner/.git/nothing")
-    found = find(project.root + b"/inner")
-    assert found is not None
+    found = not_none(find(project.root + b"/inner"))
     assert found.top == project.root
 
 
@@ -247,16 +244,14 @@ def test_a_pipe_in_place_of_a_file_is_never_waited_for(project: Project, name: s
 def test_a_pipe_in_place_of_the_exclude_file_makes_rules_unreadable(project: Project) -> None:
     exclude = project.path / ".git/info/exclude"
     exclude.unlink()
-    found = find(project.root)
-    assert found is not None
+    found = not_none(find(project.root))
     assert outer_rules(found) is None
     os.mkfifo(exclude)
     assert isinstance(outer_rules(found), Unreadable)
 
 
 def rules_of(root: bytes) -> bytes:
-    found = find(root)
-    assert found is not None
+    found = not_none(find(root))
     text = outer_rules(found)
     assert isinstance(text, bytes)
     return text
@@ -279,8 +274,7 @@ def test_rules_above_that_ignore_the_workspace_itself_do_not_count(project: Proj
 def test_unreadable_rules_above_make_the_rules_unreadable(project: Project) -> None:
     project.write("a/b/file")
     os.mkfifo(project.path / "a/.gitignore")
-    found = find(project.root + b"/a/b")
-    assert found is not None
+    found = not_none(find(project.root + b"/a/b"))
     assert isinstance(outer_rules(found), Unreadable)
 
 

@@ -9,6 +9,7 @@ import pytest
 import lastgood
 from real.hosts import Host
 from tools.scripted_model import ANSWER, ScriptedModel
+from tools.values import not_none
 
 pytestmark = pytest.mark.real
 
@@ -30,8 +31,7 @@ def test_the_host_goes_on_from_the_checkpoint_in_a_session_of_its_own(
         (original,) = host.transcripts()
         before = original.read_bytes()
         kept = workspace.save("first", transcript=original).checkpoint
-        assert kept.conversation is not None
-        assert kept.conversation.form == name
+        assert not_none(kept.conversation).form == name
         assert workspace.transcript(kept.id) == before
         said = str(workspace.conversation(kept.id))
         assert "the first question" in said

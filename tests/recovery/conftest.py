@@ -13,14 +13,8 @@ import pytest
 import lastgood as package
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
-from tools.command import Command
 
 Act = Callable[[OpenSession[Workspace]], None]
-
-
-@pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
-    return Command(project, store)
 
 
 @pytest.fixture

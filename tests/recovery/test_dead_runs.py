@@ -19,6 +19,7 @@ from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
+from tools.values import not_none
 
 Died = Callable[..., str]
 
@@ -71,10 +72,8 @@ def test_a_run_that_died_while_it_restored_goes_on_from_where_that_leads(
 
     assert (report.done, report.interrupted_restore) == ("continue", "finished-restore")
     assert (project / "one").read_text() == "first"
-    assert report.checkpoint is not None
-    assert (report.checkpoint.name, report.returned) == ("first", True)
-    assert report.drift is not None
-    assert not any(report.drift.as_dict().values())
+    assert (not_none(report.checkpoint).name, report.returned) == ("first", True)
+    assert not any(not_none(report.drift).as_dict().values())
 
 
 def test_a_dead_run_is_continued_with_the_present_files(
@@ -92,8 +91,7 @@ def test_a_dead_run_is_continued_with_the_present_files(
     assert states(workspace, id) == {"T01": ("done", 1), "T02": ("pending", 1)}
     assert report.position is not None
     assert (report.position.phase, report.position.step) == ("Construction", 12)
-    assert report.drift is not None
-    assert report.drift.added == 1
+    assert not_none(report.drift).added == 1
     assert [(one.path, one.state) for one in report.artifacts] == [(b"draft.md", "present")]
 
 
@@ -163,8 +161,7 @@ def test_a_graceful_interruption_is_recovered_too(workspace: Workspace) -> None:
     with pytest.raises(KeyboardInterrupt), workspace.session() as session:
         raise KeyboardInterrupt
     report = workspace.recover()
-    assert report.session is not None
-    assert (report.session.id, report.done) == (session.id, "continue")
+    assert (not_none(report.session).id, report.done) == (session.id, "continue")
 
 
 def test_rollback_takes_files_and_progress_back_to_the_last_checkpoint(
@@ -178,8 +175,7 @@ def test_rollback_takes_files_and_progress_back_to_the_last_checkpoint(
     assert not (project / "two").exists()
     assert (project / "one").read_text() == "1"
     assert states(workspace, id) == {"T01": ("done", 1), "T02": ("pending", 1)}
-    assert report.drift is not None
-    assert report.drift.as_dict() == {"added": 0, "modified": 0, "deleted": 0}
+    assert not_none(report.drift).as_dict() == {"added": 0, "modified": 0, "deleted": 0}
     workspace.undo()
     assert (project / "two").read_text() == "half"
 
@@ -243,20 +239,17 @@ def test_of_several_dead_runs_one_has_to_be_named(workspace: Workspace, died: Di
         assert caught.value.details["candidates"] == [second, first]
     assert workspace.get_session(first).session.state == "incomplete"
     review = workspace.recover(choice="review")
-    assert review.session is not None
-    assert (review.session.id, [one.id for one in review.waiting]) == (second, [first])
+    assert (not_none(review.session).id, [one.id for one in review.waiting]) == (second, [first])
 
     report = workspace.recover(first, choice="continue")
 
-    assert report.session is not None
-    assert (report.session.id, [one.id for one in report.waiting]) == (first, [second])
+    assert (not_none(report.session).id, [one.id for one in report.waiting]) == (first, [second])
 
 
 def test_a_checkpoint_of_a_dead_run_names_it(workspace: Workspace, died: Died) -> None:
     first, second = died(), died()
     report = workspace.recover(workspace.list(session=first)[0].id)
-    assert report.session is not None
-    assert report.session.id == first
+    assert not_none(report.session).id == first
     assert workspace.get_session(second).state == "incomplete"
 
 
@@ -336,8 +329,7 @@ def test_a_moved_head_is_told_with_its_number_of_commits(
         git(project, "commit", "-q", "--allow-empty", "-m", message)
     report = workspace.recover()
     assert report.git_matches is False
-    assert report.head_moved is not None
-    assert report.head_moved.commits == 2
+    assert not_none(report.head_moved).commits == 2
 
 
 def test_an_interrupted_restore_is_finished_before_the_run_goes_on(
@@ -363,8 +355,7 @@ def test_an_interrupted_restore_is_finished_before_the_run_goes_on(
     report = workspace.recover()
 
     assert (report.interrupted_restore, report.done) == ("finished-restore", "continue")
-    assert report.session is not None
-    assert report.session.id == id
+    assert not_none(report.session).id == id
     assert (project / "file").read_text() == "one"
 
 
@@ -526,8 +517,7 @@ def test_a_lease_without_a_process_is_dead_when_it_ran_out(project: Path, store:
         assert workspace.recover().session is None
         clock.advance(86_401)
         report = workspace.recover()
-        assert report.session is not None
-        assert (report.session.id, report.done) == (id, "continue")
+        assert (not_none(report.session).id, report.done) == (id, "continue")
 
 
 def test_a_store_that_waits_for_a_restore_of_another_process_says_busy(

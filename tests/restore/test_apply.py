@@ -18,6 +18,7 @@ from lastgood import renames
 from lastgood.model.operation import Step
 from lastgood.restore.plan import inverse
 from tools.forest import TOKEN, Field, Names, Node, folder, stamps
+from tools.values import not_none
 
 names = st.sampled_from([b"a", b"a-b", b"a.b", b"b", b"c", b"\xff\n", b"-x", b"ign", b"ign2"])
 
@@ -168,8 +169,7 @@ def deeds(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[Deed]]:
 
     for name in _CHANGES:
         watch(name)
-    system = renames.of_system()
-    assert system is not None
+    system = not_none(renames.of_system())
 
     def rename(directory: int, name: bytes, target: int, to: bytes, flags: int) -> int:
         number = system(directory, name, target, to, flags)

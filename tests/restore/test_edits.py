@@ -14,9 +14,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from lastgood import renames
-from lastgood.model.operation import Outcome
+from lastgood.model.operation import Outcome, Step
 from lastgood.restore.site import discard
 from tools.forest import TOKEN, Field, Names, Node, folder, read_in
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.renames import Rename
@@ -34,8 +35,7 @@ class Window:
     """Lets somebody act just before, or just after, the nth change of names that a restore makes."""
 
     def __init__(self, *, exchanging: bool) -> None:
-        system = renames.of_system()
-        assert system is not None
+        system = not_none(renames.of_system())
         self._system: Rename = system
         self.exchanging = exchanging
         self._acts: dict[bytes, list[Act]] = {}
@@ -93,6 +93,16 @@ def makes_directory(field: Field, path: bytes) -> Act:
     return act
 
 
+def makes_link(field: Field, path: bytes) -> Act:
+    """Somebody who puts a link in a file's place."""
+
+    def act() -> None:
+        os.unlink(field.at(path))
+        os.symlink(b"elsewhere", field.at(path))
+
+    return act
+
+
 EDITORS = pytest.mark.parametrize("editor", [writes, replaces], ids=["in place", "by rename"])
 
 
@@ -110,41 +120,32 @@ def kept_of(outcomes: Sequence[Outcome]) -> list[bytes]:
     return contents
 
 
+def assert_stays(field: Field, window: Window, steps: tuple[Step, ...], act: Act, now: Node = EDIT) -> None:
+    """What somebody does just before a path gives up its name stays, and is told."""
+    window.before(b"a", act)
+    outcomes = field.apply(steps)
+    assert field.now() == {b"a": now}
+    assert results(outcomes)[b"a"] == ("failed", "changed")
+
+
 # A file is replaced
 
 
-@EDITORS
-def test_an_edit_just_before_the_replacement_stays(
-    field: Field, window: Window, editor: Callable[[Field, bytes, Node], Act]
+@pytest.mark.parametrize(
+    ("made", "now"),
+    [
+        (lambda field: writes(field, b"a", EDIT), EDIT),
+        (lambda field: replaces(field, b"a", EDIT), EDIT),
+        (lambda field: makes_directory(field, b"a"), (0o755, {b"in it": EDIT})),
+        (lambda field: makes_link(field, b"a"), "elsewhere"),
+    ],
+    ids=["an edit in place", "an edit by rename", "a directory", "a link"],
+)
+def test_what_is_made_of_a_file_just_before_its_replacement_stays(
+    field: Field, window: Window, made: Callable[[Field], Act], now: Node
 ) -> None:
     field.lay({b"a": A})
-    steps = field.plan({b"a": B})
-    window.before(b"a", editor(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
-
-
-def test_a_directory_made_just_before_the_replacement_stays(field: Field, window: Window) -> None:
-    field.lay({b"a": A})
-    steps = field.plan({b"a": B})
-    window.before(b"a", makes_directory(field, b"a"))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": (0o755, {b"in it": EDIT})}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
-
-
-def test_a_link_made_just_before_the_replacement_stays(field: Field, window: Window) -> None:
-    field.lay({b"a": A})
-    steps = field.plan({b"a": B})
-
-    def link() -> None:
-        os.unlink(field.at(b"a"))
-        os.symlink(b"elsewhere", field.at(b"a"))
-
-    window.before(b"a", link)
-    assert results(field.apply(steps)) == {b"a": ("failed", "changed")}
-    assert field.now() == {b"a": "elsewhere"}
+    assert_stays(field, window, field.plan({b"a": B}), made(field), now)
 
 
 def test_a_file_deleted_just_before_the_replacement_stays_deleted(field: Field, window: Window) -> None:
@@ -170,8 +171,7 @@ def test_of_two_edits_around_a_replacement_the_newer_stays_and_the_older_is_kept
     assert field.now() == {b"a": NEWER}
     assert kept_of(outcomes) == [b"the latest work"]
     assert outcomes[0].result == "failed"
-    assert outcomes[0].reason is not None
-    assert os.fsdecode(outcomes[0].kept or b"?") in outcomes[0].reason
+    assert os.fsdecode(outcomes[0].kept or b"?") in not_none(outcomes[0].reason)
 
 
 def thrice(field: Field, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -329,8 +329,7 @@ def test_the_older_of_two_edits_is_kept_on_another_disk(apart: Field) -> None:
         patch.setattr(renames, "_renames", [window])
         (outcome,) = apart.apply(steps)
     assert apart.now() == {b"a": NEWER}
-    assert outcome.kept is not None
-    assert read_in(outcome.kept) == {b"in it": EDIT}
+    assert read_in(not_none(outcome.kept)) == {b"in it": EDIT}
 
 
 @pytest.fixture
@@ -466,11 +465,7 @@ def test_an_edit_just_before_the_deletion_stays(
     field: Field, window: Window, editor: Callable[[Field, bytes, Node], Act]
 ) -> None:
     field.lay({b"a": A})
-    steps = field.plan({})
-    window.before(b"a", editor(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
+    assert_stays(field, window, field.plan({}), editor(field, b"a", EDIT))
 
 
 def test_a_file_made_just_after_an_edited_one_was_moved_stays_beside_it(field: Field, window: Window) -> None:
@@ -483,11 +478,7 @@ def test_a_file_made_just_after_an_edited_one_was_moved_stays_beside_it(field: F
 
 
 def test_a_file_made_just_before_ours_stays(field: Field, window: Window) -> None:
-    steps = field.plan({b"a": B})
-    window.before(b"a", writes(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes) == {b"a": ("failed", "changed")}
+    assert_stays(field, window, field.plan({b"a": B}), writes(field, b"a", EDIT))
 
 
 def test_a_directory_made_just_before_ours_keeps_its_permissions(field: Field) -> None:
@@ -541,11 +532,7 @@ def test_a_file_made_where_a_directory_is_about_to_be_stays(
 
 def test_a_file_made_where_a_directory_was_a_moment_ago_stays(field: Field, window: Window) -> None:
     field.lay({b"a": folder({b"x": A})})
-    steps = field.plan({b"a": B})
-    window.before(b"a", writes(field, b"a", EDIT))
-    outcomes = field.apply(steps)
-    assert field.now() == {b"a": EDIT}
-    assert results(outcomes)[b"a"] == ("failed", "changed")
+    assert_stays(field, window, field.plan({b"a": B}), writes(field, b"a", EDIT))
 
 
 @pytest.mark.parametrize("name", [b"a/x", b"a/new", b"a/sub/new"])

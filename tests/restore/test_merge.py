@@ -18,6 +18,7 @@ from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
 from lastgood.restore.merge import KEPT, MergedBlob, MergedTree, Sides, name_beside, plan_merge
 from lastgood.restore.plan import DeletionEvidence
 from tools.forest import Forest, Ground, Names, Node
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.model.operation import Favour
@@ -105,8 +106,7 @@ class Case:
 
     def content(self, path: bytes) -> bytes:
         [step] = [step for step in self.steps() if step.path == path]
-        assert step.want is not None
-        return self.forest.blobs[step.want.oid]
+        return self.forest.blobs[not_none(step.want).oid]
 
 
 def one(base: Node | None, target: Node | None, present: Node | None) -> Case:
@@ -228,8 +228,7 @@ def test_a_merge_done_twice_puts_nothing_beside_twice() -> None:
 
 def test_a_name_beside_is_cut_where_it_would_be_too_long() -> None:
     """T12: names the platform cannot hold are never made, nor half characters."""
-    cut = name_beside(b"above/" + "ä".encode() * 127, SUFFIX, number=12)
-    assert cut is not None
+    cut = not_none(name_beside(b"above/" + "ä".encode() * 127, SUFFIX, number=12))
     assert len(cut) <= len(b"above/") + 255
     assert cut.decode().endswith(".lastgood-x-12")
 
@@ -237,8 +236,7 @@ def test_a_name_beside_is_cut_where_it_would_be_too_long() -> None:
 def test_a_path_beside_is_cut_too_and_where_there_is_no_room_none_is_made() -> None:
     """T12: what could not be written would refuse the whole restore."""
     above = b"/".join([b"d" * 250] * 16)
-    cut = name_beside(above + b"/" + b"n" * 255, SUFFIX, number=1)
-    assert cut is not None
+    cut = not_none(name_beside(above + b"/" + b"n" * 255, SUFFIX, number=1))
     assert len(cut) == 4096
     assert name_beside(above + b"/" + b"d" * 70 + b"/n", SUFFIX, number=1) is None
 

@@ -11,6 +11,7 @@ from lastgood.model.operation import Step
 from lastgood.model.tree import DIRECTORY, FILE, Entry, Gap, StoredTree, TreeId
 from lastgood.restore.plan import DeletionEvidence, conflicts, identify, inverse, plan, too_many_deletions
 from tools.forest import Forest, Ground, Names, Node
+from tools.values import not_none
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")
@@ -85,8 +86,7 @@ def test_special_bits_are_never_wanted_and_never_a_difference() -> None:
     case = Case({b"same": (0o755, b"a")}, {b"new": (0o6755, b"a"), b"same": (0o4755, b"a")})
     [step] = case.steps()
     assert step.path == b"new"
-    assert step.want is not None
-    assert step.want.mode == 0o755
+    assert not_none(step.want).mode == 0o755
 
 
 def test_directories_come_before_files_and_go_after_them() -> None:
@@ -104,15 +104,13 @@ def test_directories_come_before_files_and_go_after_them() -> None:
 def test_a_directory_takes_the_place_of_a_file() -> None:
     steps = Case({b"a": A}, {b"a": folder(x=B)}).steps()
     assert [told(step) for step in steps] == ["mkdir a", "write a/x"]
-    assert steps[0].have is not None
-    assert steps[0].have.kind == FILE
+    assert not_none(steps[0].have).kind == FILE
 
 
 def test_a_file_takes_the_place_of_a_directory() -> None:
     steps = Case({b"a": folder(d=folder(y=A), x=B)}, {b"a": A}).steps()
     assert [told(step) for step in steps] == ["write a", "delete a/d/y", "delete a/x", "rmdir a/d"]
-    assert steps[0].have is not None
-    assert steps[0].have.kind == DIRECTORY
+    assert not_none(steps[0].have).kind == DIRECTORY
 
 
 def test_a_link_takes_the_place_of_a_file() -> None:

@@ -18,6 +18,7 @@ from lastgood.model.records import decode_journal, decode_operation, encode_oper
 from lastgood.model.session import Progress
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.model.operation import Scope
@@ -309,8 +310,7 @@ def test_an_undo_is_refused_when_the_progress_went_on(
     report = workspace.undo(force=True)
 
     assert step_of(workspace) == 2
-    assert report.guard is not None
-    assert workspace.get(report.guard).manifest.progress.position.step == 3
+    assert workspace.get(not_none(report.guard)).manifest.progress.position.step == 3
     assert all(part.result == "restored" for part in report.parts)
 
 

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-import subprocess
-import sys
 from collections.abc import Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -20,18 +18,13 @@ from lastgood.model.checkpoint import Checkpoint
 from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
+from tools.command import module, started
 from tools.living import until_tidied
 from tools.unlocked import writers
 
-SOURCE = str(Path(lastgood.__file__).parent.parent)
 HOUR = 3600.0
 DAY = 24 * HOUR
 MANY = 50
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    return FakeClock()
 
 
 @pytest.fixture
@@ -170,21 +163,10 @@ def test_a_bad_command_line_deletes_nothing(
     for number in range(4):
         save(workspace, number)
 
-    done = run(project, store, "clean", *words)
+    done = module(project, store, "clean", *words)
 
     assert done.returncode == 2, done
     assert len(ids(workspace)) == 4
-
-
-def run(project: Path, store: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    return subprocess.run(
-        [sys.executable, "-m", "lastgood", "-C", project, "--store", store, *words],
-        env={**os.environ, "PYTHONPATH": SOURCE},
-        stdin=subprocess.DEVNULL,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
 
 
 def test_the_command_line_says_the_same_in_a_dry_run_as_afterwards(
@@ -194,9 +176,9 @@ def test_the_command_line_says_the_same_in_a_dry_run_as_afterwards(
     for number in range(7):
         save(workspace, number)
 
-    planned = run(project, store, "checkpoint", "clean", "--keep", "5", "--dry-run").stdout
+    planned = module(project, store, "checkpoint", "clean", "--keep", "5", "--dry-run").stdout
     assert len(ids(workspace)) == 7
-    done = run(project, store, "checkpoint", "clean", "--keep", "5").stdout
+    done = module(project, store, "checkpoint", "clean", "--keep", "5").stdout
 
     reasons = [line.split("ckpt_")[1] for line in planned.splitlines() if "ckpt_" in line]
     assert reasons == [line.split("ckpt_")[1] for line in done.splitlines() if "ckpt_" in line]
@@ -380,19 +362,10 @@ def test_eight_savers_beside_prunes_and_frees_lose_nothing(project: Path, store:
         "        made = workspace.save(f'{number} {turn}', name=name)\n"
         "        print(made.checkpoint.id if made.created and made.checkpoint.name else '', flush=True)\n"
     )
-    environment = {**os.environ, "PYTHONPATH": SOURCE}
     (project / "file").write_text("first")
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("first")
-        running = [
-            subprocess.Popen(
-                [sys.executable, "-c", saver, project, store, str(number)],
-                env=environment,
-                stdout=subprocess.PIPE,
-                text=True,
-            )
-            for number in range(8)
-        ]
+        running = [started(saver, project, store, number) for number in range(8)]
         while any(one.poll() is None for one in running):
             with suppress(Busy):  # on a machine so slow that the savers are never all between two saves
                 workspace.prune(keep=4, now=True)

@@ -11,52 +11,19 @@ from hypothesis import strategies as st
 from lastgood.errors import Usage
 from lastgood.model.checkpoint import (
     KINDS,
-    Actor,
     Checkpoint,
-    IgnoreState,
-    Manifest,
-    Metrics,
-    TreeRef,
 )
-from lastgood.model.tree import Counts
 from lastgood.retention.policy import DAY, HOUR, Conditions, age_of, decide, explicit_decisions
 from lastgood.settings import Rungs
+from tools import manifests
 
 NOW = 1_767_225_600 * 10**9 + HOUR // 3
 MINUTE = HOUR // 60
 
 
-def checkpoint(number: int, **facts: Any) -> Checkpoint:
-    """Return a checkpoint of which only some facts matter; ``age`` is in nanoseconds."""
-    manifest = Manifest(
-        id=f"ckpt_{number:016x}",
-        workspace="/w",
-        workspace_key="w",
-        kind=facts.pop("kind", "turn"),
-        message="",
-        name=None,
-        created_at=NOW - facts.pop("age", 0),
-        sequence=number,
-        previous=None,
-        root=TreeRef(tree="ab" * 20),
-        changes=Counts(),
-        files=0,
-        size=0,
-        ignored=0,
-        gaps=(),
-        partial=facts.pop("partial", False),
-        private=(),
-        forced=(),
-        actor=Actor(),
-        git=None,
-        ignore=IgnoreState(),
-        metrics=Metrics(),
-        metadata={},
-        session=facts.pop("session", None),
-    )
-    return Checkpoint(
-        manifest=manifest, commit="cd" * 20, sequence=number, **({"name": None, "good": None} | facts)
-    )
+def checkpoint(number: int, *, age: int = 0, **facts: Any) -> Checkpoint:
+    """Return a checkpoint of some nanoseconds' age."""
+    return manifests.checkpoint(number, created_at=NOW - age, **facts)
 
 
 def line(amount: int, *, apart: int, **facts: Any) -> list[Checkpoint]:

@@ -3,19 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-import lastgood as package
-from lastgood.workspace import Workspace
-from tools.command import ROOT
+from tools.command import opening, started
 from tools.runs import Runner, Told
+from tools.values import not_none
 
 
 @pytest.fixture
@@ -46,40 +43,21 @@ def plan_file(tmp_path: Path) -> Callable[..., str]:
 @pytest.fixture
 def runner(project: Path, store: Path) -> Iterator[Callable[..., Runner]]:
     """Return a call that carries out a plan in a process of its own, which prints its report at the end."""
-    started: list[subprocess.Popen[str]] = []
+    running: list[subprocess.Popen[str]] = []
 
     def start(plan: str, **options: Any) -> Runner:
         body = (
             "import json, lastgood\n"
-            f"workspace = lastgood.open({str(project)!r}, store={str(store)!r}, maintenance='off')\n"
+            f"{opening(project, store)}"
             f"report = workspace.run({plan!r}, **{options!r})\n"
             "print(json.dumps({'state': report.state, 'session': report.session, 'signal': report.signal,\n"
             "    'reason': report.reason, 'tasks': {one.id: one.state for one in report.tasks}}))\n"
         )
-        environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-        one = subprocess.Popen(
-            [sys.executable, "-c", body], env=environment, stdout=subprocess.PIPE, text=True
-        )
-        started.append(one)
-        return Runner(one)
+        running.append(started(body))
+        return Runner(running[-1])
 
     yield start
-    for one in started:
+    for one in running:
         one.kill()
         one.wait()
-        assert one.stdout is not None
-        one.stdout.close()
-
-
-@pytest.fixture
-def reopened(project: Path, store: Path) -> Iterator[Callable[[], Workspace]]:
-    """Return a call that opens the project anew."""
-    made: list[Workspace] = []
-
-    def open_it() -> Workspace:
-        made.append(package.open(project, store=store, maintenance="off"))
-        return made[-1]
-
-    yield open_it
-    for one in made:
-        one.close()
+        not_none(one.stdout).close()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -18,8 +17,9 @@ from lastgood.model.run import PlannedTask, WorkPlan
 from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
-from tools.command import ROOT
+from tools.command import started
 from tools.runs import Told, states, wait_for
+from tools.values import not_none
 
 
 def test_a_plan_is_carried_out_in_a_session_of_its_own(workspace: Workspace, told: Told) -> None:
@@ -167,8 +167,7 @@ def test_a_check_shares_the_time_of_its_task(project: Path, store: Path, told: T
     task = {"id": "A", "run": "true", "check": "sleep 1000", "timeout": 600}
     with package.open(project, store=store, maintenance="off", clock=clock) as workspace:
         report = workspace.run({"tasks": [task]}, observer=told)
-    assert report.reason is not None
-    assert report.reason.startswith("task A failed: its check failed: ")
+    assert not_none(report.reason).startswith("task A failed: its check failed: ")
 
 
 def test_a_command_finds_the_run_in_its_environment(workspace: Workspace, project: Path) -> None:
@@ -192,8 +191,7 @@ def test_a_command_runs_in_its_folder(workspace: Workspace, project: Path) -> No
 
 def test_a_folder_that_is_not_there_is_a_failure_of_the_task(workspace: Workspace) -> None:
     report = workspace.run({"tasks": [{"id": "A", "run": "true", "cwd": "nowhere"}]})
-    assert report.reason is not None
-    assert report.reason.startswith("task A failed: it could not be started: ")
+    assert not_none(report.reason).startswith("task A failed: it could not be started: ")
     assert report.exit_code == 127
 
 
@@ -476,8 +474,7 @@ def killed(project: Path, store: Path, outside: Path, *, run: str) -> str:
     task = {"id": "A", "run": run.format(outside=outside), "on_failure": "rollback"}
     plan.write_text(json.dumps({"tasks": [task]}))
     body = f"import lastgood; lastgood.open({str(project)!r}, store={str(store)!r}).run({str(plan)!r})"
-    environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-    with subprocess.Popen([sys.executable, "-c", body], env=environment) as runner:
+    with started(body) as runner:
         wait_for(outside / "waiting")
         runner.kill()
     return str(plan)

@@ -269,12 +269,6 @@ def test_a_command_whose_runner_was_killed_is_named_too(project: Path, store: Pa
 # What a program reads of a run: a line for each thing that happens, none of them longer than need be.
 
 
-@pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
-    """Return the command, in the project."""
-    return Command(project, store)
-
-
 def test_a_line_says_only_of_those_tasks_how_they_stand_that_stand_otherwise(
     lastgood: Command, plan_file: Callable[..., str]
 ) -> None:

@@ -13,6 +13,7 @@ from lastgood.errors import Conflict, Usage
 from lastgood.settings import Rungs, Settings
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.values import not_none
 
 Plan = Callable[..., str]
 
@@ -161,12 +162,11 @@ def test_outputs_stay_as_long_as_their_session_has_checkpoints(workspace: Worksp
 
 def test_outputs_of_a_run_that_is_not_over_stay(workspace: Workspace) -> None:
     report = workspace.run({"tasks": [{"id": "A", "run": "echo said; exit 1"}]})
-    assert report.outputs is not None
     workspace.delete(*[one.id for one in workspace.list()])
     workspace.save("another", allow_empty=True)
     workspace.prune(keep=1, now=True)
     workspace.maintain()
-    assert os.listdir(report.outputs) == ["A.1.log"]
+    assert os.listdir(not_none(report.outputs)) == ["A.1.log"]
 
 
 def test_a_prune_spares_what_an_attempt_may_be_taken_back_to(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-import os
+import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -14,6 +14,7 @@ import pytest
 import lastgood as package
 from lastgood.errors import Ambiguous, Conflict, Invalid, Usage
 from lastgood.workspace import Workspace
+from tools.command import opening, started
 from tools.runs import wait_for
 
 Program = Callable[[str], Any]
@@ -46,25 +47,9 @@ with workspace.session(goal="migrate", resume=True) as session:
 
 @pytest.fixture
 def program(project: Path, store: Path, outside: Path) -> Callable[..., Any]:
-    import subprocess
-    import sys
-
-    from tools.command import ROOT
-
     def run(*, irreversible: bool) -> subprocess.Popen[str]:
-        body = (
-            "import lastgood, os, time\n"
-            f"OUTSIDE, IRREVERSIBLE = {str(outside)!r}, {irreversible}\n"
-            f"workspace = lastgood.open({str(project)!r}, store={str(store)!r}, maintenance='off')\n"
-        )
-        environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-        return subprocess.Popen(
-            [sys.executable, "-c", body + PROGRAM],
-            env=environment,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            text=True,
-        )
+        terms = f"import lastgood, os, time\nOUTSIDE, IRREVERSIBLE = {str(outside)!r}, {irreversible}\n"
+        return started(terms + opening(project, store) + PROGRAM, stderr=subprocess.PIPE)
 
     return run
 

@@ -6,7 +6,6 @@ import asyncio
 import os
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -20,6 +19,7 @@ from lastgood.model.session import Owner
 from lastgood.processes import ProcFiles
 from lastgood.workspace import Workspace
 from lastgood.workspace.running.resume import plan_from
+from tools.living import eventually
 from tools.runs import Runner, Told, states, wait_for
 
 Start = Callable[..., Runner]
@@ -36,10 +36,7 @@ def killed_in(runner: Start, plan: str, outside: Path) -> None:
 
 def seen_of(session: str, commands: list[str]) -> None:
     """Wait until just these commands live that bear the mark of a session."""
-    deadline = time.monotonic() + 90
-    while [one.command for one in ProcFiles().marked(session)] != commands:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
+    assert eventually(lambda: [one.command for one in ProcFiles().marked(session)] == commands)
 
 
 def waiting(outside: Path, *, before: str = "true", count: str = "effects") -> str:
@@ -477,11 +474,9 @@ def test_of_several_that_begin_at_once_one_carries_the_plan_out(
     plan = plan_file({"id": "A", "run": waiting(outside)})
     started = [runner(plan) for _ in range(3)]
     wait_for(outside / "waiting")
-    deadline = time.monotonic() + 90
-    while len(living := [one for one in started if one.process.poll() is None]) > 1:
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
-    assert living[0].end()["state"] == "interrupted"
+    assert eventually(lambda: sum(one.process.poll() is None for one in started) == 1)
+    (living,) = (one for one in started if one.process.poll() is None)
+    assert living.end()["state"] == "interrupted"
     assert len(workspace.sessions()) == 1
     assert (outside / "effects").read_text() == "x\n"
 

@@ -16,9 +16,10 @@ import pytest
 from lastgood.errors import NotFound, Storage
 from lastgood.processes import ProcFiles
 from lastgood.workspace import Workspace
-from tools.command import COMMAND, ROOT
+from tools.command import COMMAND, with_source
 from tools.living import lives
 from tools.runs import Told, states, wait_for
+from tools.values import not_none
 
 # In the units of `ulimit -f`, 512 bytes: more than the catalogue needs, less than the task writes.
 LIMIT = 4000
@@ -79,8 +80,7 @@ def test_a_task_that_eats_the_disk_is_ended_and_taken_back(
     assert os.listdir(project) == []
     (back,) = told.of("rolled-back")
     assert set(back.paths) == {b"big", b"note"}
-    assert back.checkpoint is not None
-    assert names(workspace, back.checkpoint) >= {"big", "note"}
+    assert names(workspace, not_none(back.checkpoint)) >= {"big", "note"}
 
 
 def test_a_task_whose_files_do_not_fit_into_the_store_is_not_done_again_when_there_is_room(
@@ -188,8 +188,7 @@ def test_an_edit_of_a_person_while_a_task_runs_is_never_lost(
     workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]}, observer=told)
     (back,) = told.of("rolled-back")
     assert set(back.paths) == {b"mine", b"junk"}
-    assert back.reason is not None
-    command = back.reason.partition(": lastgood restore ")[2].split()
+    command = not_none(back.reason).partition(": lastgood restore ")[2].split()
     assert command[1:] == ["--", "PATH"]
     assert workspace.get(command[0]).id == back.checkpoint
     workspace.restore(command[0], paths=["mine"])
@@ -328,8 +327,7 @@ def die(project: Path, store: Path) -> Die:
 
     def run(plan: str, where: str, count: int = 1) -> None:
         words = [sys.executable, "-c", PROGRAM, str(project), str(store), plan, where, str(count)]
-        environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-        done = subprocess.run(words, env=environment, capture_output=True, check=False)
+        done = subprocess.run(words, env=with_source(), capture_output=True, check=False)
         assert done.returncode == -signal.SIGKILL, done.stderr.decode()
 
     return run

@@ -20,12 +20,9 @@ import pytest
 from lastgood.workplan.schema import plan_schema
 from tools.command import COMMAND, ROOT, Command, told_as_document
 from tools.command import told as refused
+from tools.living import eventually
 from tools.runs import catches, wait_for
-
-
-@pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
-    return Command(project, store)
+from tools.values import not_none
 
 
 def task(id: str, run: str, **fields: Any) -> dict[str, Any]:
@@ -47,13 +44,6 @@ def started(command: Command, *words: str) -> subprocess.Popen[bytes]:
         stderr=subprocess.PIPE,
         start_new_session=True,
     )
-
-
-def appears(path: Path) -> None:
-    ends = time.monotonic() + 90
-    while not path.exists():
-        assert time.monotonic() < ends, path
-        time.sleep(0.02)
 
 
 # Plans, without a terminal
@@ -120,7 +110,7 @@ def test_what_was_settled_since_is_no_open_question(
     """P6."""
     plan = plan_file(task("A", f"touch {outside}/began; test -e {outside}/go || sleep 600"))
     one = started(lastgood, "run", plan)
-    appears(outside / "began")
+    wait_for(outside / "began")
     one.kill()
     one.communicate()
     (outside / "go").touch()
@@ -228,7 +218,7 @@ def test_signals_leave_the_run_to_be_continued_with_a_code_of_their_own(
     plan = plan_file(task("A", f"touch {outside}/began; sleep 600"))
     for number, code in ((signal.SIGTERM, 143), (signal.SIGINT, 130)):
         one = started(lastgood, "run", plan)
-        appears(outside / "began")
+        wait_for(outside / "began")
         one.send_signal(number)
         out, err = one.communicate(timeout=120)
         assert (one.returncode, err) == (code, b"")
@@ -244,7 +234,7 @@ def test_an_irreversible_task_of_unknown_effect_is_told_with_both_ways_on(
     """P6."""
     plan = plan_file(task("push", f"echo pushed >> {outside}/log; sleep 600", irreversible=True))
     one = started(lastgood, "run", plan)
-    appears(outside / "log")
+    wait_for(outside / "log")
     one.kill()
     one.communicate()
     done = lastgood("run", plan, expect=3)
@@ -425,17 +415,14 @@ def stuck(
 
     def ask(number: int) -> subprocess.Popen[bytes]:
         one = started_program(lastgood, sys.executable, COMMAND, "run", plan_file(*tasks), "--json")
-        assert one.stdout is not None
-        output, told = one.stdout.fileno(), b""
+        output, told = not_none(one.stdout).fileno(), b""
         fcntl.fcntl(output, fcntl.F_SETPIPE_SZ, _PIPE)
         while b'"event":"task-started"' not in told:
             told += os.read(output, _PIPE)
         wait_for(outside / "began")
         one.send_signal(number)
-        ends = time.monotonic() + 90
-        while _waiting(output) < _PIPE / 2:  # a page that is half read counts as a whole one
-            assert time.monotonic() < ends
-            time.sleep(0.02)
+        # A page that is half read counts as a whole one.
+        assert eventually(lambda: _waiting(output) >= _PIPE / 2)
         return one
 
     return ask

@@ -23,11 +23,6 @@ _COLOUR = re.compile(rb"\x1b\[[0-9;]*m")
 
 
 @pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
-    return Command(project, store)
-
-
-@pytest.fixture
 def terminal(lastgood: Command) -> Callable[..., Terminal]:
     """Return a call that runs a program (the command, if not told otherwise) on a terminal."""
 

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from lastgood.errors import NotFound, Storage, Unsafe
 from lastgood.model.path_safety import is_git_alias
 from tools.desk import Desk
+from tools.values import not_none
 
 
 def test_files_links_and_empty_directories_come_out_as_they_are(desk: Desk) -> None:
@@ -82,8 +83,7 @@ def test_a_nested_repository_is_plain_files_without_its_dot_git(desk: Desk, git:
         assert [(one.path, one.head) for one in scan.result.git.nested] == [(b"lib/inner", head)]
         assert list(scan.left_out(b"lib/inner")) == [b".git"]
     git(inner, "commit", "-qm", "y", "--allow-empty")
-    moved = desk.scan().result.git
-    assert moved is not None
+    moved = not_none(desk.scan().result.git)
     assert moved.nested[0].head != head
 
 

@@ -12,6 +12,7 @@ from lastgood.scanner import read
 from lastgood.scanner.read import open_file
 from lastgood.testing.clock import FakeClock
 from tools.desk import Desk
+from tools.values import not_none
 
 SECOND = 1_000_000_000
 
@@ -218,8 +219,7 @@ def test_stamps_are_what_stat_says(desk: Desk) -> None:
     os.symlink("a", desk.root / "sub" / "link")
     for scan in (desk.save(), desk.save()):
         seen = os.lstat(path)
-        stamp = scan.stamp(b"sub/a")
-        assert stamp is not None
+        stamp = not_none(scan.stamp(b"sub/a"))
         assert (stamp.size, stamp.mtime_ns, stamp.ctime_ns, stamp.inode) == (
             seen.st_size,
             seen.st_mtime_ns,

@@ -22,6 +22,8 @@ from lastgood.scanner.remote import RemoteScanner, others_alive
 from lastgood.settings import CaptureSettings
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
+from tools.residents import all_readers
+from tools.values import not_none
 
 
 @pytest.fixture
@@ -68,8 +70,7 @@ def test_what_the_caller_added_before_is_not_lost(far: Desk) -> None:
     writer = far.engine.writer()
     before = writer.blob(b"added before")
     far.write("a", os.urandom(2_000_000))
-    assert far.scanner is not None
-    scan = far.scanner.scan(request_of(far), writer=writer)
+    scan = not_none(far.scanner).scan(request_of(far), writer=writer)
     after = writer.blob(b"added after")
     writer.publish()
     assert far.engine.read_blob(before) == b"added before"
@@ -220,24 +221,12 @@ def test_the_process_ends_with_its_caller(far: Desk, git: Callable[..., str], ho
     )
     assert caller.stdout is not None
     pipe = caller.stdout.readline().strip()
-    assert eventually(lambda: bool(readers(pipe)) or caller.poll() is not None)
+    assert eventually(lambda: bool(all_readers({pipe})) or caller.poll() is not None)
     time.sleep(0.15)
     caller.send_signal(how)
     caller.wait()
     caller.stdout.close()
-    assert eventually(lambda: readers(pipe) == [])
-
-
-def readers(pipe: str) -> list[str]:
-    """Return the processes whose standard input is a pipe."""
-    found = []
-    for process in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            if os.readlink(f"/proc/{process}/fd/0") == pipe:
-                found.append(process)
-        except OSError:
-            continue
-    return found
+    assert eventually(lambda: all_readers({pipe}) == [])
 
 
 def test_names_that_a_restore_left_are_left_out_elsewhere_too(far: Desk) -> None:

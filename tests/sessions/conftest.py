@@ -2,63 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-import lastgood as package
-from lastgood.testing.clock import FakeClock
-from lastgood.workspace import Workspace
-from tools.command import ROOT, Command
-
-
-@pytest.fixture
-def lastgood(project: Path, store: Path) -> Command:
-    """Return the command, in the project."""
-    return Command(project, store)
-
-
-@pytest.fixture
-def clock() -> FakeClock:
-    """Return a clock that stands still until it is moved."""
-    return FakeClock()
-
-
-@pytest.fixture
-def opened(project: Path, store: Path) -> Iterator[Callable[..., Workspace]]:
-    """Return a call that opens the project, as often as wanted."""
-    made: list[Workspace] = []
-
-    def open_it(**options: object) -> Workspace:
-        made.append(package.open(project, store=store, maintenance="off", **options))  # type: ignore[arg-type]
-        return made[-1]
-
-    yield open_it
-    for workspace in made:
-        workspace.close()
-
-
-@pytest.fixture
-def sleeper() -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
-    """Return a call that starts a process that does nothing until it is killed."""
-    started: list[subprocess.Popen[bytes]] = []
-
-    def start() -> subprocess.Popen[bytes]:
-        one = subprocess.Popen(["sleep", "600"])
-        started.append(one)
-        while not Path(f"/proc/{one.pid}/cmdline").read_bytes().startswith(b"sleep\0"):
-            time.sleep(0.001)  # the kernel knows its words a moment after it started
-        return one
-
-    yield start
-    for one in started:
-        one.kill()
-        one.wait()
+from tools.command import opening, started
 
 
 @pytest.fixture
@@ -66,13 +16,6 @@ def program(project: Path, store: Path) -> Callable[..., subprocess.Popen[str]]:
     """Return a call that runs Python in a process of its own, with `workspace` opened."""
 
     def run(body: str) -> subprocess.Popen[str]:
-        opening = (
-            "import lastgood, os, signal, sys, time\n"
-            f"workspace = lastgood.open({str(project)!r}, store={str(store)!r}, maintenance='off')\n"
-        )
-        environment = dict(os.environ) | {"PYTHONPATH": os.path.join(ROOT, "src")}
-        return subprocess.Popen(
-            [sys.executable, "-c", opening + body], env=environment, stdout=subprocess.PIPE, text=True
-        )
+        return started("import lastgood, os, signal, sys, time\n" + opening(project, store) + body)
 
     return run

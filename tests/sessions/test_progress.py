@@ -18,10 +18,11 @@ from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.errors import Conflict, Damaged, Invalid
 from lastgood.ids import checkpoint_id
-from lastgood.model.checkpoint import Actor, IgnoreState, Manifest, Metrics, TreeRef, decode, encode
+from lastgood.model.checkpoint import Manifest, Metrics, TreeRef, decode, encode
 from lastgood.model.session import Features, Position, Progress, Task, decode_progress, encode_progress
-from lastgood.model.tree import Counts
 from lastgood.testing.clock import FakeClock
+from tools import manifests
+from tools.values import not_none
 
 VERBS = ("start", "done", "failed", "skipped")
 
@@ -247,29 +248,14 @@ PROGRESS = st.builds(
 
 
 def manifest(progress: Progress) -> Manifest:
-    return Manifest(
+    return manifests.manifest(
+        1,
         id=checkpoint_id(b"12345678"),
         workspace="/home/a",
         workspace_key=KEY,
         kind="task",
         message="m",
-        name=None,
-        created_at=1,
-        sequence=1,
-        previous=None,
         root=TreeRef(tree="aa" * 20, modes="bb" * 20),
-        changes=Counts(),
-        files=0,
-        size=0,
-        ignored=0,
-        gaps=(),
-        partial=False,
-        private=(),
-        forced=(),
-        git=None,
-        metadata={},
-        actor=Actor(),
-        ignore=IgnoreState(),
         metrics=Metrics(save_ms=1.5, stored_bytes=1),
         progress=progress,
     )
@@ -382,8 +368,7 @@ def _turn(catalogue: SqliteCatalogue, count: int) -> Callable[[], None]:
         )
         kept = catalogue.add(manifest(done), commit="cc" * 20, name=None, pinned=False)
         assert done.count("done", "failed") == 1
-        found = catalogue.get(kept.id)
-        assert found is not None
+        found = not_none(catalogue.get(kept.id))
         assert found.manifest.progress == work.progress(KEY)
 
     return turn

@@ -22,6 +22,7 @@ from lastgood.settings import AutoSettings, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from lastgood.workspace.arguments import JOURNAL
+from tools.values import not_none
 
 Opened = Callable[..., Workspace]
 Sleeper = Callable[[], subprocess.Popen[bytes]]
@@ -142,8 +143,7 @@ def test_a_killed_program_leaves_its_session_incomplete(workspace: Workspace, pr
         "session = workspace.session(goal='g').__enter__(); print(session.id); sys.stdout.flush()\n"
         "time.sleep(600)"
     )
-    assert one.stdout is not None
-    id = one.stdout.readline().strip()
+    id = not_none(one.stdout).readline().strip()
     assert workspace.get_session(id).state == "active"
     with pytest.raises(Conflict):
         workspace.session_start()
@@ -265,8 +265,7 @@ def test_every_tick_of_eight_processes_in_one_session_counts(
         assert len(progress.state) == 40
     assert {state for _, _, state in effects(workspace)} == {"done"}
     for one in running:
-        assert one.stdout is not None
-        one.stdout.close()
+        not_none(one.stdout).close()
 
 
 @pytest.mark.parametrize("how", [signal.SIGTERM, signal.SIGINT])
@@ -279,8 +278,7 @@ def test_an_interruption_makes_a_checkpoint_and_goes_on(
         f"    open({str(project / 'half.txt')!r}, 'w').write('half done')\n"
         "    print(session.id); sys.stdout.flush()\n    time.sleep(600)"
     )
-    assert one.stdout is not None
-    id = one.stdout.readline().strip()
+    id = not_none(one.stdout).readline().strip()
     one.send_signal(how)
     one.communicate()
     assert one.returncode == {signal.SIGTERM: 143, signal.SIGINT: -signal.SIGINT}[how]
@@ -391,8 +389,7 @@ def test_a_task_started_again_makes_the_earlier_effect_unknown(workspace: Worksp
     """P2, P6."""
     workspace.task_start("T01", irreversible=True)
     again = workspace.task_start("T01")
-    assert again.task is not None
-    assert again.task.attempts == 2
+    assert not_none(again.task).attempts == 2
     assert [one.attempt for one in again.unknown] == [1]
     assert again.unknown[0].irreversible
     workspace.task_done("T01")
@@ -458,8 +455,7 @@ def test_the_session_that_died_is_still_at_hand(workspace: Workspace, sleeper: S
     one.kill()
     one.wait()
     workspace.save("later", allow_empty=True)
-    assert first.saved is not None
-    assert workspace.get("@start").id == first.saved.checkpoint.id
+    assert workspace.get("@start").id == not_none(first.saved).checkpoint.id
 
 
 def test_another_iteration_makes_a_checkpoint(workspace: Workspace) -> None:
@@ -469,8 +465,7 @@ def test_another_iteration_makes_a_checkpoint(workspace: Workspace) -> None:
     assert workspace.progress_set(iteration=1).saved is None
     assert workspace.progress_set(iteration=2).saved is not None
     assert [(one.kind, one.message) for one in workspace.list()] == [("iteration", "")] * 2
-    position = workspace.get("@").position
-    assert position is not None
+    position = not_none(workspace.get("@").position)
     assert (position.iteration, position.step) == (2, 9)
 
 

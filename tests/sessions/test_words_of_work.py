@@ -16,6 +16,7 @@ import pytest
 
 from lastgood.workspace import Workspace
 from tools.command import COMMAND, Command, told, told_as_document
+from tools.values import not_none
 
 Sleeper = Callable[[], subprocess.Popen[bytes]]
 
@@ -28,8 +29,7 @@ def started(lastgood: Command, *words: str) -> str:
 def test_a_session_is_started_joined_and_ended(lastgood: Command, project: Path) -> None:
     """P1, P3."""
     done = lastgood("session", "start", "--goal", "migrate", "--sprint", "S01")
-    found = re.search(r"export LASTGOOD_SESSION=(sess_[0-9a-f]{16})", done.out)
-    assert found is not None
+    found = not_none(re.search(r"export LASTGOOD_SESSION=(sess_[0-9a-f]{16})", done.out))
     session = {"LASTGOOD_SESSION": found.group(1)}
     (project / "a.txt").write_text("a")
     lastgood("task", "start", "T01", env=session)

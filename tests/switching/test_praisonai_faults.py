@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import subprocess
-import sys
 from collections.abc import Callable, Coroutine, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,12 +12,13 @@ from typing import Any
 import pytest
 
 import lastgood
+from faults.disks import tmpfs
 from lastgood.integrations.praisonai import CheckpointResult, CheckpointService
 from tools.alike import AlikeClock
+from tools.command import started
 from tools.listening import Heard
+from tools.values import not_none
 from tools.wreckage import picture
-
-SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
 
 
 def run(work: Coroutine[object, object, CheckpointResult]) -> CheckpointResult:
@@ -59,8 +59,9 @@ def test_a_file_over_a_limit_that_was_set_is_told_and_never_taken_for_deleted(
     (project / "big").write_text("x" * 2000)
     (project / "other").write_text("1")
     large = run(service.save("large"))
-    assert large.checkpoint is not None
-    assert large.checkpoint.metadata["gaps"] == [{"path": "big", "reason": "too-large", "size": 2000}]
+    assert not_none(large.checkpoint).metadata["gaps"] == [
+        {"path": "big", "reason": "too-large", "size": 2000}
+    ]
     run(service.restore(small))
     assert (project / "big").read_text() == "small"
     run(service.restore(large))
@@ -272,15 +273,10 @@ def test_checkpoints_of_another_process_are_found(service: CheckpointService, pr
         "    print((await service.save('elsewhere', step=4)).id)\n"
         "asyncio.run(main())\n"
     )
-    id = subprocess.run(
-        [sys.executable, "-c", program, str(project), str(service.storage_dir)],
-        env={**os.environ, "PYTHONPATH": SOURCE},
-        check=True,
-        capture_output=True,
-        text=True,
-    ).stdout.strip()
-    found = asyncio.run(service.get_checkpoint(id[:6]))
-    assert found is not None
+    with started(program, project, service.storage_dir) as other:
+        id = not_none(other.stdout).read().strip()
+    assert other.returncode == 0
+    found = not_none(asyncio.run(service.get_checkpoint(id[:6])))
     assert (found.message, found.step) == ("[step-4] elsewhere", 4)
     assert found == asyncio.run(service.get_checkpoint_by_step(4))
     assert found == asyncio.run(service.get_checkpoint(found.short_id))
@@ -413,8 +409,7 @@ def test_a_folder_of_checkpoints_inside_the_workspace_is_not_captured(project: P
     service = begun(CheckpointService(str(project), str(project / "kept")))
     (project / "file").write_text("1")
     saved = run(service.save("one"))
-    assert saved.checkpoint is not None
-    assert saved.checkpoint.files_changed == ["file"]
+    assert not_none(saved.checkpoint).files_changed == ["file"]
     assert asyncio.run(service.save("two")).error == "No changes to checkpoint"
     (project / "file").write_text("2")
     run(service.restore(saved))
@@ -497,15 +492,8 @@ def test_a_workspace_or_a_store_that_goes_away_is_a_failure_and_no_exception(
 @pytest.fixture
 def small_disk(tmp_path: Path) -> Iterator[Path]:
     """Return a file system of two megabytes."""
-    place = tmp_path / "small"
-    place.mkdir()
-    mounted = subprocess.run(
-        ["mount", "-t", "tmpfs", "-o", "size=2m,mode=700", "tmpfs", place], capture_output=True, check=False
-    )
-    if mounted.returncode:
-        pytest.skip("mounting is not allowed here")
-    yield place
-    subprocess.run(["umount", "-l", place], check=True)
+    with tmpfs(tmp_path / "small", size=2 << 20, inodes=100_000) as disk:
+        yield disk.place
 
 
 def test_a_full_disk_is_a_failure_that_leaves_no_checkpoint(project: Path, small_disk: Path) -> None:

@@ -13,9 +13,9 @@ from pathlib import Path
 import lastgood
 from lastgood.integrations.praisonai import CheckpointResult, CheckpointService
 from lastgood.workspace.arguments import JOURNAL
+from tools.command import with_source
+from tools.values import not_none
 from tools.wreckage import picture
-
-SOURCE = os.path.dirname(os.path.dirname(lastgood.__file__))
 
 
 async def saved(service: CheckpointService, project: Path, *texts: str) -> list[CheckpointResult]:
@@ -44,8 +44,7 @@ def test_one_rewind_after_the_other_walks_back(service: CheckpointService, proje
         for text in ("two", "one"):
             result = await service.rewind()
             assert result.success
-            assert result.checkpoint is not None
-            assert (result.checkpoint.message, present(project)) == (text, text)
+            assert (not_none(result.checkpoint).message, present(project)) == (text, text)
         assert (await service.rewind()).success
         assert not (project / "file").exists()
         assert (await service.rewind()).success is False
@@ -79,8 +78,7 @@ def test_nothing_changed_means_since_where_the_workspace_stands(
         equal = await service.save("as the newest")
         assert equal.success
         assert equal.id != third.id
-        assert equal.checkpoint is not None
-        assert equal.checkpoint.files_changed == ["file"]
+        assert not_none(equal.checkpoint).files_changed == ["file"]
 
     asyncio.run(main())
 
@@ -235,7 +233,7 @@ def test_a_restore_that_was_killed_is_finished_when_a_service_begins(project: Pa
             (project / f"file{number}").write_text(f"changed {attempt}")
         child = subprocess.run(
             [sys.executable, "-c", KILLED, str(project), str(storage), first.id],
-            env={**os.environ, "PYTHONPATH": SOURCE},
+            env=with_source(),
             check=False,
         )
         assert child.returncode == -signal.SIGKILL

@@ -28,6 +28,7 @@ from lastgood.integrations.praisonai import (
 )
 from lastgood.integrations.praisonai.service import PROTECTED_PATHS
 from tools.listening import Heard, is_there, names_in
+from tools.values import not_none
 
 NOW = datetime(2026, 11, 21, tzinfo=UTC)
 
@@ -383,8 +384,7 @@ def test_the_words_of_the_guide_work_as_it_shows_them(service: CheckpointService
         assert (diff.from_id, diff.to_id) == (first.id, second.id)
         assert (diff.added_files, diff.modified_files, diff.deleted_files) == (["new.py"], ["app.py"], [])
         assert "+two" in diff.diff_content
-        made = second.checkpoint
-        assert made is not None
+        made = not_none(second.checkpoint)
         assert made.files_changed == ["app.py", "new.py"]
         assert (made.insertions, made.deletions) == (2, 1)
 
@@ -468,8 +468,7 @@ def test_odd_numbers_are_answered_by_results(service: CheckpointService) -> None
     async def main() -> None:
         await service.initialize()
         far = await service.rewind(10**30)
-        assert far.error is not None
-        assert far.error.startswith("Cannot rewind 1000000")
+        assert not_none(far.error).startswith("Cannot rewind 1000000")
         assert (await service.save("x", step=True)).error == "step must be a non-negative integer"
         odd = await service.save("x", messages=5)  # type: ignore[arg-type]
         assert odd.error == "the messages are no list (give a list of dicts)"

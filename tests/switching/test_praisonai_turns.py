@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from lastgood.integrations.praisonai import CheckpointDiff, SessionCheckpointManager
+from tools.values import not_none
 
 
 class Conversation:
@@ -154,8 +155,7 @@ def test_differences_of_the_session_of_the_turn_and_of_one_file(
     (project / "a.py").write_text("a\n")
     made.checkpoint_turn("more")
     (project / "b.py").write_text("b\nb\n")
-    whole = made.diff()
-    assert whole is not None
+    whole = not_none(made.diff())
     assert [one.path for one in whole.files] == ["a.py", "b.py"]
     assert [one.path for one in (made.diff(turn_only=True) or whole).files] == ["b.py"]
     assert [one.path for one in (made.diff(path=" a.py ") or whole).files] == ["a.py"]

@@ -15,12 +15,41 @@ from typing import Any
 
 ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
 COMMAND = os.path.join(ROOT, "lastgood")
+SOURCE = os.path.join(ROOT, "src")
 
 
 # How long anything at all may take on a busy machine, in seconds.
 PATIENCE = 600
 
 CODES = {2: "usage", 10: "not-found", 11: "ambiguous", 12: "invalid", 15: "unsafe", 16: "damaged"}
+
+
+def with_source() -> dict[str, str]:
+    """Return an environment in which Python finds lastgood."""
+    return os.environ | {"PYTHONPATH": SOURCE}
+
+
+def started(program: str, *words: object, stderr: int | None = None) -> subprocess.Popen[str]:
+    """Start a Python program that finds lastgood; what it prints is in a pipe."""
+    command = [sys.executable, "-c", program, *map(str, words)]
+    return subprocess.Popen(command, env=with_source(), stdout=subprocess.PIPE, stderr=stderr, text=True)
+
+
+def opening(project: Path, store: Path) -> str:
+    """Return the line of a Python program that opens a workspace."""
+    return f"workspace = lastgood.open({str(project)!r}, store={str(store)!r}, maintenance='off')\n"
+
+
+def module(project: Path, store: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """Run the command as a module, from anywhere."""
+    return subprocess.run(
+        [sys.executable, "-m", "lastgood", "-C", project, "--store", store, *words],
+        env=with_source(),
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
 
 
 class Done:

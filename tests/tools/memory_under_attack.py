@@ -79,8 +79,7 @@ class SaverUnderAttack(MemoryAdapter):  # type: ignore[misc] # the package has n
         self.verify_detail = None
         config: RunnableConfig = {"configurable": {"thread_id": THREAD}}
         try:
-            newest = self._saver.get_tuple(config)
-            assert newest is not None
+            assert self._saver.get_tuple(config) is not None
             assert len(list(self._saver.list(config))) >= 1
         except LastgoodError as error:
             self.verify_detail = error.message

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from lastgood.model.activity import Activity, Records, Sizes
-from lastgood.model.checkpoint import Actor, Checkpoint, IgnoreState, Manifest, Metrics, TreeRef
+from lastgood.model.checkpoint import Checkpoint, Metrics
 from lastgood.model.session import Features, Owner, Progress, Session, SessionReport, Task
-from lastgood.model.tree import Counts, Gap
+from lastgood.model.tree import Gap
 from lastgood.reporting.activity import summarised
+from tools import manifests
 
 SECOND = 10**9
 MINUTE, HOUR, DAY = 60 * SECOND, 3600 * SECOND, 86_400 * SECOND
@@ -28,34 +29,8 @@ HOSTILE = (
 
 
 def checkpoint(number: int, *, at: int = NOW, **facts: Any) -> Checkpoint:
-    metrics = {name: facts.pop(name) for name in tuple(facts) if name in Metrics().as_dict()}
-    manifest = Manifest(
-        id=f"ckpt_{number:016x}",
-        workspace="/w",
-        workspace_key="w",
-        kind=facts.pop("kind", "turn"),
-        message=facts.pop("message", ""),
-        name=None,
-        created_at=at,
-        sequence=number,
-        previous=None,
-        root=TreeRef(tree="ab" * 20),
-        changes=Counts(),
-        files=0,
-        size=0,
-        ignored=0,
-        gaps=facts.pop("gaps", ()),
-        partial=facts.pop("partial", False),
-        private=(),
-        forced=(),
-        actor=Actor(),
-        git=None,
-        ignore=IgnoreState(),
-        metrics=Metrics(**metrics),
-        metadata={},
-        session=facts.pop("session", None),
-    )
-    return Checkpoint(manifest=manifest, commit="cd" * 20, sequence=number, **({"name": None} | facts))
+    metrics = Metrics(**{name: facts.pop(name) for name in tuple(facts) if name in Metrics._fields})
+    return manifests.checkpoint(number, created_at=at, metrics=metrics, **facts)
 
 
 def session(

@@ -5,12 +5,12 @@ from __future__ import annotations
 import json
 import signal
 import subprocess
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from lastgood.model.run import RunEvent, RunReport
+from tools.living import eventually
 
 
 class Told:
@@ -77,7 +77,4 @@ def catches(pid: int, number: int) -> bool:
 
 def wait_for(path: Path) -> None:
     """Wait until a file is there."""
-    deadline = time.monotonic() + 90
-    while not path.exists():
-        assert time.monotonic() < deadline, f"{path} never came"
-        time.sleep(0.01)
+    assert eventually(path.exists), f"{path} never came"

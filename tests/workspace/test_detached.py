@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -17,7 +16,8 @@ from lastgood.settings import CaptureSettings, LimitSettings, Rungs, Settings
 from lastgood.workspace import Upkeep, Workspace, maintenance
 from lastgood.workspace.maintenance import decode_settings, encode_settings
 from tools.command import Command
-from tools.living import until_tidied
+from tools.living import eventually, until_tidied
+from tools.values import not_none
 
 if TYPE_CHECKING:
     from lastgood.settings import Durability
@@ -92,10 +92,11 @@ def test_settings_of_the_command_line_count_for_its_maintenance(project: Path, s
     for number in range(MANY):
         few = f"retention.max_checkpoints={FEW}"
         command("--set", few, "save", str(number), "--allow-empty", env={"LASTGOOD_MAINTENANCE": ""})
-    deadline = time.monotonic() + 120
-    while len(command("list", "--json").json["checkpoints"]) > FEW:
-        assert time.monotonic() < deadline, "no maintenance went by what --set said"
-        time.sleep(0.1)
+
+    def few_left() -> bool:
+        return len(command("list", "--json").json["checkpoints"]) <= FEW
+
+    assert eventually(few_left), "no maintenance went by what --set said"
     until_tidied(store)
 
 
@@ -116,8 +117,7 @@ def test_maintenance_of_a_store_that_is_gone_makes_none(project: Path, store: Pa
         fill(workspace)
     gone = tmp_path / "gone"
     (gone / "locks").mkdir(parents=True)
-    child = maintenance.start(str(project), str(gone), packs=1, settings=Settings())
-    assert child is not None
+    child = not_none(maintenance.start(str(project), str(gone), packs=1, settings=Settings()))
     assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 1
     assert sorted(os.listdir(gone)) == ["locks"]
 

@@ -19,6 +19,7 @@ from lastgood.retention import prune
 from lastgood.transaction import SaveTransaction
 from lastgood.workspace import Workspace
 from tools.unlocked import writers
+from tools.values import not_none
 
 
 def test_a_plan_is_refused_when_what_it_deletes_became_ignored(workspace: Workspace, project: Path) -> None:
@@ -231,8 +232,7 @@ def test_a_restore_to_a_guard_brings_ignored_files_back(workspace: Workspace, pr
     (project / ".gitignore").write_text("build\n")
     workspace.save("two")
     (project / "build").write_text("ignored and precious")
-    guard = workspace.restore(saved.id).guard
-    assert guard is not None
+    guard = not_none(workspace.restore(saved.id).guard)
 
     workspace.restore(guard)
 
@@ -277,8 +277,7 @@ def test_a_plan_reads_what_it_overwrites(workspace: Workspace, project: Path) ->
     report = workspace.apply(workspace.plan_restore(first.id))
 
     assert report.complete
-    assert report.guard is not None
-    assert workspace.read(report.guard, b"file")[:4] == b"work"
+    assert workspace.read(not_none(report.guard), b"file")[:4] == b"work"
 
 
 def test_an_undo_reads_what_it_overwrites(workspace: Workspace, project: Path) -> None:
@@ -340,8 +339,7 @@ def test_what_a_program_has_open_for_writing_goes_on_outside(
     (outcome,) = report.outcomes
     assert report.complete
     assert (project / "log").read_text() == "one"
-    assert outcome.kept is not None
-    kept = Path(os.fsdecode(outcome.kept))
+    kept = Path(os.fsdecode(not_none(outcome.kept)))
     assert kept.read_text() == "onetwo and more"
     assert store in kept.parents
 

@@ -15,6 +15,7 @@ from lastgood.errors import Unsafe
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.values import not_none
 
 Kill = Callable[..., None]
 
@@ -149,11 +150,9 @@ def test_what_a_restore_left_is_in_no_checkpoint_and_no_difference(
 
     assert {entry.path for entry in workspace.entries(saved.id)} == {b"file", *map(os.fsencode, own)}
     assert workspace.diff(saved.id).files == ()
-    drift = workspace.status().drift
-    assert drift is not None
+    drift = not_none(workspace.status().drift)
     assert not any(drift.as_dict().values())
-    guard = workspace.restore("one").guard
-    assert guard is not None
+    guard = not_none(workspace.restore("one").guard)
     assert not [entry for entry in workspace.entries(guard) if entry.path == os.fsencode(left.name)]
 
 

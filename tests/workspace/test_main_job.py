@@ -12,6 +12,7 @@ import lastgood
 from lastgood.errors import Conflict, Invalid, NotFound, Unsafe
 from lastgood.settings import CaptureSettings
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 
 def picture(folder: Path) -> dict[str, tuple[object, ...]]:
@@ -122,8 +123,7 @@ def test_a_forced_undo_keeps_a_copy_of_what_it_overwrites(workspace: Workspace, 
     report = workspace.undo(force=True)
 
     assert picture(furnished) == bad
-    assert report.guard is not None
-    assert workspace.read(report.guard, "src/app.py") == b"precious"
+    assert workspace.read(not_none(report.guard), "src/app.py") == b"precious"
 
 
 def test_an_unchanged_workspace_makes_no_checkpoint(workspace: Workspace, furnished: Path) -> None:
@@ -262,8 +262,7 @@ def test_a_guard_holds_an_ignored_file_that_is_overwritten(workspace: Workspace,
     report = workspace.restore(saved.id)
 
     assert (project / "build").read_text() == "captured"
-    assert report.guard is not None
-    assert workspace.read(report.guard, "build") == b"ignored and precious"
+    assert workspace.read(not_none(report.guard), "build") == b"ignored and precious"
     workspace.undo()
     assert (project / "build").read_text() == "ignored and precious"
 
@@ -332,9 +331,8 @@ def test_status_counts_the_drift(workspace: Workspace, furnished: Path) -> None:
     workspace.save("one")
     wreck(furnished)
 
-    drift = workspace.status().drift
+    drift = not_none(workspace.status().drift)
 
-    assert drift is not None
     assert (drift.added, drift.deleted) == (2, 2)
 
 
@@ -355,8 +353,7 @@ def test_the_head_of_the_project_stays_where_it_is(
 
     assert git(furnished, "rev-parse", "HEAD") == head
     assert (furnished / ".git" / "index").read_bytes() == index
-    assert report.head_moved is not None
-    assert report.head_moved.commits == 1
+    assert not_none(report.head_moved).commits == 1
 
 
 def test_the_diff_is_a_patch_that_git_takes(

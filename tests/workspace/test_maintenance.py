@@ -18,6 +18,7 @@ from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Upkeep, Workspace, maintenance
 from tools.living import until_tidied
 from tools.unlocked import writers
+from tools.values import not_none
 
 DAY = 24 * 3600 * 10**9
 
@@ -269,8 +270,7 @@ def test_maintenance_that_ended_is_let_go(project: Path, store: Path) -> None:
             workspace.save(str(number))
         upkeep = Upkeep("background")
         upkeep.after_save(workspace._context)
-        child = upkeep._child
-        assert child is not None
+        child = not_none(upkeep._child)
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
 
         upkeep.after_save(workspace._context)
@@ -314,9 +314,8 @@ def test_maintenance_is_not_started_beside_one_that_was(project: Path, store: Pa
         for upkeep in others:
             upkeep.after_save(workspace._context)
 
-        assert first._child is not None
         assert [upkeep._child for upkeep in others] == [None] * 7
-        assert os.waitstatus_to_exitcode(os.waitpid(first._child, 0)[1]) == 0
+        assert os.waitstatus_to_exitcode(os.waitpid(not_none(first._child), 0)[1]) == 0
         assert len(list((store / "objects.git" / "objects" / "pack").glob("*.pack"))) == 1
 
 
@@ -327,14 +326,12 @@ def test_the_turn_of_maintenance_ends_with_its_process(
     monkeypatch.setattr(maintenance, "REST", 0.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
-        assert first is not None
+        first = not_none(maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()))
         os.kill(first, signal.SIGKILL)
         os.waitpid(first, 0)
 
-        second = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
+        second = not_none(maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()))
 
-        assert second is not None
         assert os.waitstatus_to_exitcode(os.waitpid(second, 0)[1]) == 0
 
 
@@ -345,16 +342,14 @@ def test_maintenance_that_was_just_started_rests_before_the_next(
     monkeypatch.setattr(maintenance, "REST", 3600.0)
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.save("one", allow_empty=True)
-        first = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
-        assert first is not None
+        first = not_none(maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()))
         os.waitpid(first, 0)
 
         assert maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()) is None
         long_ago = time.time() - 2 * 3600
         os.utime(store / "locks" / "upkeep.lock", (long_ago, long_ago))
-        later = maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings())
+        later = not_none(maintenance.start(str(project), str(store), packs=1, settings=lastgood.Settings()))
 
-        assert later is not None
         os.waitpid(later, 0)
 
 

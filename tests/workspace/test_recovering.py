@@ -14,6 +14,7 @@ from lastgood.errors import Busy, Damaged, NotFound
 from lastgood.model.checkpoint import Checkpoint
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 Kill = Callable[..., None]
 
@@ -69,10 +70,8 @@ def test_a_recovery_tells_of_the_checkpoint_that_the_finished_restore_led_to(
 
     assert report.done == "finished-restore"
     for told in (report, again):
-        assert told.checkpoint is not None
-        assert (told.checkpoint.id, told.returned) == (edited.id, True)
-        assert told.drift is not None
-        assert not any(told.drift.as_dict().values())
+        assert (not_none(told.checkpoint).id, told.returned) == (edited.id, True)
+        assert not any(not_none(told.drift).as_dict().values())
     assert newest.id in {one.id for one in workspace.list()}
 
 
@@ -86,10 +85,8 @@ def test_a_recovery_tells_of_the_target_although_somebody_edited_meanwhile(
 
     report = workspace.recover()
 
-    assert report.checkpoint is not None
-    assert report.checkpoint.id == edited.id
-    assert report.drift is not None
-    assert report.drift.added == 1
+    assert not_none(report.checkpoint).id == edited.id
+    assert not_none(report.drift).added == 1
 
 
 @pytest.mark.parametrize("limit", ["paths", "rollback"])
@@ -103,8 +100,7 @@ def test_a_recovery_tells_of_the_newest_where_the_workspace_was_not_brought_else
 
     report = workspace.recover(roll_back=limit == "rollback")
 
-    assert report.checkpoint is not None
-    assert (report.checkpoint.id, report.returned) == (newest.id, False)
+    assert (not_none(report.checkpoint).id, report.returned) == (newest.id, False)
 
 
 def test_what_is_missing_comes_back_from_where_the_workspace_stands(
@@ -121,8 +117,7 @@ def test_what_is_missing_comes_back_from_where_the_workspace_stands(
 
     report = workspace.recover()
 
-    assert report.checkpoint is not None
-    assert report.checkpoint.id == first.id
+    assert not_none(report.checkpoint).id == first.id
     assert [one.path for one in report.artifacts] == [b"early"]
     assert not (project / "late").exists()
 

@@ -11,6 +11,7 @@ import lastgood
 from lastgood.errors import Conflict, Invalid, LastgoodError, NotFound
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 DAY = 24 * 3600
 
@@ -173,8 +174,7 @@ def test_an_undo_of_what_was_freed_says_so(project: Path, store: Path) -> None:
         (project / "file").write_text("one")
         first = workspace.save("one").checkpoint
         (project / "file").write_text("two")
-        guard = workspace.restore(first.id).guard
-        assert guard is not None
+        guard = not_none(workspace.restore(first.id).guard)
         workspace.delete(guard)
         clock.advance(2 * DAY)
         workspace.maintain()

@@ -11,6 +11,7 @@ import pytest
 from lastgood.errors import Conflict, Unsafe
 from lastgood.model.report import UndoReport
 from lastgood.workspace import Workspace
+from tools.values import not_none
 
 
 @pytest.fixture
@@ -51,8 +52,7 @@ def test_a_file_in_the_place_of_a_directory_gives_way(workspace: Workspace, rest
     assert left(report) == {}
     assert texts(restored) == TWO
     assert (restored / "d" / "deep").stat().st_mode & 0o777 == 0o750
-    assert report.guard is not None
-    assert workspace.read(report.guard, "d") == b"in the way"
+    assert workspace.read(not_none(report.guard), "d") == b"in the way"
 
 
 def test_an_ignored_file_in_the_place_of_a_directory_gives_way(workspace: Workspace, restored: Path) -> None:
@@ -65,8 +65,7 @@ def test_an_ignored_file_in_the_place_of_a_directory_gives_way(workspace: Worksp
 
     assert left(report) == {}
     assert (restored / "d" / "deep" / "x").read_text() == "two"
-    assert report.guard is not None
-    assert workspace.read(report.guard, "d") == b"ignored"
+    assert workspace.read(not_none(report.guard), "d") == b"ignored"
 
 
 def test_a_directory_that_is_gone_is_made_again(workspace: Workspace, restored: Path) -> None:
@@ -90,8 +89,7 @@ def test_a_directory_in_the_place_of_a_file_gives_way(workspace: Workspace, rest
 
     assert left(report) == {}
     assert texts(restored) == TWO
-    assert report.guard is not None
-    assert workspace.read(report.guard, "p/below/new") == b"in the way"
+    assert workspace.read(not_none(report.guard), "p/below/new") == b"in the way"
 
 
 @pytest.mark.parametrize("precious", ["it.log", "repository/.git/HEAD"])
@@ -109,8 +107,7 @@ def test_a_directory_that_holds_what_stays_does_not_give_way(
 
     assert kept.read_text() == "precious"
     assert (restored / "d" / "deep" / "x").read_text() == "two"
-    reason = left(report)[b"p"]
-    assert reason is not None
+    reason = not_none(left(report)[b"p"])
     assert "a directory is in the way" in reason
 
 
