@@ -214,6 +214,16 @@ def test_such_a_name_comes_as_bytes_in_a_failure_too(lastgood: Command) -> None:
     assert error.json["error"]["details"]["paths"] == expected
 
 
+def test_half_a_character_in_a_message_does_not_take_the_list_away(lastgood: Command) -> None:
+    """Rule S3: JSON can bring a surrogate that stands for no byte, and it is in every later list."""
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        workspace.save("half a \ud800 character", metadata={"note": "\udfff"})
+    listed = lastgood("list", "--json")
+    assert b"\\ud" not in listed.out_bytes
+    assert listed.json["checkpoints"][0]["message"] == "half a ? character"
+    assert listed.json["checkpoints"][0]["metadata"] == {"note": "?"}
+
+
 @pytest.mark.parametrize(
     ("words", "code", "exit_code"),
     [

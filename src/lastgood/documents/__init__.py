@@ -74,8 +74,12 @@ _TABLE = {
 
 
 def text_value(text: str) -> str:
-    """Return text without lone surrogates (which stand for bytes that are not UTF-8)."""
-    return text.encode("utf-8", "surrogateescape").decode("utf-8", "replace")
+    """Return text without lone surrogates (which stand for bytes that are not UTF-8, or for nothing)."""
+    try:
+        content = text.encode("utf-8", "surrogateescape")
+    except UnicodeEncodeError:  # a surrogate that stands for no byte
+        content = text.encode("utf-8", "replace")
+    return content.decode("utf-8", "replace")
 
 
 def plain_value(value: object) -> object:
@@ -86,7 +90,7 @@ def plain_value(value: object) -> object:
         try:
             return path_value(value.encode("utf-8", "surrogateescape"))
         except UnicodeEncodeError:  # a surrogate that stands for no byte
-            return value.encode("utf-8", "replace").decode()
+            return text_value(value)
     if isinstance(value, dict):
         return {key: plain_value(one) for key, one in value.items()}
     return [plain_value(one) for one in value] if isinstance(value, list | tuple) else value
