@@ -272,7 +272,7 @@ def test_what_writes_is_asked_for_by_transactions_alone() -> None:
             if isinstance(node, ast.Call) and ast.unparse(node.func).endswith("Hold"):
                 holding.add(short(path))
     assert asking == {"src/lastgood/transaction.py"}
-    assert holding == {"src/lastgood/locks.py", "src/lastgood/workspace/absent.py"}
+    assert holding == {"src/lastgood/locks.py", "src/lastgood/workspace/store.py"}
 
 
 def test_below_the_composition_root_nothing_reads_the_environment() -> None:
