@@ -70,6 +70,8 @@ def _signal(number: int) -> str:
 
 _SHOWN = 3
 _PARTIAL = "the checkpoint is partial: its time budget ended before everything was read"
+# A sweep of a large store takes minutes, and is over at some time.
+_VERDICT_WAIT = 3600.0
 
 
 def check(
@@ -112,10 +114,15 @@ def check(
         output_tail=ran.tail.decode("utf-8", "replace"),
         reason=reason,
     )
-    with MarkTransaction(context) as marking:
-        marking.catalogue.set_verdict(checkpoint.id, good=good, check=record)
+    record_verdict(context, checkpoint.id, good=good, check=record)
     judged = checkpoint.replace(good=good, check=record)
     return CheckReport(checkpoint=judged, good=good, check=record, aside=not present)
+
+
+def record_verdict(context: Context, checkpoint: str, *, good: bool | None, check: Check) -> None:
+    """Record what a check said; waits for a sweep longer than other verbs: to ask again takes another run."""
+    with MarkTransaction(context, wait=_VERDICT_WAIT) as marking:
+        marking.catalogue.set_verdict(checkpoint, good=good, check=check)
 
 
 def _in_copy(

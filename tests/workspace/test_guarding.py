@@ -13,7 +13,9 @@ from pathlib import Path
 import pytest
 
 import lastgood
+from lastgood.check import record_verdict
 from lastgood.errors import Conflict, Damaged, LastgoodError
+from lastgood.model.checkpoint import Check
 from lastgood.restore.apply import DescriptorApplier
 from lastgood.retention import prune
 from lastgood.transaction import SaveTransaction
@@ -428,6 +430,24 @@ def test_a_transaction_that_is_over_hands_nothing_out(workspace: Workspace) -> N
         assert saving.catalogue.workspaces() == []
     with pytest.raises(AssertionError, match="while it holds its locks"):
         saving.catalogue.empty_log()
+
+
+def test_a_verdict_waits_for_a_sweep_longer_than_other_verbs_do(workspace: Workspace, project: Path) -> None:
+    """What a check said cannot be had again without running it again."""
+    (project / "a").write_text("a")
+    saved = workspace.save("one").checkpoint
+    context = workspace._context.replace(wait=0.0)
+    verdict = Check(command="true", exit_code=0, seconds=0.1, output_tail="", reason=None)
+    with context.locks.hold_store(wait=0):
+        recording = threading.Thread(
+            target=lambda: record_verdict(context, saved.id, good=True, check=verdict)
+        )
+        recording.start()
+        with pytest.raises(lastgood.Busy):
+            prune.pin(context, saved, pinned=True)
+        assert workspace.get(saved.id).good is None
+    recording.join()
+    assert workspace.get(saved.id).good
 
 
 def test_a_pin_waits_until_bytes_are_freed(workspace: Workspace, project: Path) -> None:

@@ -198,7 +198,10 @@ def _clear_left_over(recovering: RecoverTransaction) -> tuple[str, ...]:
 
 def readopt(upkeep: MaintenanceTransaction) -> tuple[str, ...]:
     """Bring back the row of every checkpoint that the catalogue lost or that was altered (invariant 6)."""
-    adopted = [_adopt(upkeep, manifest, commit) for manifest, commit in _strangers(upkeep.context)]
+    context = upkeep.context
+    with context.locks.share_store(wait=context.wait):  # or a sweep could free what a row is written for
+        upkeep.engine.refresh()
+        adopted = [_adopt(upkeep, manifest, commit) for manifest, commit in _strangers(context)]
     return (
         *(f"{one.id} recovered" for one in adopted if one is not None),
         *upkeep.catalogue.mend(),

@@ -289,7 +289,7 @@ class LedgersOfStore:
             return self._ledgers
 
     def _refuse_inside(self, store: str) -> None:
-        """Refuse a anchor that whoever puts an older store back would put back with it."""
+        """Refuse an anchor that whoever puts an older store back would put back with it."""
         if f"{os.path.realpath(self._anchor)}/".startswith(f"{store}/"):
             raise Unsafe(
                 f"{printable(self._anchor)} is inside the store that it is to watch",

@@ -10,7 +10,7 @@ from lastgood.lease import unfinished
 from lastgood.model.checkpoint import Actor, CheckOrder
 from lastgood.model.tree import compare, same_content
 from lastgood.sessions import progress, session
-from lastgood.transaction import Draft, MarkTransaction
+from lastgood.transaction import Draft
 from lastgood.value import Value
 from lastgood.view import Files, tree_of
 from lastgood.workspace.opened import OpenWorkspace
@@ -214,8 +214,9 @@ class RunWorkspace(OpenWorkspace):
         same = judged.root == to.manifest.root and judged.gaps == to.manifest.gaps and not to.partial
         if verdict.good is None or not same:
             return to
-        with MarkTransaction(self._context) as marking:
-            marking.catalogue.set_verdict(to.id, good=verdict.good, check=verdict.check)
+        from lastgood.check import record_verdict
+
+        record_verdict(self._context, to.id, good=verdict.good, check=verdict.check)
         return to.replace(good=verdict.good, check=verdict.check)
 
     # Tasks
