@@ -137,7 +137,7 @@ class WorkspaceSnapshot:
         given: GivenConversation | None = None,
     ) -> None:
         self.context = context = transaction.context
-        self._speech = given
+        self._given = given
         self._captured: Captured | None = None
         self._forced = forced
         self._fresh = fresh
@@ -203,12 +203,12 @@ class WorkspaceSnapshot:
     def _spoken(self) -> Captured | None:
         """Return the conversation as it is now; None where none is known of."""
         session = self.standing.session
-        if self._speech is None and (session is None or session.transcript is None):
+        if self._given is None and (session is None or session.transcript is None):
             return None
         if self._captured is None:
             from lastgood.conversation.capture import capture
 
-            self._captured = capture(self.context, self.standing, self._speech, writer=self._writer)
+            self._captured = capture(self.context, self.standing, self._given, writer=self._writer)
         return self._captured
 
     def _remember(self) -> None:

@@ -64,7 +64,7 @@ class Holdings(Value):
 # --- What holds locks; only meanwhile it has what changes something ---
 
 
-class _Transaction:
+class Transaction:
     """Holds the store beside others: nothing is freed meanwhile.
 
     Other locks than the store's are taken by what is derived from it. ``wait`` is for how long each is waited
@@ -112,7 +112,7 @@ class _Transaction:
             self._holds.pop().__exit__(None, None, None)
 
 
-class MarkTransaction(_Transaction):
+class MarkTransaction(Transaction):
     """Changes what is said of checkpoints and workspaces that exist."""
 
     @property
@@ -126,7 +126,7 @@ class MarkTransaction(_Transaction):
         return self._writers.ledgers
 
 
-class MaintenanceTransaction(MarkTransaction):
+class MaintenanceTransaction(Transaction):
     """Holds the lock of maintenance: one process at a time looks after the store, beside all others."""
 
     def _locks(self) -> Iterator[AbstractContextManager[SharedHold]]:
@@ -138,12 +138,17 @@ class MaintenanceTransaction(MarkTransaction):
         return self._writers.catalogue
 
     @property
+    def ledgers(self) -> Ledgers:
+        """The ledger of the store."""
+        return self._writers.ledgers
+
+    @property
     def engine(self) -> EngineMaintainer:
         """What keeps the bytes, and frees none."""
         return self._writers.engine_of()
 
 
-class ReadTransaction(_Transaction):
+class ReadTransaction(Transaction):
     """Holds the store and the workspace beside others: nothing is restored or freed meanwhile."""
 
     def _locks(self) -> Iterator[AbstractContextManager[SharedHold]]:

@@ -16,7 +16,7 @@ import lastgood
 from conversation.transcripts import append, captured, noted, overwrite, rolled, said, whole_lines
 from lastgood.conversation import capture
 from lastgood.errors import Invalid, NotFound, Usage
-from lastgood.retention.sweep import Collecting, Roots
+from lastgood.retention.sweep import Roots, SweepTransaction
 from lastgood.workspace import Workspace
 from tools.values import not_none
 
@@ -501,7 +501,7 @@ def test_what_a_sweep_freed_is_stored_again(workspace: Workspace, file: Path, pr
     first = captured(workspace, file).checkpoint
     workspace.delete(first.id)
     context = workspace._context
-    with Collecting(context, wait=5) as collecting:
+    with SweepTransaction(context, wait=5) as collecting:
         collecting.catalogue.forget(deleted_before=context.clock.now() + 1)
         collecting.sweep(Roots(live=(), wounded=()))
     append(file, said("two"))

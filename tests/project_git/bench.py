@@ -13,22 +13,11 @@ from lastgood.model.operation import Part, PartOutcome
 from lastgood.restore.parts import git as part_of_git
 from lastgood.settings import Settings
 from lastgood.transaction import RestoreTransaction
+from project_git import projects
 from tools.judge import git_faults
 from tools.values import not_none
 
-ENVIRONMENT = {
-    "PATH": os.environ["PATH"],
-    "LC_ALL": "C",
-    "HOME": "/nonexistent",
-    "GIT_CONFIG_NOSYSTEM": "1",
-    "GIT_CONFIG_GLOBAL": "/dev/null",
-    "GIT_AUTHOR_NAME": "A",
-    "GIT_AUTHOR_EMAIL": "a@example.org",
-    "GIT_COMMITTER_NAME": "A",
-    "GIT_COMMITTER_EMAIL": "a@example.org",
-    "GIT_EDITOR": "true",
-    "GIT_OPTIONAL_LOCKS": "0",
-}
+ENVIRONMENT = {**projects.ENVIRONMENT, "GIT_OPTIONAL_LOCKS": "0"}
 _STATUS = ("status", "--porcelain", "-uall", "--no-renames", "-z")
 
 

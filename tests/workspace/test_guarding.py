@@ -18,7 +18,8 @@ from lastgood.errors import Conflict, Damaged, LastgoodError
 from lastgood.model.checkpoint import Check
 from lastgood.restore.apply import DescriptorApplier
 from lastgood.retention import prune
-from lastgood.transaction import SaveTransaction
+from lastgood.retention.verify import readopt
+from lastgood.transaction import MaintenanceTransaction, SaveTransaction
 from lastgood.workspace import Workspace
 from tools.unlocked import writers
 from tools.values import not_none
@@ -448,6 +449,17 @@ def test_a_verdict_waits_for_a_sweep_longer_than_other_verbs_do(workspace: Works
         assert workspace.get(saved.id).good is None
     recording.join()
     assert workspace.get(saved.id).good
+
+
+def test_no_row_is_brought_back_while_bytes_are_freed(workspace: Workspace) -> None:
+    """Invariant 1: a sweep could free the bytes that the row would be for."""
+    context = workspace._context.replace(wait=0.0)
+    with (
+        context.locks.hold_store(wait=0),
+        MaintenanceTransaction(context) as upkeep,
+        pytest.raises(lastgood.Busy),
+    ):
+        readopt(upkeep)
 
 
 def test_a_pin_waits_until_bytes_are_freed(workspace: Workspace, project: Path) -> None:

@@ -320,11 +320,11 @@ def pack_up(
     with context.locks.share_store(wait=context.wait):
         packing = _Packing(context, choices, writer=writer, spool=spool)
         ordered = sorted(checkpoints, key=lambda one: one.sequence)
-        parcelled = [packing.add(one) for one in ordered]
+        exported = [packing.add(one) for one in ordered]
     keys = tuple(dict.fromkeys(one.manifest.workspace_key for one in ordered))
     books = packing.books(context.ledgers, keys)
     packing.refuse_secrets()
-    facts = _facts(context, ordered, tuple(parcelled), exact=choices.exact)
+    facts = _facts(context, ordered, tuple(exported), exact=choices.exact)
     return Packed(
         facts=facts.replace(books=books),
         withheld=tuple(packing.withheld),
@@ -587,7 +587,7 @@ def _redacted_step(step: Effect) -> Effect:
 def _facts(
     context: Context,
     checkpoints: Sequence[Checkpoint],
-    parcelled: tuple[ExportedCheckpoint, ...],
+    exported: tuple[ExportedCheckpoint, ...],
     *,
     exact: bool,
 ) -> Facts:
@@ -614,7 +614,7 @@ def _facts(
         workspaces=tuple(
             Origin(key=row.key, path=row.path, machine=row.machine, created_at=row.created_at) for row in rows
         ),
-        checkpoints=parcelled,
+        checkpoints=exported,
         sessions=tuple(sessions),
         progress=tuple(one for one in kept if not one.progress.empty),
         effects=tuple(effects if exact else [_redacted_step(one) for one in effects]),

@@ -278,7 +278,7 @@ _PATIENCE_SECONDS = 60.0
 def found_position(root: bytes) -> FoundGitPosition | None:
     """Return how the workspace's own repository stands; None if there is none."""
     found = project_git.find(root)
-    return None if found is None else _posture(found, root=root)
+    return None if found is None else _find_position(found, root=root)
 
 
 def attachable(root: bytes, position: GitPosition) -> bool:
@@ -324,7 +324,7 @@ def realign(
         if project_git.head(found)[0] == wanted.commit and _stands(found, root, wanted):
             return _realigned(found, content, kept=None)
         with Realignment(found, head=_text(found, wanted), index=content) as locks:
-            now = _posture(found, root=root).position
+            now = _find_position(found, root=root).position
             if now.commit not in {known.commit, wanted.commit} or now.index not in {
                 known.index,
                 wanted.index,
@@ -359,7 +359,7 @@ def _own(root: bytes) -> Repository:
     return found
 
 
-def _posture(found: Repository, *, root: bytes) -> FoundGitPosition:
+def _find_position(found: Repository, *, root: bytes) -> FoundGitPosition:
     refuse_foreign(found, root=root)
     try:
         entries = read_entries(found)
@@ -376,7 +376,10 @@ def _posture(found: Repository, *, root: bytes) -> FoundGitPosition:
 
 def _stands(found: Repository, root: bytes, wanted: GitPosition) -> bool:
     """Tell whether everything is as wanted already."""
-    return _head(found) == _text(found, wanted) and _posture(found, root=root).position.index == wanted.index
+    return (
+        _head(found) == _text(found, wanted)
+        and _find_position(found, root=root).position.index == wanted.index
+    )
 
 
 def _head(found: Repository) -> bytes:

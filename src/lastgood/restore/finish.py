@@ -101,7 +101,7 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
             before=f"recovering {journal.operation}",
             closed=journal.closed,
             journal=journal,
-            steps=ours,
+            ours=ours,
             failed=tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit),
             found=found,
         )
@@ -119,14 +119,19 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
 class ResumedExecution(PlanExecution):
     """What is left of a plan that was interrupted, under the journal that it left.
 
-    ``steps`` are those of the whole plan whose paths nobody else changed since. ``failed`` cannot be carried
-    out, ``found`` is what the interruption had left in the workspace.
+    ``ours`` are the steps of the whole plan whose paths nobody else changed since. ``failed`` cannot be
+    carried out, ``found`` is what the interruption had left in the workspace.
     """
 
     journal: Journal
-    steps: tuple[Step, ...]
+    ours: tuple[Step, ...]
     failed: tuple[Outcome, ...]
     found: Sequence[Outcome]
+
+    @property
+    def steps(self) -> tuple[Step, ...]:
+        """The steps of the whole plan, what was carried out before the interruption included."""
+        return self.ours
 
     def begin(self, guard: str) -> Journal:  # noqa: ARG002 - the journal names the one of before
         """Return the journal, which is open."""

@@ -128,7 +128,7 @@ class Planner:
         self._discard = discard
         self._present = present
         self._look = evidence.look
-        self._judge = DeletionPolicy(present, evidence)
+        self._policy = DeletionPolicy(present, evidence)
         # A stack of our own: trees may be deeper than Python's recursion limit.
         self._waiting: list[tuple[bytes, TreeId, Sight]] = []
         self._made: set[bytes] = set()
@@ -153,7 +153,7 @@ class Planner:
             self._add(path, "skip", reason=self._absent(path))
         elif left_out:
             directory = have.kind == DIRECTORY
-            self._add(path, "keep", reason=self._judge.reason_left_out(path, directory=directory))
+            self._add(path, "keep", reason=self._policy.reason_left_out(path, directory=directory))
         else:
             self._unwanted(path, have)
 
@@ -180,7 +180,7 @@ class Planner:
                 self._make(place, above, there)
 
     def _absent(self, path: bytes) -> str:
-        reason = self._judge.gap_then(path)
+        reason = self._policy.gap_then(path)
         if reason is None:
             shown = printable(to_text(path))
             near = nearest_path(path, self._names)
@@ -300,7 +300,7 @@ class Planner:
         have, left_out = found
         assert have is not None
         if left_out:
-            why = self._judge.reason_left_out(path, directory=True)
+            why = self._policy.reason_left_out(path, directory=True)
             self._add(path, "skip", want=want, have=have, reason=f"a directory is in the way ({why})")
             return
         obstacle = self._clear(path, have, remove=False)
@@ -315,7 +315,7 @@ class Planner:
         """Plan to take a captured path away, and return whether (some of) it stays."""
         if have.kind == DIRECTORY:
             return self._clear(path, have, remove=True) is not None
-        reason = self._judge.reason_to_keep(path, directory=False)
+        reason = self._policy.reason_to_keep(path, directory=False)
         if reason is None:
             self._add(path, "delete", have=have)
         else:
@@ -369,13 +369,13 @@ class Planner:
     def _is_too_deep(self, path: bytes) -> bool:
         """Tell whether all that the scan left out in a directory is too deep for a checkpoint."""
         left_out = self._present.left_out(path)
-        return bool(left_out) and all(self._judge.is_too_deep(join(path, name)) for name in left_out)
+        return bool(left_out) and all(self._policy.is_too_deep(join(path, name)) for name in left_out)
 
     def _is_discarded(self, path: bytes) -> bool:
         return self._discard and self._is_too_deep(path)
 
     def _stays_empty(self, path: bytes, have: Entry) -> bool:
-        reason = self._judge.reason_to_keep(path, directory=True)
+        reason = self._policy.reason_to_keep(path, directory=True)
         if reason is None:
             self._add(path, "rmdir", have=have, reason=DISCARDED if self._is_discarded(path) else None)
         else:

@@ -8,7 +8,7 @@ from lastgood.catalogue import Query
 from lastgood.errors import Busy, Damaged, NoRoom
 from lastgood.retention.policy import GRACE
 from lastgood.retention.prune import prune_quietly
-from lastgood.retention.sweep import Collecting, roots
+from lastgood.retention.sweep import SweepTransaction, roots
 from lastgood.settings import PACKS_DUE
 from lastgood.transaction import MaintenanceTransaction
 
@@ -105,7 +105,7 @@ def _free(upkeep: MaintenanceTransaction, *, interrupted: Callable[[], Collectio
     if not _is_due(upkeep, horizon):
         return 0
     try:
-        with Collecting(context, wait=0) as collecting:
+        with SweepTransaction(context, wait=0) as collecting:
             # Asked under the lock: a restore that runs now holds it too.
             if interrupted():
                 return 0

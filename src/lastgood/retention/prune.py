@@ -22,7 +22,7 @@ from lastgood.retention.policy import (
     permanent,
     without,
 )
-from lastgood.retention.sweep import Collecting, inventory, kept_of, refuse_older, roots
+from lastgood.retention.sweep import SweepTransaction, inventory, kept_of, refuse_older, roots
 from lastgood.sessions.progress import starts
 from lastgood.transaction import MarkTransaction, SaveTransaction
 from lastgood.value import Value
@@ -372,7 +372,7 @@ def _mark(
 
 def _free_at_once(context: Context, ids: Collection[str], *, interrupted: Callable[[], bool]) -> int:
     """Free bytes, and return how many could not be freed yet because the disk is full."""
-    with Collecting(context, wait=context.wait) as collecting:
+    with SweepTransaction(context, wait=context.wait) as collecting:
         # Asked under the lock: a restore that runs now holds it too.
         if interrupted():
             raise _interrupted()

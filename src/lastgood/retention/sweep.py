@@ -1,11 +1,11 @@
-"""Collecting: a new generation first, then bytes that no commit reaches are freed."""
+"""The sweep: a new generation first, then bytes that no commit reaches are freed."""
 
 from __future__ import annotations
 
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged, LastgoodError, Storage
 from lastgood.model.checkpoint import decode
-from lastgood.transaction import MaintenanceTransaction
+from lastgood.transaction import Transaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -107,7 +107,7 @@ def refuse_older(context: Context) -> None:
         )
 
 
-class Collecting(MaintenanceTransaction):
+class SweepTransaction(Transaction):
     """Holds the store alone: the only place from which bytes can be freed.
 
     `Damaged` where the catalogue is older than its own backup: what only that one names would be freed.

@@ -596,7 +596,7 @@ class ScanPass:
         previous = Previous(request.previous, objects=objects)
         trust = _trust(known.conditions, conditions, previous=request.previous)
         texts = IgnoreFiles(known.records, details=known.details, objects=objects, fresh={})
-        judge = Selector(
+        selector = Selector(
             rules=RuleBook(rules, texts=texts.of),
             includes=Includes(request.settings.include),
             forced=forced,
@@ -607,7 +607,7 @@ class ScanPass:
         )
         self._reader = FileReader(writer, clock=bounds.clock, cap=request.settings.max_file_size)
         self.examiner = Examiner(
-            judge,
+            selector,
             reader=self._reader,
             cap=request.settings.max_file_size,
             late=bounds.is_late,

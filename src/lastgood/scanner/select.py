@@ -127,7 +127,7 @@ class Selector:
         same: bool,
         held: Collection[bytes] | None,
     ) -> DirectorySelector:
-        """Return the judge of one directory's entries.
+        """Return the selector for one directory's entries.
 
         ``same`` says that nothing which decides has changed since the ``old`` rows; ``held`` are the
         names that the previous tree captured here, None to look them up.
@@ -163,15 +163,15 @@ class DirectorySelector:
 
     def __init__(
         self,
-        judge: Selector,
+        selector: Selector,
         path: bytes,
         *,
         token: bytes,
         old: Mapping[bytes, Row],
         held: Collection[bytes] | None,
     ) -> None:
-        self._judge = judge
-        self._is_ours = judge.is_ours
+        self._selector = selector
+        self._is_ours = selector.is_ours
         self._path = path
         self._buried = token == BURIED
         self._deepest = path.count(b"/") + 1 >= DEEPEST
@@ -182,7 +182,7 @@ class DirectorySelector:
         """Selector one entry."""
         form = mode & FORMAT_MASK
         path = join(self._path, name)
-        if name == DOT_GIT or self._judge.is_store(path):
+        if name == DOT_GIT or self._selector.is_store(path):
             return _HIDDEN
         if self._is_ours is not None and self._is_ours(name):
             return _HIDDEN
@@ -194,7 +194,7 @@ class DirectorySelector:
             return _UNSUPPORTED
         if len(path) > LONGEST_PATH or (directory and self._deepest):
             return _UNSUPPORTED  # nothing could write it out again as a whole
-        if not verdict.ignored and self._judge.forced.covers(path):
+        if not verdict.ignored and self._selector.forced.covers(path):
             verdict = Selection(CAPTURED)
             verdict.forced = True
         return verdict
@@ -211,13 +211,13 @@ class DirectorySelector:
         if not self._buried:
             if name in IGNORE_FILES and not directory:
                 return _PLAIN
-            if not self._judge.rules.at(self._path).ignored(name, directory=directory):
+            if not self._selector.rules.at(self._path).ignored(name, directory=directory):
                 return _PLAIN
-        return self._judge.spare(path, directory=directory, held=name in self._names_held())
+        return self._selector.spare(path, directory=directory, held=name in self._names_held())
 
     def _names_held(self) -> Collection[bytes]:
         if self._held is None:
-            self._held = self._judge.previous.names(self._path)
+            self._held = self._selector.previous.names(self._path)
         return self._held
 
 
@@ -504,19 +504,19 @@ class Examiner:
 
     def __init__(
         self,
-        judge: Selector,
+        selector: Selector,
         *,
         reader: FileReader,
         cap: int,
         late: Callable[[], bool],
         gone: set[bytes],
     ) -> None:
-        self._judge = judge
+        self._selector = selector
         self._reader = reader
         self._cap = cap
         self._late = late
         self._gone = gone  # object ids in the cache that the engine does not have
-        self._fresh = judge.forced.fresh
+        self._fresh = selector.forced.fresh
         self.unsettled: list[Unsettled] = []
         self.texts: dict[bytes, tuple[Text, Text]] = {}
         self.unreadable_rules = False
@@ -541,14 +541,16 @@ class Examiner:
         found = sorted(zip(names_of(listing.names), listing.stats, strict=True))
         node.token, same = self._rules(node, dict(found), listing, record=record, old=old, same=same)
         held = {name for name, row in old.items() if row[STATE] <= RACY} if held_by_old else None
-        judge = self._judge.directory(path, token=node.token, old=old, same=same, held=held)
+        selector = self._selector.directory(path, token=node.token, old=old, same=same, held=held)
         settled = self._settled(record, old) if same and not self._fresh.touches(path) else {}
         for name, stat in found:
             before = settled.get(name)
             if before is not None and before[1:6] == stat:
                 node.rows.append(before)
                 continue
-            row = self._row(node, name, stat, judge=judge, old=old.get(name), descriptor=listing.descriptor)
+            row = self._row(
+                node, name, stat, selector=selector, old=old.get(name), descriptor=listing.descriptor
+            )
             if row is not None:
                 node.rows.append(row)
         for lost in listing.lost:
@@ -572,12 +574,12 @@ class Examiner:
         name: bytes,
         stat: Evidence | int,
         *,
-        judge: DirectorySelector,
+        selector: DirectorySelector,
         old: Row | None,
         descriptor: int,
     ) -> Row | None:
         mode = stat if isinstance(stat, int) else stat[0]
-        verdict = judge.verdict(name, mode)
+        verdict = selector.verdict(name, mode)
         if verdict.ignored:
             node.flags |= DEPENDENT
         if verdict.state == HIDDEN and name == DOT_GIT:
@@ -656,7 +658,7 @@ class Examiner:
         )
         if texts != (None, None):
             self.texts[node.path] = texts
-        rules = self._judge.rules.enter(node.path, texts)
+        rules = self._selector.rules.enter(node.path, texts)
         if not rules.readable:
             self.unreadable_rules = True
             node.flags |= DOUBTFUL

@@ -198,7 +198,7 @@ class OpenWorkspace:
         order = None if check is None else order_of(check, timeout=check_timeout)
         # Rule S10: a check says something about a moment, as a name does.
         wanted = allow_empty or (order is not None and kind == "manual")
-        given = _speech(messages, transcript)
+        given = _given_conversation(messages, transcript)
         report = self._saved(draft, allow_empty=wanted, budget=budget, given=given)
         if order is None:
             return report
@@ -466,7 +466,7 @@ def _read(command: str | Sequence[str]) -> tuple[tuple[str, ...], str]:
     return words, shown
 
 
-def _speech(
+def _given_conversation(
     messages: Iterable[Mapping[str, object]] | None, transcript: PathLike | None
 ) -> GivenConversation | None:
     if messages is None and transcript is None:

@@ -42,7 +42,7 @@ def plan(context: Context, target: Checkpoint) -> Part | None:
 
 def refuse(context: Context, part: Part) -> None:
     """Refuse what `plan` refuses, what is under way, objects that are gone, and another position."""
-    known, wanted = _stance(part.before), _stance(part.after)
+    known, wanted = _position(part.before), _position(part.after)
     context.project.refuse_realigning(context.root, wanted, _content(context, wanted))
     found_position = context.project.found_position(context.root)
     if found_position is None or not (
@@ -58,7 +58,7 @@ def refuse(context: Context, part: Part) -> None:
 def settle(restoring: RestoreTransaction, part: Part) -> PartOutcome:
     """Put HEAD and index where they are to stand, unless somebody else has moved them."""
     context = restoring.context
-    known, wanted = _stance(part.before), _stance(part.after)
+    known, wanted = _position(part.before), _position(part.after)
     try:
         _refuse_unheld(context, known)
         done = restoring.project.realign(
@@ -147,7 +147,7 @@ def _side(
     return side
 
 
-def _stance(side: Mapping[str, object]) -> GitPosition:
+def _position(side: Mapping[str, object]) -> GitPosition:
     fields = Fields(dict(side), what="a part of a restore")
     return GitPosition(
         branch=fields.read("branch", optional(TEXT)),
