@@ -1,10 +1,23 @@
-"""Small durable writes: private files, whole or not at all."""
+"""Files: small durable writes, whole or not at all, and whether somebody else writes to one."""
 
 from __future__ import annotations
 
+import errno
 import os
 import stat
+import sys
 from _blake2 import blake2b
+
+if sys.platform == "linux":
+    import fcntl
+    from _signal import SIGURG  # type: ignore[import-not-found]  # lighter than `signal`, which makes enums
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from typing import Literal
+
+    # Refused because somebody has the file open for writing; unknown where nobody gets one.
+    Lease = Literal["ours", "refused", "unknown"]
 
 PRIVATE_FILE = 0o600
 PRIVATE_DIRECTORY = 0o700
@@ -137,3 +150,35 @@ def _read_whole(descriptor: int) -> bytes:
     while piece := os.read(descriptor, os.fstat(descriptor).st_size + 1):
         pieces.append(piece)
     return b"".join(pieces)
+
+
+# --- Whether somebody has a file open for writing: a read lease (fcntl(2), F_SETLEASE) tells ---
+
+
+def take_lease(descriptor: int) -> Lease:
+    """Take a read lease on an open file, which ends with its descriptor.
+
+    Who opens it for writing meanwhile has us told by a signal, and the usual one would end us: so it is
+    one that programs ignore unless they ask for it.
+    """
+    if sys.platform != "linux":
+        return "unknown"
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETSIG, SIGURG)
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
+    except OSError as error:
+        return "refused" if error.errno == errno.EAGAIN else "unknown"
+    return "ours"
+
+
+def is_lease_awaited(descriptor: int) -> bool:
+    """Tell whether somebody waits for our lease to end."""
+    return sys.platform == "linux" and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
+
+
+def is_written_by_nobody(descriptor: int) -> bool:
+    """Tell whether it is sure that nobody has an open file open, or mapped, for writing at this moment."""
+    if sys.platform != "linux" or take_lease(descriptor) != "ours":
+        return False
+    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    return True

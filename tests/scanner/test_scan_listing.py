@@ -12,7 +12,7 @@ import pytest
 from lastgood.host import Scan, SystemClock
 from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
 from lastgood.paths import join
-from lastgood.scanner import NAMES, SEEN
+from lastgood.scanner import NAMES, SEEN, read
 from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
@@ -215,7 +215,7 @@ def test_file_systems_are_told_by_their_mount(tmp_path: Path, monkeypatch: pytes
     descriptor = os.open(tmp_path, os.O_RDONLY)
     device = os.fstat(descriptor).st_dev
     lines = {b"mnt_id:": [b"mnt_id:", b"7"], b"7": b"7 1 0:9 / /work rw shared:2 - ext4 /dev/sda rw".split()}
-    monkeypatch.setattr(mounts, "_fields", lambda _path, *, named: lines.get(named, []))
+    monkeypatch.setattr(read, "_fields", lambda _path, *, named: lines.get(named, []))
     assert mounts.proving_device(descriptor) == device
     for other in (b"7 1 0:9 / /work rw - fuse.sshfs host: rw", b"7 1 0:9 / /work rw", b""):
         lines[b"7"] = other.split()

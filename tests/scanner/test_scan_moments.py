@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import mmap
 import os
+import tempfile
+from collections.abc import Callable
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -15,6 +19,30 @@ from tools.desk import Desk
 from tools.values import not_none
 
 SECOND = 1_000_000_000
+
+
+def nowhere(_root: int) -> None:
+    """Say that no device stamps each change with a time of its own."""
+
+
+def here(root: int) -> int:
+    """Say that the workspace's device stamps each change with a time of its own."""
+    return os.fstat(root).st_dev
+
+
+def just_after(path: Path) -> FakeClock:
+    """Return a clock that stands a millisecond after a path's last change."""
+    return FakeClock(start=path.lstat().st_ctime_ns + 1_000_000)
+
+
+def waiting_desk(tmp_path: Path) -> tuple[Desk, list[float]]:
+    """Return a desk by whose clock the file "young" changed a millisecond ago, and its waits in seconds."""
+    desk, waits = Desk(tmp_path), list[float]()
+    desk.write("young")
+    desk.clock = just_after(desk.root / "young")
+    desk.exact_on = here
+    desk.sleep = waits.append
+    return desk, waits
 
 
 class Hands:
@@ -61,6 +89,7 @@ def young_desk(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> tuple[Desk, F
     clock = FakeClock()
     desk = Desk(tmp_path, clock=clock)
     desk.sleep = clock.advance
+    desk.exact_on = nowhere
     return desk, clock, Frozen(monkeypatch, clock.now() - 1_000_001)
 
 
@@ -230,3 +259,123 @@ def test_stamps_are_what_stat_says(desk: Desk) -> None:
         assert scan.stamp(b"sub") is None
         assert scan.stamp(b"sub/none") is None
         assert scan.stamp(b"none/none") is None
+
+
+# --- Where file systems give each change a time of its own ---
+
+
+def test_a_young_file_is_not_waited_for_where_times_prove_its_version(tmp_path: Path) -> None:
+    """S8."""
+    desk, waits = waiting_desk(tmp_path)
+    assert desk.held(desk.save())[b"young"][2] == b"content"
+    assert waits == []
+
+
+def test_a_young_link_is_not_waited_for_where_times_prove_it(tmp_path: Path) -> None:
+    """S8."""
+    desk, waits = waiting_desk(tmp_path)
+    (desk.root / "young").unlink()
+    (desk.root / "young").symlink_to("target")
+    desk.clock = just_after(desk.root / "young")
+    assert desk.held(desk.save())[b"young"][2] == b"target"
+    assert waits == []
+
+
+def test_a_young_file_that_somebody_has_open_for_writing_is_waited_for(tmp_path: Path) -> None:
+    """S8: a write stamps the file first and copies then."""
+    desk, waits = waiting_desk(tmp_path)
+    with open(desk.root / "young", "r+b"):
+        desk.save()
+    assert waits != []
+
+
+def test_a_young_file_that_is_mapped_for_writing_is_waited_for(tmp_path: Path) -> None:
+    """S8."""
+    desk, waits = waiting_desk(tmp_path)
+    with open(desk.root / "young", "r+b") as file:
+        mapped = mmap.mmap(file.fileno(), 0)
+    with mapped:
+        desk.save()
+    assert waits != []
+
+
+def test_a_young_file_on_another_device_is_waited_for(tmp_path: Path) -> None:
+    """S8."""
+    desk, waits = waiting_desk(tmp_path)
+    desk.exact_on = lambda root: here(root) + 1
+    desk.save()
+    assert waits != []
+
+
+def test_whole_seconds_prove_no_version(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """S8: small inodes have no room for parts of a second."""
+    desk, waits = waiting_desk(tmp_path)
+    real = os.fstat
+
+    def whole_seconds(descriptor: int) -> SimpleNamespace:
+        seen = real(descriptor)
+        said = {name: getattr(seen, name) for name in dir(seen) if name.startswith("st_")}
+        return SimpleNamespace(**said | {"st_ctime_ns": int(seen.st_ctime) * SECOND})
+
+    monkeypatch.setattr(os, "fstat", whole_seconds)
+    desk.save()
+    assert waits != []
+
+
+def test_a_writer_is_not_held_up_by_the_question_whether_somebody_writes(tmp_path: Path) -> None:
+    desk, _ = waiting_desk(tmp_path)
+    desk.save()
+    descriptor = os.open(desk.root / "young", os.O_WRONLY | os.O_NONBLOCK)  # is refused while a lease is held
+    os.close(descriptor)
+
+
+@pytest.mark.parametrize(
+    ("release", "exact"), [("6.12.9", False), ("6.13.0-rc1", True), ("6.18.44-fc", True), ("7", False)]
+)
+def test_times_are_exact_from_a_kernel_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, *, release: str, exact: bool
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(sysname="Linux", release=release))
+    monkeypatch.setattr(read, "file_system", lambda _directory: b"ext4")
+    directory = os.open(tmp_path, os.O_RDONLY)
+    assert (read.multigrain_device(directory) is not None) == exact
+    os.close(directory)
+
+
+@pytest.mark.parametrize("mounted", [b"ext3", b"overlay", b"nfs4", b"fuse.sshfs", b""])
+def test_times_are_exact_on_file_systems_that_are_known_for_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mounted: bytes
+) -> None:
+    monkeypatch.setattr(os, "uname", lambda: SimpleNamespace(sysname="Linux", release="6.18.0"))
+    monkeypatch.setattr(read, "file_system", lambda _directory: mounted)
+    directory = os.open(tmp_path, os.O_RDONLY)
+    assert read.multigrain_device(directory) is None
+    os.close(directory)
+
+
+def write_in_place(path: Path, content: bytes) -> None:
+    path.write_bytes(content)
+
+
+def make_anew(path: Path, content: bytes) -> None:
+    path.unlink(missing_ok=True)
+    path.write_bytes(content)
+
+
+def rename_over(path: Path, content: bytes) -> None:
+    path.with_name("new").write_bytes(content)
+    path.with_name("new").rename(path)
+
+
+@pytest.mark.parametrize("place", ["disk", "memory"])
+@pytest.mark.parametrize("change", [write_in_place, make_anew, rename_over])
+def test_a_change_right_after_a_save_is_seen_by_the_next(
+    tmp_path: Path, arena: Path, change: Callable[[Path, bytes], None], place: str
+) -> None:
+    """S1, S8: of the same size, as soon as can be, on this machine's own file systems."""
+    desk = Desk(tmp_path if place == "disk" else Path(tempfile.mkdtemp(dir=arena)))
+    file = desk.root / "young"
+    for turn in range(300):
+        content = b"%06d" % turn
+        change(file, content)
+        assert desk.held(desk.save())[b"young"][2] == content

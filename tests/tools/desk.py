@@ -12,6 +12,7 @@ from lastgood.host import Clock, Scan, Scanner, ScanRequest, SystemClock
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.objects.memory import MemoryEngine
 from lastgood.paths import join
+from lastgood.scanner.read import multigrain_device
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.settings import CaptureSettings
 
@@ -29,6 +30,7 @@ class Desk:
         self.engine: Engine = MemoryEngine() if engine is None else engine
         self.clock: Clock = SystemClock() if clock is None else clock
         self.sleep: Callable[[float], None] = time.sleep
+        self.exact_on: Callable[[int], int | None] = multigrain_device
         self.previous: TreeId | None = None
         self.generation = "first"
         self.scanner: Scanner | None = None
@@ -53,7 +55,11 @@ class Desk:
         fields["settings"] = CaptureSettings(**settings)  # type: ignore[arg-type]
         writer = self.engine.writer()
         scanner = self.scanner or WorkspaceScanner(
-            cache=os.fsencode(self.cache), clock=self.clock, objects=self.engine, sleep=self.sleep
+            cache=os.fsencode(self.cache),
+            clock=self.clock,
+            objects=self.engine,
+            sleep=self.sleep,
+            exact_on=self.exact_on,
         )
         scan = scanner.scan(ScanRequest(**(fields | wanted)), writer=writer)  # type: ignore[arg-type]
         writer.publish(durable=False)

@@ -24,13 +24,13 @@ from __future__ import annotations
 import errno
 import os
 import stat
-import sys
 from _sha1 import sha1
 from _thread import allocate_lock, start_new_thread
 
 from lastgood import renames
 from lastgood.directories import Nearby, is_nowhere, open_root
 from lastgood.errors import CROWDED, Unsafe, crowded
+from lastgood.files import is_lease_awaited, take_lease
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, same_content
 from lastgood.paths import ancestors, join, parent, printable, to_text
 
@@ -52,8 +52,6 @@ if TYPE_CHECKING:
 
     # Deleted or not there; open for writing; or not what it was expected to be.
     Fate = Literal["gone", "held", "other"]
-    # Refused because somebody has the file open for writing; unknown where nobody gets one.
-    Lease = Literal["ours", "refused", "unknown"]
     # Returns what went wrong by descriptor.
     Flush = Callable[[Sequence[int]], dict[int, OSError]]
 
@@ -235,10 +233,6 @@ class PathReader:
 
 # --- What came out of a path, looked at once more before it goes for good (rule T12b) ---
 
-if sys.platform == "linux":
-    import fcntl
-    from signal import SIGURG
-
 
 def discard(name: bytes, directory: int, *, expected: Callable[[Entry], bool]) -> Fate:
     """Delete what a name holds if that is expected, and nobody can be about to write to it."""
@@ -255,22 +249,6 @@ def discard(name: bytes, directory: int, *, expected: Callable[[Entry], bool]) -
     return "gone"
 
 
-def _lease(descriptor: int) -> Lease:
-    """Take a read lease on an open file, which ends with its descriptor.
-
-    Who opens it for writing meanwhile has us told by a signal, and the usual one would end us: so it is
-    one that programs ignore unless they ask for it.
-    """
-    if sys.platform != "linux":
-        return "unknown"
-    try:
-        fcntl.fcntl(descriptor, fcntl.F_SETSIG, SIGURG)
-        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_RDLCK)
-    except OSError as error:
-        return "refused" if error.errno == errno.EAGAIN else "unknown"
-    return "ours"
-
-
 def _discard_file(
     name: bytes, directory: int, found: os.stat_result, *, expected: Callable[[Entry], bool]
 ) -> Fate:
@@ -285,23 +263,18 @@ def _discard_file(
         os.unlink(name, dir_fd=directory)
         return "gone"
     try:
-        lease = _lease(descriptor)
+        lease = take_lease(descriptor)
         oid = steady_id(descriptor)
         found = os.fstat(descriptor)
         if not expected(Entry(name=name, kind=FILE, mode=stat.S_IMODE(found.st_mode), oid=oid)):
             return "other"
         # By another name it goes on living.
-        if found.st_nlink < 2 and (lease == "refused" or (lease == "ours" and _is_awaited(descriptor))):
+        if found.st_nlink < 2 and (lease == "refused" or (lease == "ours" and is_lease_awaited(descriptor))):
             return "held"
         os.unlink(name, dir_fd=directory)
     finally:
         os.close(descriptor)  # and the lease with it
     return "gone"
-
-
-def _is_awaited(descriptor: int) -> bool:
-    """Tell whether somebody waits for our lease to end."""
-    return sys.platform == "linux" and fcntl.fcntl(descriptor, fcntl.F_GETLEASE) != fcntl.F_RDLCK
 
 
 # --- Where an apply works: open directories, the evidence about what stands there, and what was moved ---

@@ -11,6 +11,7 @@ import os
 from _blake2 import blake2b
 
 from lastgood.errors import NotFound, Unsafe, crowded
+from lastgood.files import is_written_by_nobody
 from lastgood.paths import printable, to_text
 from lastgood.scanner import (
     CAPTURED,
@@ -31,7 +32,7 @@ from lastgood.scanner import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from typing import Final
 
     from lastgood.engine import ObjectWriter
@@ -152,13 +153,65 @@ def is_racy(stat: Evidence, now: int) -> bool:
     return newest > now - (FINE_WINDOW if newest % SECOND else COARSE_WINDOW)
 
 
-class FileReader:
-    """Reads entries of open directories and hands their bytes to the writer."""
+# Where a file system stamps whatever follows a look at a file with another time than the look saw, however
+# soon it comes: multigrain timestamps (Documentation/filesystems/multigrain-ts.rst), from Linux 6.13 on.
+_MULTIGRAIN = frozenset({b"btrfs", b"ext4", b"tmpfs", b"xfs"})
+_MULTIGRAIN_KERNEL = (6, 13)
 
-    def __init__(self, writer: ObjectWriter, *, clock: Clock, cap: int) -> None:
-        self._writer = writer
+
+def multigrain_device(directory: int) -> int | None:
+    """Return the device of an open directory if its files have multigrain timestamps, else None."""
+    system = os.uname()
+    if system.sysname != "Linux" or _version(system.release) < _MULTIGRAIN_KERNEL:
+        return None
+    try:
+        return os.fstat(directory).st_dev if file_system(directory) in _MULTIGRAIN else None
+    except OSError:
+        return None
+
+
+def _version(release: str) -> tuple[int, int]:
+    major, _, rest = release.partition(".")
+    minor = rest.partition(".")[0].partition("-")[0]
+    return (int(major), int(minor)) if major.isdecimal() and minor.isdecimal() else (0, 0)
+
+
+def file_system(directory: int) -> bytes:
+    """Return the type of the file system of an open directory as it is mounted; b"" if nothing tells it."""
+    try:
+        mount = _fields(b"/proc/self/fdinfo/%d" % directory, named=b"mnt_id:")[1]
+        line = _fields(b"/proc/self/mountinfo", named=mount)
+        return line[line.index(b"-") + 1]
+    except (OSError, ValueError, IndexError):  # not Linux, or without /proc
+        return b""
+
+
+def _fields(path: bytes, *, named: bytes) -> list[bytes]:
+    """Return the fields of the line that begins with a word; none if there is no such line."""
+    with open(path, "rb", buffering=0) as file:
+        for line in file.read().splitlines():
+            fields = line.split()
+            if fields and fields[0] == named:
+                return fields
+    return []
+
+
+class FileReader:
+    """Reads entries of open directories and hands their bytes to the writer.
+
+    ``exact_on`` returns the device on which no change leaves the times that a look has seen, None if there
+    is none; it is asked when a file is so young that only this could prove its version.
+    """
+
+    def __init__(
+        self, writer: ObjectWriter, *, clock: Clock, cap: int, exact_on: Callable[[], int | None]
+    ) -> None:
+        self.writer = writer
         self._clock = clock
         self._cap = cap
+        self._exact_on = exact_on
+        self._exact: int | None = None
+        self._asked = False
 
     def read(self, name: bytes, stat: Evidence, *, directory: int, forced: bool = False) -> Reading:
         """Read a file or link; ``stat`` is what was known of it before. Never raises for the entry."""
@@ -178,7 +231,7 @@ class FileReader:
     def store(self, reading: Reading, name: bytes, *, directory: int) -> bytes | None:
         """Add what was read to the writer and return its id; None if it is another content by now."""
         if reading.content is not None:
-            return self._writer.blob(reading.content)
+            return self.writer.blob(reading.content)
         assert reading.stat is not None
         try:
             descriptor = open_file(name, directory=directory)
@@ -186,7 +239,7 @@ class FileReader:
             state_of(error)
             return None
         try:
-            oid = self._writer.blob_from(descriptor, reading.stat[1])
+            oid = self.writer.blob_from(descriptor, reading.stat[1])
             after = evidence(os.fstat(descriptor))
         except EOFError:
             return None
@@ -198,7 +251,8 @@ class FileReader:
         now = self._clock.now()
         try:
             target = os.readlink(name, dir_fd=directory)
-            after = evidence(os.stat(name, dir_fd=directory, follow_symlinks=False))
+            seen = os.stat(name, dir_fd=directory, follow_symlinks=False)
+            after = evidence(seen)
         except OSError as error:
             state = state_of(error)
             if state is None:
@@ -207,18 +261,22 @@ class FileReader:
             return Reading(UNSTABLE, stat)
         if after != stat and after[0] & FORMAT_MASK != FORMAT_LINK:
             return Reading(UNSTABLE, stat)
-        return Reading(RACY if is_racy(after, now) else CAPTURED, after, content=target, mark=_mark(target))
+        proven = not is_racy(after, now) or (after == stat and self._is_exact(seen))
+        return Reading(CAPTURED if proven else RACY, after, content=target, mark=_mark(target))
 
     def _attempt(self, name: bytes, stat: Evidence, *, directory: int, forced: bool) -> Reading:
         now = self._clock.now()
         descriptor = open_file(name, directory=directory)
         try:
-            before = evidence(os.fstat(descriptor))
+            seen = os.fstat(descriptor)
+            before = evidence(seen)
             if before[0] & FORMAT_MASK != FORMAT_FILE:
                 return Reading(UNSTABLE, stat)
             size = before[1]
             if size > self._cap and not forced:
                 return Reading(TOO_LARGE, before)
+            # A write stamps the file first and copies then: of who writes already no time tells, but a lease.
+            proven = not is_racy(before, now) or (self._is_exact(seen) and is_written_by_nobody(descriptor))
             if size > WHOLE_BYTES:
                 content, mark = None, _digest(descriptor, size)
             else:
@@ -232,9 +290,16 @@ class FileReader:
             or (content is not None and len(content) != size)
         ):
             return Reading(UNSTABLE, before)
-        if not is_racy(before, now):
+        if proven:
             return Reading(CAPTURED, before, content=content, mark=mark)
         return Reading(RACY, before, content=content, mark=mark or _mark(content or b""))
+
+    def _is_exact(self, seen: os.stat_result) -> bool:
+        """Tell whether every change after this look gives the file another change time."""
+        if not self._asked:
+            self._exact, self._asked = self._exact_on(), True
+        # Inodes without room for parts of a second have whole ones only, wherever they are.
+        return seen.st_dev == self._exact and seen.st_ctime_ns % SECOND != 0
 
 
 def mark_of(reading: Reading) -> bytes:

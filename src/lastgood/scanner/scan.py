@@ -1,7 +1,8 @@
 """Reads a workspace into a tree, in this process.
 
-Stat data cannot tell two changes within one tick of the clock apart. So whatever was that young is
-read once more when the tick is over; only what is the same both times is one whole version.
+Stat data cannot tell two changes within one tick of the clock apart, except where file systems see to
+that (decision 033). So whatever else was that young is read once more when the tick is over; only what is
+the same both times is one whole version.
 """
 
 from __future__ import annotations
@@ -51,7 +52,18 @@ from lastgood.scanner import (
     cache,
 )
 from lastgood.scanner.cache import CachedTree, Conditions, Details, DetailsLost
-from lastgood.scanner.read import TRIES, FileReader, Lister, descend, mark_of, names_in, open_root, state_of
+from lastgood.scanner.read import (
+    TRIES,
+    FileReader,
+    Lister,
+    descend,
+    file_system,
+    mark_of,
+    multigrain_device,
+    names_in,
+    open_root,
+    state_of,
+)
 from lastgood.scanner.select import (
     IGNORE_FILES,
     Examiner,
@@ -450,22 +462,7 @@ _KEEPING = frozenset({b"btrfs", b"ext3", b"ext4", b"f2fs", b"overlay", b"tmpfs",
 
 def proving_device(directory: int) -> int | None:
     """Return the device of an open directory; None unless times are known to prove names there."""
-    try:
-        mount = _fields(b"/proc/self/fdinfo/%d" % directory, named=b"mnt_id:")[1]
-        line = _fields(b"/proc/self/mountinfo", named=mount)
-        return os.fstat(directory).st_dev if line[line.index(b"-") + 1] in _KEEPING else None
-    except (OSError, ValueError, IndexError):  # not Linux, or without /proc
-        return None
-
-
-def _fields(path: bytes, *, named: bytes) -> list[bytes]:
-    """Return the fields of the line that begins with a word; none if there is no such line."""
-    with open(path, "rb", buffering=0) as file:
-        for line in file.read().splitlines():
-            fields = line.split()
-            if fields and fields[0] == named:
-                return fields
-    return []
+    return os.fstat(directory).st_dev if file_system(directory) in _KEEPING else None
 
 
 # --- Reads a workspace into a tree, in this process ---
@@ -483,7 +480,8 @@ class ImportLost(Exception):
 class WorkspaceScanner:
     """Scans workspaces; ``cache`` is the folder for what one scan remembers for the next.
 
-    ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds.
+    ``objects`` are what checkpoints so far hold. ``sleep`` waits for some seconds. ``exact_on`` returns, for
+    an open directory, the device on which times prove each version of a file, None where they do not.
     """
 
     def __init__(
@@ -493,11 +491,13 @@ class WorkspaceScanner:
         clock: Clock,
         objects: ObjectReader,
         sleep: Callable[[float], None] = time.sleep,
+        exact_on: Callable[[int], int | None] = multigrain_device,
     ) -> None:
         self._folder = cache
         self._clock = clock
         self._objects = objects
         self._sleep = sleep
+        self._exact_on = exact_on
 
     def scan(
         self, request: ScanRequest, *, writer: ObjectWriter, thread_budget: ThreadBudget | None = None
@@ -548,8 +548,13 @@ class WorkspaceScanner:
             rules=rules,
             project=project,
             objects=self._objects,
-            writer=writer,
             lister=Lister(device=_proving(root, known), clock=self._clock),
+            reader=FileReader(
+                writer,
+                clock=self._clock,
+                cap=request.settings.max_file_size,
+                exact_on=lambda: self._exact_on(root),
+            ),
             bounds=ScanLimits(self._clock, budget=request.budget, thread_budget=thread_budget),
         )
         scan_pass.run(root, sleep=self._sleep)
@@ -584,12 +589,12 @@ class ScanPass:
         rules: IgnoreState,
         project: Project,
         objects: ObjectReader,
-        writer: ObjectWriter,
         lister: Lister,
+        reader: FileReader,
         bounds: ScanLimits,
     ) -> None:
         self._known = known
-        self._writer = writer
+        self._reader = reader
         self._bounds = bounds
         self._token = conditions.policy
         forced = Forced(request.forced, fresh=request.fresh)
@@ -605,13 +610,12 @@ class ScanPass:
             store=relative(request.store, request.root),
             is_ours=_names_of(request.left_by),
         )
-        self._reader = FileReader(writer, clock=bounds.clock, cap=request.settings.max_file_size)
         self.examiner = Examiner(
             selector,
-            reader=self._reader,
+            reader=reader,
             cap=request.settings.max_file_size,
             late=bounds.is_late,
-            gone=set() if trust.objects else _gone(known, writer),
+            gone=set() if trust.objects else _gone(known, reader.writer),
         )
         self._walk = Walk(
             known,
@@ -635,7 +639,7 @@ class ScanPass:
                 self.examiner.unsettled
             )
         builder = Builder(
-            self._walk, before=self._known.records, details=self._known.details, writer=self._writer
+            self._walk, before=self._known.records, details=self._known.details, writer=self._reader.writer
         )
         self.records = builder.run()
         self.listings = builder.listings
