@@ -262,7 +262,8 @@ def test_a_sound_machine_is_found_good(kept: Command) -> None:
     looked_at = {"python", "sqlite", "git", "space", "locks", "privacy", "clock", "lease", "checkpoints"}
     assert {code: found[code]["state"] for code in looked_at} == dict.fromkeys(looked_at, "good")
     assert found["git"]["message"][0].isdigit()
-    assert {f"extra-{name}" for name in ("fast", "report", "yaml")} <= set(found)
+    assert {f"extra-{name}" for name in ("report", "yaml")} <= set(found)
+    assert found["compression"]["message"] == "ISA-L"
 
 
 def test_what_is_not_installed_is_named_with_its_purpose(kept: Command) -> None:
@@ -274,6 +275,7 @@ def test_what_is_not_installed_is_named_with_its_purpose(kept: Command) -> None:
         text=True,
         check=True,
     )
+    assert "zlib alone" in done.stdout
     assert "extra-yaml" in done.stdout
     assert "pip install 'lastgood[report]'" in done.stdout
 

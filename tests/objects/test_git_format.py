@@ -138,7 +138,12 @@ def test_files_are_private(store: Store) -> None:
         assert path.stat().st_mode & 0o777 == (0o700 if path.is_dir() else 0o600), path
 
 
-def test_much_content_is_compressed_beside_and_comes_back(store: Store) -> None:
+@pytest.mark.parametrize("missing", [False, True], ids=["isal", "zlib-alone"])
+def test_much_content_is_compressed_beside_and_comes_back(
+    store: Store, monkeypatch: pytest.MonkeyPatch, *, missing: bool
+) -> None:
+    if missing:
+        monkeypatch.setitem(sys.modules, "isal", None)
     files = {b"%d" % number: bytes([number % 251]) * 40_000 + b"%d" % number for number in range(400)}
     commit = save(store.engine, 1, files)
     entries = store.open().directory(store.engine.contents(commit).workspace)

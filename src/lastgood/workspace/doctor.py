@@ -31,7 +31,6 @@ _YEAR_2020 = 1_577_836_800 * _SECOND
 _MAKING = "the first save makes it; if one should be there, look at --store and LASTGOOD_STORE"
 # What each extra of the package brings, and what it is for.
 _EXTRAS = {
-    "fast": (("isal",), "quicker first saves"),
     "report": (("jinja2", "vl_convert"), "reports as a page: lastgood report --html"),
     "yaml": (("yaml", "tomlkit"), "settings of others: lastgood config import"),
 }
@@ -43,6 +42,7 @@ def examine_machine() -> list[Finding]:
         good("python", f"{platform.python_version()} ({sys.executable})"),
         good("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
         good("sqlite", sqlite3.sqlite_version),
+        _compression(),
         *(_extra(name, *extra) for name, extra in _EXTRAS.items()),
     ]
 
@@ -54,6 +54,13 @@ def examine_git(environment: Mapping[str, str], root: str) -> Finding:
         return good("git", version)
     message = "not found: saving and restoring need none, tidying large stores does"
     return Finding(code="git", state="note", message=message, hint="install git when it suits you")
+
+
+def _compression() -> Finding:
+    if find_spec("isal") is not None:
+        return good("compression", "ISA-L")
+    message = "zlib alone, so that first saves take longer"
+    return Finding(code="compression", state="note", message=message, hint="pip install isal")
 
 
 def _extra(name: str, libraries: tuple[str, ...], purpose: str) -> Finding:
