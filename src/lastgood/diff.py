@@ -294,6 +294,20 @@ def between(
         return report.replace(unmatched=unmatched)
 
 
+def files_between(
+    view: View, before: Checkpoint | None, after: Checkpoint, *, path: bytes
+) -> tuple[FileDiff, ...]:
+    """Compare one path in two checkpoints, of which the first may be none; the caller shares the store."""
+    new = view.tree(after)
+    old = None if before is None else view.tree(before)
+    changes = _within(compare(old, new, gaps=after.gaps), (path,))
+    held = _Stored(new)
+    return tuple(
+        _file_diff(change, _file_patch(change, change, old=held, new=held), old_path=None)
+        for change in changes
+    )
+
+
 def with_workspace(
     context: Context, view: View, before: Checkpoint, *, paths: tuple[bytes, ...], patch: bool
 ) -> DiffReport:

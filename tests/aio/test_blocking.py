@@ -114,6 +114,7 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "previous": lambda: workspace.previous("@"),
         "entries": lambda: workspace.entries("good"),
         "read": lambda: workspace.read("good", "a.txt"),
+        "log": lambda: workspace.log("a.txt"),
         "conversation": lambda: workspace.conversation("good"),
         "transcript": lambda: workspace.transcript("good"),
         "diff": workspace.diff,

@@ -96,6 +96,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     previous = awaited(Workspace.previous)
     entries = awaited(Workspace.entries)
     read = awaited(Workspace.read)
+    log = awaited(Workspace.log)
     conversation = awaited(Workspace.conversation)
     transcript = awaited(Workspace.transcript)
     diff = awaited(Workspace.diff)

@@ -31,7 +31,7 @@ EXIT_CODES = {
     143: "ended by SIGTERM",
 }
 _GROUPS = (
-    ("Make and look", ("save", "list", "show", "diff", "status")),
+    ("Make and look", ("save", "list", "show", "diff", "log", "cat", "status")),
     ("Carry work out", ("run",)),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),

@@ -97,6 +97,7 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
 # Where the verbs stand that are not in a module of their own name.
 _MODULES = {
     "completion": "help",
+    "cat": "log",
     "config": "doctor",
     "delete": "checkpoints",
     "diff": "show",

@@ -78,13 +78,14 @@ def paths_of(call: Call, workspace: OpenWorkspace) -> tuple[str, ...]:
     As typed they are relative to the folder of ``-C``, else to the current folder if that lies in
     the workspace, else to the workspace.
     """
-    if call.paths is None:
-        return ()
-    start = workspace.path
+    return tuple(path_of(path, call, workspace) for path in call.paths or ())
+
+
+def path_of(path: str, call: Call, workspace: OpenWorkspace) -> str:
+    """Return a path as it was typed, relative to the workspace (see `paths_of`)."""
     here = _current_folder()
-    if call.text("directory") is None and _inside(here, workspace.path):
-        start = here
-    return tuple(_relative(path, start=start, root=workspace.path) for path in call.paths)
+    in_it = call.text("directory") is None and _inside(here, workspace.path)
+    return _relative(path, start=here if in_it else workspace.path, root=workspace.path)
 
 
 def _current_folder() -> str:

@@ -157,6 +157,35 @@ FILES: tuple[Verb, ...] = (
         codes=(0, 10, 11),
     ),
     Verb(
+        name="log",
+        says="list the checkpoints at which a path changed",
+        about=(
+            "Newest first, with the size that the file had then and the lines that came and\n"
+            "went since the checkpoint before. Of a folder: whatever changed in it."
+        ),
+        arguments=(Argument(name="PATH", form="folder"),),
+        options=(
+            Option(name="limit", short="n", value="N", form="number", says="at most N"),
+            Option(name="all", says="guard checkpoints too"),
+        ),
+        examples=(
+            ("lastgood log src/app.py", "when this file changed"),
+            ("lastgood cat ckpt_1a2b3c4d src/app.py", "its bytes at one of these"),
+        ),
+        codes=(0, 10),
+    ),
+    Verb(
+        name="cat",
+        says="print a file as a checkpoint holds it",
+        about="Exactly its bytes; of a link, its target. On a terminal, control characters are escaped.",
+        arguments=(REF, Argument(name="PATH", form="folder")),
+        examples=(
+            ("lastgood cat @good src/app.py", "as it was when the check passed"),
+            ("lastgood cat @{2h} notes.md > notes.old", "aside, as it was two hours ago"),
+        ),
+        codes=(0, 10, 11),
+    ),
+    Verb(
         name="restore",
         says="bring back a checkpoint, whole or some paths",
         about=(

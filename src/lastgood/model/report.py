@@ -118,6 +118,29 @@ class DiffReport(Value):
     unmatched: tuple[Unmatched, ...] = ()
 
 
+class PathChange(Value):
+    """A checkpoint at which a path is not what it was before.
+
+    ``size`` is in bytes, None for a directory and for what is gone. ``files`` counts the changed files, of
+    which there may be several in a directory; the lines are theirs, 0 for binary and large ones.
+    """
+
+    checkpoint: Checkpoint
+    status: DiffStatus
+    size: int | None = None
+    files: int = 1
+    additions: int = 0
+    deletions: int = 0
+    binary: bool = False
+
+
+class LogReport(Value):
+    """The checkpoints at which a path changed, newest first."""
+
+    path: bytes
+    changes: tuple[PathChange, ...]
+
+
 class HeadMoved(Value):
     """How the project's HEAD differs from the checkpoint's; ``commits`` is None if it cannot be told."""
 

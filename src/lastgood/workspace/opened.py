@@ -28,6 +28,7 @@ if TYPE_CHECKING:
         DiffReport,
         HealthNote,
         ListedEntry,
+        LogReport,
         ProgressReport,
         SaveReport,
         SessionEnded,
@@ -277,6 +278,18 @@ class OpenWorkspace:
 
         wanted = inside(path, self._context.root)
         return content(self._context, self._view, self._view.resolve(ref), path=wanted)
+
+    def log(self, path: PathLike, *, limit: int | None = None, guards: bool = False) -> LogReport:
+        """Return the checkpoints at which a path changed, newest first; guards too if asked for.
+
+        Raises `NotFound` if no checkpoint ever held it.
+        """
+        from lastgood.path_log import path_log
+
+        if limit is not None:
+            check_count(limit, least=0, what="the limit")
+        wanted = inside(path, self._context.root)
+        return path_log(self._context, self._view, wanted, limit=limit, guards=guards)
 
     def conversation(self, ref: str, *, redacted: bool = False) -> tuple[dict[str, object], ...]:
         """Return the messages that a checkpoint holds, exactly, or without known secrets.

@@ -77,13 +77,26 @@ def _amount(one: FileDiff, most: int) -> str:
     return f"{total} {'+' * plus}{'-' * minus}"
 
 
+def print_bytes(content: bytes, console: Console) -> None:
+    """Print exact bytes, but escaped on a terminal."""
+    if not console.out_is_terminal:
+        console.send(content)
+        return
+    for line in BytesIO(content):
+        console.line(_escaped(line))
+
+
+def _escaped(line: bytes) -> str:
+    return "\t".join(printable(part) for part in to_text(line.rstrip(b"\n")).split("\t"))
+
+
 def print_patch(patch: bytes, console: Console) -> None:
     """Print a patch: its exact bytes, but escaped (and coloured) on a terminal."""
     if not console.out_is_terminal:
         console.send(patch)
         return
     for line in BytesIO(patch):
-        text = "\t".join(printable(part) for part in to_text(line.rstrip(b"\n")).split("\t"))
+        text = _escaped(line)
         style = next((code for start, code in _COLOURS if line.startswith(start)), None)
         console.line(f"\x1b[{style}m{text}\x1b[0m" if style and console.colour else text)
 

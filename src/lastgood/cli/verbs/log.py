@@ -1,0 +1,74 @@
+"""log and cat: when a path changed, and what a file was."""
+
+from __future__ import annotations
+
+from lastgood.cli.opening import looked_up, number_option, open_group, path_of
+from lastgood.cli.verbs.show import print_bytes
+from lastgood.cli.wording import moment, shortened, size, table, title
+from lastgood.workspace.opened import OpenWorkspace
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.model.report import PathChange
+
+_HEADER = ("ID", "Name", "Date", "Kind", "Change", "Size", "Lines")
+_NAME = 1
+_NAME_LIMIT = 72
+
+
+def log_verb(call: Call, console: Console) -> int:
+    """List the checkpoints at which a path changed."""
+    limit = number_option(call, "limit")
+    with open_group(call, OpenWorkspace, purpose="find") as workspace:
+        path = path_of(call.arguments[0], call, workspace)
+        report = workspace.log(path, limit=limit, guards=call.has("all"))
+    if console.json:
+        from lastgood.documents import document, record
+
+        console.document(document("log", record(report)))
+        return 0
+    rows = [_HEADER, *(_row(one) for one in report.changes)]
+    shown = table(rows, flexible=_NAME, limit=console.columns())
+    console.lines([console.styled(shown[0], "bold"), *shown[1:]])
+    return 0
+
+
+def _row(change: PathChange) -> tuple[str, ...]:
+    checkpoint = change.checkpoint
+    return (
+        checkpoint.short_id,
+        shortened(title(checkpoint), _NAME_LIMIT),
+        moment(checkpoint.manifest.created_at),
+        checkpoint.kind,
+        change.status,
+        "-" if change.size is None else size(change.size),
+        _lines(change),
+    )
+
+
+def _lines(change: PathChange) -> str:
+    if change.binary:
+        return "binary"
+    if not change.additions and not change.deletions:
+        return "-"
+    return f"+{change.additions:,} -{change.deletions:,}"
+
+
+def cat_verb(call: Call, console: Console) -> int:
+    """Print one file of a checkpoint."""
+    with open_group(call, OpenWorkspace, purpose="find") as workspace:
+        checkpoint = looked_up(call.arguments[0], call, workspace)
+        path = path_of(call.arguments[1], call, workspace)
+        content = workspace.read(checkpoint.id, path)
+    if console.json:
+        from lastgood.documents import document
+        from lastgood.model.canonical import path_value
+        from lastgood.paths import to_bytes
+
+        said = {"checkpoint": checkpoint.id, "path": path_value(to_bytes(path)), "size": len(content)}
+        console.document(document("cat", said | {"content": path_value(content)}))
+        return 0
+    print_bytes(content, console)
+    return 0

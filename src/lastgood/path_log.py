@@ -1,0 +1,134 @@
+"""log: the checkpoints at which a path changed."""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from lastgood import diff
+from lastgood.catalogue import Query
+from lastgood.errors import Damaged, NotFound
+from lastgood.model.report import LogReport, PathChange
+from lastgood.model.tree import DIRECTORY
+from lastgood.paths import Covering, printable, to_text
+from lastgood.suggestions import nearest_path
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+    from typing import Literal
+
+    from lastgood.context import Context
+    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.report import DiffStatus, FileDiff
+    from lastgood.model.tree import Entry
+    from lastgood.view import View
+
+    # What a checkpoint says of a path: unknown where it is a gap, or cannot be read.
+    Held = Entry | None | Literal["unknown"]
+
+
+def path_log(context: Context, view: View, path: bytes, *, limit: int | None, guards: bool) -> LogReport:
+    """Return the checkpoints at which a path was not what it was before, newest first.
+
+    A checkpoint that does not know (the path is a gap in it, or it is damaged) is passed over. Raises
+    `NotFound` where no checkpoint ever held the path.
+    """
+    checkpoints = view.find(Query(workspace_key=context.key, guards=guards))
+    with context.locks.share_store(wait=context.wait):
+        changes = tuple(islice(_History(view, checkpoints, path).changes(), limit))
+    if not changes and limit != 0:
+        raise _never_held(view, checkpoints, path)
+    return LogReport(path=path, changes=changes)
+
+
+def _never_held(view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> NotFound:
+    hint = "see what the latest holds: lastgood show @ --files"
+    if checkpoints:
+        tree = view.tree(checkpoints[0])
+        near = nearest_path(path, lambda above: [entry.name for entry in tree.at(above) or ()])
+        if near is not None:
+            hint = f"did you mean {printable(to_text(near))}?"
+    return NotFound(f"no checkpoint holds '{printable(to_text(path))}'", hint=hint)
+
+
+class _History:
+    """One path in the checkpoints of a workspace, given newest first."""
+
+    def __init__(self, view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> None:
+        self._view = view
+        self._checkpoints = checkpoints
+        self._path = path
+        self._places = {one.id: place for place, one in enumerate(checkpoints)}
+        self._known: dict[str, Held] = {}
+
+    def changes(self) -> Iterator[PathChange]:
+        """Yield every change, newest first."""
+        for checkpoint in self._checkpoints:
+            now = self._held(checkpoint)
+            if now == "unknown":
+                continue
+            before = self._before(checkpoint)
+            then = None if before is None else self._held(before)
+            assert then != "unknown"
+            if then != now:
+                yield self._change(before, checkpoint, then=then, now=now)
+
+    def _held(self, checkpoint: Checkpoint) -> Held:
+        if checkpoint.id not in self._known:
+            self._known[checkpoint.id] = self._look(checkpoint)
+        return self._known[checkpoint.id]
+
+    def _look(self, checkpoint: Checkpoint) -> Held:
+        try:
+            entry = self._view.tree(checkpoint).entry(self._path)
+        except Damaged:
+            return "unknown"
+        gaps = Covering({gap.path: gap.reason for gap in checkpoint.gaps})
+        return "unknown" if entry is None and gaps.of(self._path) is not None else entry
+
+    def _before(self, checkpoint: Checkpoint) -> Checkpoint | None:
+        """Return the nearest checkpoint before one, along its history, that knows of the path."""
+        place = self._places[checkpoint.id]
+        while True:
+            previous = self._checkpoints[place].manifest.previous
+            place = self._places.get(previous or "", place + 1)
+            if place >= len(self._checkpoints):
+                return None
+            if self._held(self._checkpoints[place]) != "unknown":
+                return self._checkpoints[place]
+
+    def _change(
+        self, before: Checkpoint | None, checkpoint: Checkpoint, *, then: Entry | None, now: Entry | None
+    ) -> PathChange:
+        try:
+            files = diff.files_between(self._view, before, checkpoint, path=self._path)
+        except Damaged:
+            files = ()
+        lone = len(files) == 1 and files[0].path == self._path
+        return PathChange(
+            checkpoint=checkpoint,
+            status=files[0].status if lone else _status(then, now),
+            size=self._size(checkpoint, now),
+            files=len(files),
+            additions=_sum(files, "additions"),
+            deletions=_sum(files, "deletions"),
+            binary=lone and files[0].binary,
+        )
+
+    def _size(self, checkpoint: Checkpoint, now: Entry | None) -> int | None:
+        if now is None or now.kind == DIRECTORY:
+            return None
+        try:
+            return self._view.tree(checkpoint).objects.blob_size(now.oid)
+        except Damaged:
+            return None
+
+
+def _status(then: Entry | None, now: Entry | None) -> DiffStatus:
+    if then is None or now is None:
+        return "added" if then is None else "deleted"
+    return "modified" if then.kind == now.kind else "kind"
+
+
+def _sum(files: Sequence[FileDiff], name: str) -> int:
+    return sum(getattr(one, name) for one in files)

@@ -1,0 +1,73 @@
+"""log and cat at the command line: when a file changed, and its bytes as they were."""
+
+from __future__ import annotations
+
+import base64
+
+from tools.command import Command
+
+
+def save(lastgood: Command, content: str | bytes, message: str) -> None:
+    raw = content.encode() if isinstance(content, str) else content
+    (lastgood.project / "src").mkdir(exist_ok=True)
+    (lastgood.project / "src" / "app.py").write_bytes(raw)
+    lastgood("save", message)
+
+
+def test_the_checkpoints_of_a_file_are_listed_with_size_and_lines(lastgood: Command) -> None:
+    save(lastgood, "one\n", "first")
+    save(lastgood, "one\ntwo\n", "second")
+    header, second, first = lastgood("log", "src/app.py").out.splitlines()
+    assert header.split() == ["ID", "Name", "Date", "Kind", "Change", "Size", "Lines"]
+    assert [second.split()[1], *second.split()[-5:]] == ["second", "modified", "8", "B", "+1", "-0"]
+    assert [first.split()[1], *first.split()[-5:]] == ["first", "added", "4", "B", "+1", "-0"]
+
+
+def test_a_log_is_one_document(lastgood: Command) -> None:
+    save(lastgood, "one\n", "first")
+    document = lastgood("log", "src/app.py", "--json").json
+    (change,) = document["changes"]
+    assert (document["schema"], document["path"]) == ("lastgood.log/1", "src/app.py")
+    assert set(change) == {"checkpoint", "status", "size", "files", "additions", "deletions", "binary"}
+    assert (change["status"], change["size"], change["additions"]) == ("added", 4, 1)
+    assert change["checkpoint"]["message"] == "first"
+
+
+def test_a_path_means_what_it_means_in_the_folder_where_it_is_typed(lastgood: Command) -> None:
+    save(lastgood, "one\n", "first")
+    assert "first" in lastgood("log", "app.py", cwd=lastgood.project / "src").out
+    assert lastgood("cat", "@", "app.py", cwd=lastgood.project / "src").out == "one\n"
+
+
+def test_a_path_that_was_never_held_ends_as_not_found(lastgood: Command) -> None:
+    save(lastgood, "one\n", "first")
+    error = lastgood("log", "src/ap.py", "--json", expect=10).json["error"]
+    assert (error["code"], error["hint"]) == ("not-found", "did you mean src/app.py?")
+
+
+def test_a_file_is_printed_byte_for_byte(lastgood: Command) -> None:
+    content = bytes(range(256)) * 3
+    save(lastgood, content, "first")
+    save(lastgood, "other", "second")
+    assert lastgood("cat", "@~1", "src/app.py").out_bytes == content
+
+
+def test_on_a_terminal_control_characters_of_a_file_are_escaped(lastgood: Command) -> None:
+    save(lastgood, "a\x1b[31mred\n", "first")
+    assert "\x1b[31m" not in lastgood.terminal("cat", "@", "src/app.py").out
+
+
+def test_the_content_of_a_file_is_in_the_document(lastgood: Command) -> None:
+    save(lastgood, "grün\n", "first")
+    document = lastgood("cat", "@", "src/app.py", "--json").json
+    assert (document["schema"], document["path"], document["size"]) == ("lastgood.cat/1", "src/app.py", 6)
+    assert document["content"] == "grün\n"
+    save(lastgood, b"\xff", "second")
+    raw = lastgood("cat", "@", "src/app.py", "--json").json["content"]
+    assert base64.b64decode(raw["bytes"]) == b"\xff"
+
+
+def test_a_folder_has_no_bytes_to_print(lastgood: Command) -> None:
+    save(lastgood, "one\n", "first")
+    error = lastgood("cat", "@", "src", "--json", expect=10).json["error"]
+    assert error["code"] == "not-found"
