@@ -21,10 +21,10 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.conversation.capture import Captured, GivenConversation
     from lastgood.engine import ObjectWriter
-    from lastgood.host import GitSnapshot, Scan
     from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.model.tree import Change, Entry
     from lastgood.transaction import ReadTransaction, SaveTransaction
+    from lastgood.worktree import GitSnapshot, Scan
 
     Look = Callable[[bytes], Entry | None]
 

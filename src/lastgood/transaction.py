@@ -20,12 +20,13 @@ if TYPE_CHECKING:
     from lastgood.catalogue import CatalogueMaintainer, CatalogueWriter
     from lastgood.context import Context, Writers
     from lastgood.engine import EngineMaintainer, ObjectWriter
-    from lastgood.host import Applier, JournalFile, ProjectGit, ScanResult, SharedHold, Transcripts
+    from lastgood.host import ScanResult, SharedHold
     from lastgood.ledger import Ledgers
     from lastgood.model.checkpoint import Conversation, GitState, Kind, Moment
     from lastgood.model.operation import OperationType, Part, Step
     from lastgood.model.session import CurrentWork
     from lastgood.model.tree import Counts
+    from lastgood.worktree import Applier, JournalFile, ProjectGit, Transcripts
 
 
 # As much of a pack in the making is in memory at most, and takes room only when it is published.

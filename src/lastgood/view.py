@@ -16,9 +16,10 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue import CatalogueReader, WorkReader
     from lastgood.engine import ObjectReader
-    from lastgood.host import Clock, Scan
+    from lastgood.host import Clock
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.tree import Entry
+    from lastgood.worktree import Scan
 
     Form = Literal[
         "id", "name", "latest", "good", "start", "back", "ago", "at", "task", "before-task", "step"

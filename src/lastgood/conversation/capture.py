@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.engine import ObjectWriter
-    from lastgood.host import Transcript
     from lastgood.model.checkpoint import ConversationForm
     from lastgood.model.session import CurrentWork, Session
+    from lastgood.worktree import Transcript
 
 
 # --- How a growing transcript is cut into stored segments: new bytes are added, small ones joined (P5) ---

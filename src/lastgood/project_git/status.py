@@ -42,13 +42,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectWriter
-    from lastgood.host import Scan
     from lastgood.ignore import Text
     from lastgood.model.checkpoint import GitState
     from lastgood.model.tree import Change, Entry, Gap
     from lastgood.project_git import Repository
     from lastgood.project_git.entries import Entries, Place
     from lastgood.project_git.query import Asker
+    from lastgood.worktree import Scan
 
 
 # --- The few settings of a repository that decide what its status is; read, never obeyed otherwise ---

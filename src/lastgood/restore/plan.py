@@ -33,7 +33,7 @@ else:
 
 
 class Present(Protocol):
-    """The workspace as it was just scanned (`lastgood.host.Scan`)."""
+    """The workspace as it was just scanned (`lastgood.worktree.Scan`)."""
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory; None if it was not captured."""

@@ -37,17 +37,7 @@ if TYPE_CHECKING:
     from lastgood.catalogue.checkpoints import SqliteCatalogue
     from lastgood.engine import ObjectWriter
     from lastgood.errors import Invalid
-    from lastgood.host import (
-        Applier,
-        Clock,
-        Processes,
-        ProjectGit,
-        Reserve,
-        Scan,
-        ScanRequest,
-        TextMerger,
-        Transcripts,
-    )
+    from lastgood.host import Clock, Processes, Reserve, ScanRequest
     from lastgood.model.report import HealthNote, StoreSize
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
@@ -55,6 +45,7 @@ if TYPE_CHECKING:
     from lastgood.workspace.api import Workspace
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.opened import OpenWorkspace
+    from lastgood.worktree import Applier, ProjectGit, Scan, TextMerger, Transcripts
 
     Maintenance = Literal["background", "off"]
     Opened = TypeVar("Opened", bound=OpenWorkspace)

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.errors import Conflict
-    from lastgood.host import Commands
     from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment
     from lastgood.model.operation import Operation, Step
     from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from lastgood.sessions.progress import Begun
     from lastgood.workspace import Workspace
     from lastgood.workspace.opened import WorkspaceState
+    from lastgood.worktree import Commands
 
 
 # How many earlier runs are looked through for one of the same plan.
