@@ -12,7 +12,8 @@ if TYPE_CHECKING:
     from lastgood.engine import Engine, EngineReader
     from lastgood.host import Clock, Locks, Processes, Reserve, SharedHold
     from lastgood.ledger import Ledgers, LedgersReader
-    from lastgood.model.report import HealthNote, StoreSize
+    from lastgood.model.checkpoint import HealthNote
+    from lastgood.model.report import StoreSize
     from lastgood.settings import Settings
     from lastgood.worktree import (
         Applier,

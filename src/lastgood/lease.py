@@ -8,7 +8,7 @@ from lastgood.paths import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.context import Context
-    from lastgood.model.report import HealthNote
+    from lastgood.model.checkpoint import HealthNote
     from lastgood.model.session import Session, SessionState
 
 
@@ -89,7 +89,7 @@ def lost_session_note(context: Context) -> HealthNote | None:
         return None
     if named is not None and named.state == "active":
         return None
-    from lastgood.model.report import HealthNote
+    from lastgood.model.checkpoint import HealthNote
 
     fate = "is not known here"
     if named is not None:

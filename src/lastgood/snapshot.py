@@ -5,8 +5,7 @@ from __future__ import annotations
 from lastgood.errors import Damaged, Unsafe, Unsupported
 from lastgood.host import ScanRequest
 from lastgood.lease import current_work, lost_session_note
-from lastgood.model.checkpoint import Actor, decode_gaps, encode_gaps
-from lastgood.model.report import HealthNote, SaveReport
+from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
 from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
 from lastgood.transaction import Draft, Holdings
 from lastgood.view import Files, RememberedFiles, ScannedFiles

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.model.operation import SCOPES
+from lastgood.model.checkpoint import SCOPES
 from lastgood.paths import printable, to_bytes
 from lastgood.value import Value
 

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         "interrupt",
         "session-end",
     ]
+    Scope = Literal["files", "conversation", "progress", "git"]
     ActorType = Literal["agent", "tool", "person", "lastgood", "unknown"]
     Operation = Literal["merge", "rebase", "cherry-pick", "bisect", "revert"]
     # What the bytes are: messages given by the caller, one JSON object a line; a host's transcript
@@ -64,6 +65,11 @@ KINDS: tuple[Kind, ...] = (
 )
 # Rule S10: an automatic save of an unchanged workspace makes no checkpoint.
 AUTOMATIC_KINDS: frozenset[Kind] = frozenset({"turn", "tool", "auto", "risky", "guard"})
+
+# What can be brought back.
+SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress", "git")
+# Rule T11: what comes back together unless something else is asked for.
+DEFAULT_SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress")
 
 
 class Actor(Value):
@@ -442,3 +448,29 @@ class CheckReport(Value):
     good: bool | None
     check: Check
     aside: bool
+
+
+# --- What a save returns ---
+
+
+class HealthNote(Value):
+    """Something a person should know, with what to do about it."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class SaveReport(Value):
+    """The outcome of a save; ``checkpoint`` is the one it made, or the one the workspace equals.
+
+    ``new_gaps`` are those that the previous checkpoint did not have (exit code 3). ``notes`` say what
+    a person should know of the conversation.
+    """
+
+    checkpoint: Checkpoint
+    created: bool
+    reason: str | None = None
+    unchanged_since: str | None = None
+    new_gaps: tuple[Gap, ...] = ()
+    notes: tuple[HealthNote, ...] = ()

@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
+    from lastgood.model.checkpoint import Scope
     from lastgood.model.tree import Entry
     from lastgood.value import OsValue, Text, Timestamp
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
     Action = Literal["write", "delete", "mkdir", "rmdir", "chmod", "keep", "skip"]
     Result = Literal["restored", "removed", "kept", "skipped", "failed", "planned"]
     Favour = Literal["ours", "theirs", "markers"]
-    Scope = Literal["files", "conversation", "progress", "git"]
     PartScope = Literal["conversation", "progress", "git"]
     EventType = Literal[
         "saved",
@@ -175,10 +175,6 @@ class Outcome(Value):
 
 
 # --- What a restore changes beside files: the progress, the conversation, the project's HEAD and index ---
-
-SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress", "git")
-# Rule T11: what comes back together unless something else is asked for.
-DEFAULT_SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress")
 
 
 class Part(Value):

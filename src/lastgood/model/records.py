@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from lastgood.model.canonical import TEXT, Converter, Form, Wrong, sequence, words
-from lastgood.model.operation import SCOPES, Journal, Operation, Part, RestorePlan, Step
+from lastgood.model.checkpoint import SCOPES
+from lastgood.model.operation import Journal, Operation, Part, RestorePlan, Step
 from lastgood.model.tree import Entry
 from lastgood.value import Value
 
@@ -11,7 +12,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lastgood.model.operation import Scope
+    from lastgood.model.checkpoint import Scope
 
 VERSION = 1
 _TYPES = words("restore", "delete", "prune", "undo", "redo")

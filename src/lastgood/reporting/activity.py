@@ -18,7 +18,7 @@ from lastgood.model.activity import (
     TaskCounts,
     WorkedTask,
 )
-from lastgood.model.report import HealthNote
+from lastgood.model.checkpoint import HealthNote
 from lastgood.retention.prune import PruneRequest, plan_prune, waiting
 from lastgood.sessions.session import session_of, session_reports
 from lastgood.value import Value

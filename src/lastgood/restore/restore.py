@@ -8,7 +8,8 @@ from lastgood.errors import Conflict, Invalid, Unsafe
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
-from lastgood.model.operation import DEFAULT_SCOPES, PartOutcome, RestorePlan
+from lastgood.model.checkpoint import DEFAULT_SCOPES
+from lastgood.model.operation import PartOutcome, RestorePlan
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.records import part_record
 from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
@@ -26,8 +27,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Merged, Scope, Step
+    from lastgood.model.checkpoint import Checkpoint, Scope
+    from lastgood.model.operation import Merged, Step
     from lastgood.model.session import Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge

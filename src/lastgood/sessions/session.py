@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue import SessionTransaction
     from lastgood.context import Context
-    from lastgood.model.report import SaveReport
+    from lastgood.model.checkpoint import SaveReport
     from lastgood.model.run import PlannedRun, WorkPlan
     from lastgood.model.session import EffectState, Owner, Progress, SessionReport
 

@@ -38,7 +38,8 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectWriter
     from lastgood.errors import Invalid
     from lastgood.host import Clock, Processes, Reserve, ScanRequest
-    from lastgood.model.report import HealthNote, StoreSize
+    from lastgood.model.checkpoint import HealthNote
+    from lastgood.model.report import StoreSize
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
     from lastgood.settings import Durability, Settings

@@ -9,7 +9,6 @@ from _thread import _count
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
 from lastgood.model.checkpoint import KINDS
-from lastgood.model.operation import Event
 from lastgood.paths import printable
 from lastgood.view import View
 from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, inside, pairs, scope
@@ -22,14 +21,21 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.conversation.capture import GivenConversation
-    from lastgood.model.checkpoint import Actor, CheckOrder, Checkpoint, CheckReport, Kind, Moment
+    from lastgood.model.checkpoint import (
+        Actor,
+        CheckOrder,
+        Checkpoint,
+        CheckReport,
+        HealthNote,
+        Kind,
+        Moment,
+        SaveReport,
+    )
     from lastgood.model.operation import EventType, Observer, Operation
     from lastgood.model.report import (
         DiffReport,
-        HealthNote,
         ListedEntry,
         ProgressReport,
-        SaveReport,
         SessionEnded,
         SessionStarted,
         StatusReport,
@@ -387,6 +393,8 @@ class OpenWorkspace:
     ) -> None:
         if not self._state.observers:
             return
+        from lastgood.model.operation import Event
+
         event = Event(
             type=type,
             workspace=self.path,

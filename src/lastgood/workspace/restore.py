@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, NotFound, Usage
-from lastgood.model.operation import DEFAULT_SCOPES, SCOPES
+from lastgood.model.checkpoint import DEFAULT_SCOPES, SCOPES
 from lastgood.paths import printable
 from lastgood.value import Value
 from lastgood.workspace.arguments import check_count, expect, make_empty
@@ -15,8 +15,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypedDict, Unpack
 
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Favour, RestorePlan, Scope
+    from lastgood.model.checkpoint import Checkpoint, Scope
+    from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.report import RestoreReport, UndoReport
     from lastgood.model.run import Choice, RecoverReport
     from lastgood.model.session import Effect

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
 
     from lastgood.host import ExclusiveHold
-    from lastgood.model.report import SaveReport
+    from lastgood.model.checkpoint import SaveReport
     from lastgood.model.run import Choice, PlannedRun, RecoverReport, RunState
     from lastgood.model.session import Effect, Living, Progress, SessionReport, Task
     from lastgood.workspace.arguments import PathLike

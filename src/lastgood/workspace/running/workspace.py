@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.errors import Conflict
-    from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment
+    from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment, SaveReport
     from lastgood.model.operation import Operation, Step
-    from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.run import Command, PlannedRun, WorkPlan
     from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
     from lastgood.sessions.progress import Begun
