@@ -15,9 +15,8 @@ from lastgood.errors import Damaged
 from lastgood.files import digest
 from lastgood.host import ScanResult, Stamp
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, UNREADABLE, Includes, TreeRules
-from lastgood.model.path_safety import DEEPEST, LONGEST_PATH
 from lastgood.model.tree import Gap, TreeId
-from lastgood.paths import join
+from lastgood.paths import DEEPEST, LONGEST_PATH, join
 from lastgood.scanner import (
     ABOVE,
     BARE,

@@ -11,9 +11,8 @@ from lastgood.files import digest
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, Unreadable, workspace_rules
 from lastgood.ignore import UNREADABLE as UNREADABLE_TEXT
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
-from lastgood.model.path_safety import DEEPEST, LONGEST_PATH, is_git_alias
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.paths import Covering, join, unknown, ways, within
+from lastgood.paths import DEEPEST, LONGEST_PATH, Covering, is_git_alias, join, unknown, ways, within
 from lastgood.project_git import (
     IGNORE_FILE_LIMIT,
     Index,
