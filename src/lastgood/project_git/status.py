@@ -18,7 +18,7 @@ from lastgood.ignore import GITIGNORE, TreeRules, Unreadable
 from lastgood.model.checkpoint import IgnoreState
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.paths import join
-from lastgood.project_git import IndexDamage, read_file, read_known
+from lastgood.project_git import read_file, read_known
 from lastgood.project_git.entries import (
     ASSUMED,
     GITLINK,
@@ -35,6 +35,7 @@ from lastgood.project_git.entries import (
     staged,
     stats_of,
 )
+from lastgood.project_git.index import IndexDamage
 from lastgood.value import Value
 
 TYPE_CHECKING = False
