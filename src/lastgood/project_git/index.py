@@ -6,7 +6,7 @@ import os
 from _struct import Struct
 
 from lastgood.ignore import Unreadable
-from lastgood.project_git import open_file, read_descriptor
+from lastgood.project_git import open_file, read_descriptor, read_file
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
