@@ -8,7 +8,6 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
 from lastgood.cli.wording import called, count
-from lastgood.documents import document
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
@@ -153,6 +152,8 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
     with ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(call.verb.name, report))
     else:
         _tell(report, target, call, console)
@@ -176,6 +177,8 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     plan = report.planned
     code = 0 if report.dry_run or report.complete else _OMISSIONS
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(call.verb.name, report))
         return code
     if plan.empty:
@@ -200,6 +203,8 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
             only=cast("tuple[Scope, ...]", call.texts("only")) or None,
         )
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(call.verb.name, report))
     else:
         console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")

@@ -7,7 +7,6 @@ from lastgood.cli.opening import ProgressLine, looked_up, open_existing
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.restoring import DECLINED, check_options, restore
 from lastgood.cli.wording import count, moment, table
-from lastgood.documents import document, operations_document
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 
@@ -92,6 +91,8 @@ def undo_verb(call: Call, console: Console) -> int:
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(verb, report))
     else:
         _tell(report, original, call, console)
@@ -118,6 +119,8 @@ def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
     undoing = call.verb.name == "undo"
     shown = [one for one in operations if one.type in _STACKED and one.undone is not undoing]
     if console.json:
+        from lastgood.documents import operations_document
+
         console.document(operations_document(call.verb.name, shown))
         return 0
     if not shown:
