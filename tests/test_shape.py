@@ -216,7 +216,7 @@ def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
     loaded = imported([*command, "list"], **surroundings)
     others = {
         "lastgood.catalogue.work",
-        "lastgood.model.records",
+        "lastgood.model.operation",
         "lastgood.objects",
         "lastgood.project_git",
         "lastgood.save",

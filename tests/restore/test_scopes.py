@@ -14,7 +14,7 @@ import pytest
 
 import lastgood
 from lastgood.errors import Conflict, Invalid, Unsafe, Usage
-from lastgood.model.records import decode_journal, decode_operation, encode_operation
+from lastgood.model.operation import decode_journal, decode_operation, encode_operation
 from lastgood.model.session import Progress
 from lastgood.workspace import Workspace
 from tools.command import Command

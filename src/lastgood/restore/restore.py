@@ -9,9 +9,8 @@ from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import DEFAULT_SCOPES
-from lastgood.model.operation import PartOutcome, RestorePlan
+from lastgood.model.operation import PartOutcome, RestorePlan, part_record
 from lastgood.model.path_safety import link_faults, refuse
-from lastgood.model.records import part_record
 from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
 from lastgood.paths import join, printable, to_text
