@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import CheckOrder, Checkpoint, CommandResult
-    from lastgood.view import Files, View
+    from lastgood.trees import Files
+    from lastgood.view import View
     from lastgood.worktree import Commands
 
     # Calls something with an empty folder that goes afterwards.

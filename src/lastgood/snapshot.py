@@ -8,7 +8,7 @@ from lastgood.lease import current_work, lost_session_note
 from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
 from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
 from lastgood.transaction import Draft, Holdings
-from lastgood.view import Files, RememberedFiles, ScannedFiles
+from lastgood.trees import Files, RememberedFiles, ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

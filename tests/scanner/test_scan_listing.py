@@ -17,7 +17,7 @@ from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
 from lastgood.testing.clock import FakeClock
-from lastgood.view import Files, RememberedFiles, ScannedFiles
+from lastgood.trees import Files, RememberedFiles, ScannedFiles
 from lastgood.worktree import Scan
 from tools.desk import Desk
 

@@ -16,8 +16,8 @@ from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId,
 from lastgood.paths import LONGEST_PATH, Covering, ancestors, join, parent, printable, to_text, within
 from lastgood.restore.plan import UNTOUCHED, action_between, barred, in_order, occupied, plan
 from lastgood.restore.site import blob_id
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
-from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -31,7 +31,8 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
-    from lastgood.view import Files, View
+    from lastgood.trees import Files
+    from lastgood.view import View
 
 
 # --- What refuses a plan, because the workspace is not as it was planned for ---

@@ -10,7 +10,6 @@ from lastgood.catalogue import Query
 from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable
-from lastgood.view import View
 from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, inside, pairs, scope
 
 TYPE_CHECKING = False
@@ -42,6 +41,7 @@ if TYPE_CHECKING:
     )
     from lastgood.settings import Settings
     from lastgood.transaction import Draft
+    from lastgood.view import View
     from lastgood.workspace import Upkeep
     from lastgood.workspace.arguments import PathLike
 
@@ -81,31 +81,30 @@ class OpenWorkspace:
     def __init__(self, state: WorkspaceState, *, session: str | None = None) -> None:
         self._state = state
         self._session = session
-        # The context that was last looked at, as it is within the session, and a view of it.
-        self._known: tuple[Context, Context, View] | None = None
+        # The context that was last looked at, as it is within the session.
+        self._known: tuple[Context, Context] | None = None
 
     @property
     def _context(self) -> Context:
-        return self._seen()[1]
-
-    @property
-    def _view(self) -> View:
-        return self._seen()[2]
-
-    def _seen(self) -> tuple[Context, Context, View]:
         base, known = self._state.context, self._known
         if known is None or known[0] is not base:
             context = base if self._session is None else base.replace(session=self._session)
-            view = View(
-                catalogue=context.catalogue,
-                objects=context.engine_of,
-                key=context.key,
-                clock=context.clock,
-                work=context.work_of,
-                session=self._session_at_hand,
-            )
-            self._known = known = base, context, view
-        return known
+            self._known = known = base, context
+        return known[1]
+
+    @property
+    def _view(self) -> View:
+        from lastgood.view import View  # lazily: a save refers to no checkpoint
+
+        context = self._context
+        return View(
+            catalogue=context.catalogue,
+            objects=context.engine_of,
+            key=context.key,
+            clock=context.clock,
+            work=context.work_of,
+            session=self._session_at_hand,
+        )
 
     def _use(self, context: Context) -> None:
         """Have all objects of the workspace go on with a context, each within its own session."""

@@ -11,8 +11,8 @@ from lastgood.model.checkpoint import Actor, CheckOrder
 from lastgood.model.tree import compare, same_content
 from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
-from lastgood.view import Files, tree_of
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
