@@ -20,8 +20,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint, Scope
     from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.report import RestoreReport
-    from lastgood.workspace import Workspace
-    from lastgood.workspace.restore import Options
+    from lastgood.workspace.restore import Options, Restores
 
 
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
@@ -41,7 +40,7 @@ def demand_means(call: Call, console: Console) -> None:
 
 
 def consented(
-    preview: RestoreReport, call: Call, console: Console, *, workspace: Workspace, target: Checkpoint
+    preview: RestoreReport, call: Call, console: Console, *, workspace: Restores, target: Checkpoint
 ) -> bool:
     """Tell whether to carry out a plan; raises where the answer cannot be had."""
     plan = preview.planned
@@ -96,7 +95,7 @@ def files_before(plan: RestorePlan, target: Checkpoint) -> int:
     return max(0, target.manifest.files - fresh) + plan.deletions
 
 
-def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Workspace) -> None:
+def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Restores) -> None:
     """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
     plan = preview.planned
     for line in (*drift_lines(workspace), *beside_lines(preview, target)):
@@ -106,7 +105,7 @@ def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, works
         console.warn(line)
 
 
-def drift_lines(workspace: Workspace) -> list[str]:
+def drift_lines(workspace: Restores) -> list[str]:
     """Return what changed since the newest checkpoint: nobody but the guard has kept it yet."""
     report = workspace.diff(patch=False)
     if not report.files:
@@ -136,7 +135,7 @@ def check_options(call: Call) -> None:
                 )
 
 
-def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Workspace) -> int:
+def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
     """Bring a checkpoint back as the call says, and return the exit code."""
     if call.has("to"):
         return _aside(target, call, console, workspace=workspace)
@@ -160,7 +159,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
     return 0 if report.complete else _OMISSIONS
 
 
-def _options(call: Call, workspace: Workspace) -> Options:
+def _options(call: Call, workspace: Restores) -> Options:
     return {
         "paths": paths_of(call, workspace),
         "only": cast("tuple[Scope, ...]", call.texts("only")) or None,
@@ -193,7 +192,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     return 0
 
 
-def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Workspace) -> int:
+def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
     folder = os.path.abspath(call.text("to") or "")
     with ProgressLine(console, "writing"):
         report = workspace.restore(
