@@ -255,7 +255,7 @@ class OpenWorkspace:
 
     def _session_meant(self, text: str) -> str:
         """Return the whole id of a session named by some digits; of another workspace it is given whole."""
-        from lastgood.sessions.session import session_of
+        from lastgood.lease import session_of
 
         try:
             return session_of(self._context, text).id
