@@ -21,7 +21,7 @@ from tools.command import Command
 from tools.values import not_none
 
 if TYPE_CHECKING:
-    from lastgood.model.checkpoint import Scope
+    from lastgood.settings import Scope
 
 
 HOST = "550e8400-e29b-41d4-a716-446655440000"

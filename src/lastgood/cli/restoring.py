@@ -17,9 +17,10 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import Checkpoint, Scope
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.report import RestoreReport
+    from lastgood.settings import Scope
     from lastgood.workspace.restore import Options, Restores
 
 

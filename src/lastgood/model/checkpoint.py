@@ -37,7 +37,6 @@ if TYPE_CHECKING:
         "interrupt",
         "session-end",
     ]
-    Scope = Literal["files", "conversation", "progress", "git"]
     ActorType = Literal["agent", "tool", "person", "lastgood", "unknown"]
     Operation = Literal["merge", "rebase", "cherry-pick", "bisect", "revert"]
     # What the bytes are: messages given by the caller, one JSON object a line; a host's transcript
@@ -65,11 +64,6 @@ KINDS: tuple[Kind, ...] = (
 )
 # Rule S10: an automatic save of an unchanged workspace makes no checkpoint.
 AUTOMATIC_KINDS: frozenset[Kind] = frozenset({"turn", "tool", "auto", "risky", "guard"})
-
-# What can be brought back.
-SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress", "git")
-# Rule T11: what comes back together unless something else is asked for.
-DEFAULT_SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress")
 
 
 class Actor(Value):

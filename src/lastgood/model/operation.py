@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from lastgood.model.canonical import TEXT, Converter, Form, Wrong, sequence, words
-from lastgood.model.checkpoint import SCOPES
 from lastgood.model.tree import Entry
+from lastgood.settings import SCOPES
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
-    from lastgood.model.checkpoint import Scope
+    from lastgood.settings import Scope
     from lastgood.value import OsValue, Text, Timestamp
 
     OperationType = Literal["restore", "delete", "prune", "undo", "redo"]

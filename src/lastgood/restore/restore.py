@@ -8,7 +8,6 @@ from lastgood.errors import Conflict, Invalid, Unsafe
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
-from lastgood.model.checkpoint import DEFAULT_SCOPES
 from lastgood.model.operation import PartOutcome, RestorePlan, part_record
 from lastgood.model.path_safety import link_faults, refuse
 from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
@@ -17,6 +16,7 @@ from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan, loses_content
 from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, occupied, plan
+from lastgood.settings import DEFAULT_SCOPES
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction, RestoreTransaction
 from lastgood.value import Value
@@ -26,11 +26,12 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping, Sequence
 
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Checkpoint, Scope
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Merged, Step
     from lastgood.model.session import Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
+    from lastgood.settings import Scope
     from lastgood.trees import Files
     from lastgood.view import View
 

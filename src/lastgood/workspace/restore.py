@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, NotFound, Usage
-from lastgood.model.checkpoint import DEFAULT_SCOPES, SCOPES
 from lastgood.paths import printable
+from lastgood.settings import DEFAULT_SCOPES, SCOPES
 from lastgood.value import Value
 from lastgood.workspace.arguments import check_count, expect, make_empty
 from lastgood.workspace.opened import OpenWorkspace
@@ -15,13 +15,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
     from typing import TypedDict, Unpack
 
-    from lastgood.model.checkpoint import Checkpoint, Scope
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.report import RestoreReport, UndoReport
     from lastgood.model.run import Choice, RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
     from lastgood.restore.restore import RestoreRequest
+    from lastgood.settings import Scope
     from lastgood.undo import Way
     from lastgood.view import View
     from lastgood.workspace.arguments import PathLike

@@ -11,8 +11,9 @@ if TYPE_CHECKING:
     from typing import Protocol
 
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Checkpoint, Scope
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Part, PartScope
+    from lastgood.settings import Scope
     from lastgood.transaction import RestoreTransaction
 
     class PartModule(Protocol):
