@@ -191,6 +191,8 @@ def test_a_save_does_not_load_the_other_verbs(tmp_path: Path) -> None:
     command = [os.path.join(ROOT, "lastgood"), "-C", str(tmp_path / "workspace"), "--allow-root", "save"]
     loaded = imported(command, LASTGOOD_STORE=str(tmp_path / "store"), HOME=str(tmp_path))
     others = {"restore.restore", "undo", "retention.prune", "retention.verify", "recovery", "diff"}
+    others |= {"directories", "model.operation", "model.path_safety", "model.report", "view", "worktree"}
+    others |= {"documents", "project_git.index", "scanner.parallel", "worker"}
     assert {f"lastgood.{name}" for name in others} & loaded == set()
 
 
@@ -204,6 +206,7 @@ def test_a_restore_of_files_loads_nothing_of_sessions_conversations_and_other_ve
     loaded = imported([*command, "restore", "@", "--yes"], **surroundings)
     needed_elsewhere = {"restore.finish", "restore.kept", "restore.merge", "restore.steps"}
     others = {"conversation", "recovery", "sessions.session", "tasks", "undo", *needed_elsewhere}
+    others |= {"documents", "model.activity", "procfs", "project_git.index", "suggestions", "workspace.api"}
     assert {f"lastgood.{name}" for name in others} & loaded == set()
     assert (tmp_path / "workspace" / "kept.txt").read_text() == "kept\n"
 
@@ -216,7 +219,7 @@ def test_a_list_loads_nothing_of_what_other_verbs_need(tmp_path: Path) -> None:
     loaded = imported([*command, "list"], **surroundings)
     others = {
         "lastgood.catalogue.work",
-        "lastgood.model.records",
+        "lastgood.model.operation",
         "lastgood.objects",
         "lastgood.project_git",
         "lastgood.save",

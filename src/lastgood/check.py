@@ -16,9 +16,10 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
 
     from lastgood.context import Context
-    from lastgood.host import Commands
     from lastgood.model.checkpoint import CheckOrder, Checkpoint, CommandResult
-    from lastgood.view import Files, View
+    from lastgood.trees import Files
+    from lastgood.view import View
+    from lastgood.worktree import Commands
 
     # Calls something with an empty folder that goes afterwards.
     Aside = Callable[[Callable[[bytes], "Examined"]], "Examined"]

@@ -10,27 +10,24 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue import Catalogue, CatalogueReader, WorkReader, WorkspaceRow
     from lastgood.engine import Engine, EngineReader
-    from lastgood.host import (
+    from lastgood.host import Clock, Locks, Processes, Reserve, SharedHold
+    from lastgood.ledger import Ledgers, LedgersReader
+    from lastgood.model.checkpoint import HealthNote
+    from lastgood.model.report import StoreSize
+    from lastgood.settings import Settings
+    from lastgood.worktree import (
         Applier,
-        Clock,
         FileReader,
         JournalFile,
         JournalReader,
-        Locks,
-        Processes,
         ProjectGit,
         ProjectReader,
-        Reserve,
         Scanner,
-        SharedHold,
         TextMerger,
         TranscriptReader,
         Transcripts,
         TreeWriter,
     )
-    from lastgood.ledger import Ledgers, LedgersReader
-    from lastgood.model.report import HealthNote, StoreSize
-    from lastgood.settings import Settings
 
 
 class Writers(Value):

@@ -36,7 +36,7 @@ class FileJournal:
             raise self._failed("read", error) from error
         if content is None:
             return None
-        from lastgood.model.records import decode_journal  # lazily: each save looks whether there is one
+        from lastgood.model.operation import decode_journal  # lazily: each save looks whether there is one
 
         try:
             return decode_journal(_payload(content))
@@ -47,7 +47,7 @@ class FileJournal:
         """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
         if os.path.lexists(self._path):
             raise Busy("an interrupted restore waits to be finished", hint="run: lastgood recover")
-        from lastgood.model.records import encode_journal
+        from lastgood.model.operation import encode_journal
 
         payload = encode_journal(journal)
         head = b"%s %08x %d\n" % (_MARK, zlib.crc32(payload), len(payload))

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from lastgood.errors import Ambiguous, NotFound, Usage
 from lastgood.model.session import CurrentWork, SessionReport
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.context import Context
-    from lastgood.model.report import HealthNote
+    from lastgood.model.checkpoint import HealthNote
     from lastgood.model.session import Session, SessionState
 
 
@@ -89,7 +90,7 @@ def lost_session_note(context: Context) -> HealthNote | None:
         return None
     if named is not None and named.state == "active":
         return None
-    from lastgood.model.report import HealthNote
+    from lastgood.model.checkpoint import HealthNote
 
     fate = "is not known here"
     if named is not None:
@@ -174,3 +175,36 @@ def _words(context: Context, session: Session) -> tuple[str, ...]:
         return ("run", run.plan.source)
     command = run.plan.tasks[0].run
     return ("run", "--", *command) if run.plan.command and not isinstance(command, str) else ()
+
+
+_LEAST_DIGITS = 4
+_PREFIX = "sess_"
+
+
+def session_of(context: Context, name: str) -> Session:
+    """Return the session of an id, or of at least 4 of its hex digits; `NotFound`, `Ambiguous`."""
+    if not isinstance(name, str):
+        raise Usage(f"a session is named by a text, not by {type(name).__name__}", hint="give its id")
+    digits = name.removeprefix(_PREFIX)
+    found = []
+    if len(digits) >= _LEAST_DIGITS:
+        known = context.work.sessions(context.key)
+        found = [one for one in known if one.id.removeprefix(_PREFIX).startswith(digits)]
+    if len(found) > 1:
+        raise Ambiguous(
+            f"'{printable(name)}' fits {len(found)} sessions",
+            hint="give more digits of the id",
+            details={"candidates": [one.id for one in found]},
+        )
+    if not found:
+        raise NotFound(
+            f"no session '{printable(name)}' in this workspace",
+            hint="see what there is: lastgood session list",
+        )
+    return found[0]
+
+
+def living_sessions(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions under way, newest first."""
+    found = (report_on(context, one) for one in context.work.sessions(context.key, state="active"))
+    return tuple(one for one in found if one.state == "active")

@@ -11,6 +11,11 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Container, Iterable, Mapping
 
+LONGEST_PATH = 4096
+# Git of today reads trees in trees so far by default, the checkpoint's own top being one of them
+# (core.maxTreeDepth is 2048); git 2.39 ends with a fault of memory from about 3,500 on.
+DEEPEST = 2047
+
 
 def to_text(path: bytes) -> str:
     """Return a path as text; bytes that are not UTF-8 become lone surrogates."""
@@ -115,3 +120,49 @@ def _escape(ch: str) -> str:
     if code < 0x100:
         return f"\\x{code:02x}"
     return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
+# --- Names that mean ``.git`` ---
+
+# What comparison ignores on HFS+ and on ext4 that folds case: Unicode's Default_Ignorable_Code_Point.
+_IGNORABLE_RANGES = (
+    (0x00AD, 0x00AD),
+    (0x034F, 0x034F),
+    (0x061C, 0x061C),
+    (0x115F, 0x1160),
+    (0x17B4, 0x17B5),
+    (0x180B, 0x180F),
+    (0x200B, 0x200F),
+    (0x202A, 0x202E),
+    (0x2060, 0x206F),
+    (0x3164, 0x3164),
+    (0xFE00, 0xFE0F),
+    (0xFEFF, 0xFEFF),
+    (0xFFA0, 0xFFA0),
+    (0xFFF0, 0xFFF8),
+    (0x1BCA0, 0x1BCA3),
+    (0x1D173, 0x1D17A),
+    (0xE0000, 0xE0FFF),
+)
+
+
+def is_git_alias(name: bytes) -> bool:
+    """Tell whether a name is ``.git``, or could mean it on some file system.
+
+    The aliases are those of NTFS (8.3 names, trailing dots and spaces, streams), of HFS+ and of
+    case-folding ext4.
+    """
+    if name.isascii() and b"\\" not in name and name[:4].lower() not in {b".git", b"git~"}:
+        return False
+    text = name.decode("utf-8", "surrogateescape").lower()
+    plain = "".join(ch for ch in text if ch.isascii() or not _ignorable(ord(ch)))
+    return any(_is_ntfs_alias(part) for part in plain.split("\\"))
+
+
+def _ignorable(code: int) -> bool:
+    return any(first <= code <= last for first, last in _IGNORABLE_RANGES)
+
+
+def _is_ntfs_alias(name: str) -> bool:
+    plain = name.partition(":")[0].rstrip(". ")
+    return plain == ".git" or (plain.startswith("git~") and plain[4:].isdigit())

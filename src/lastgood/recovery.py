@@ -5,13 +5,13 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe
-from lastgood.lease import current_session, current_work, report_on, state_of, unfinished, uptime
+from lastgood.lease import current_session, current_work, report_on, session_of, state_of, unfinished, uptime
 from lastgood.model.checkpoint import TreeRef
 from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
 from lastgood.restore.finish import settle_restore
 from lastgood.restore.restore import RestoreRequest, head_moved, irreversible, restore
-from lastgood.sessions.session import abandon_steps, holder, living_conflict, session_of, way_to_end
+from lastgood.sessions.session import abandon_steps, holder, living_conflict, way_to_end
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.status import drift_since
 from lastgood.transaction import ReadTransaction

@@ -5,8 +5,7 @@ from __future__ import annotations
 from lastgood.errors import Invalid, NotFound, Storage
 from lastgood.ids import name_fault
 from lastgood.lease import beat
-from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS
-from lastgood.model.report import SaveReport
+from lastgood.model.checkpoint import AUTOMATIC_KINDS, KINDS, SaveReport
 from lastgood.paths import printable
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, SaveTransaction

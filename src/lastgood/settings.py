@@ -10,6 +10,7 @@ if TYPE_CHECKING:
     from typing import Literal
 
     Durability = Literal["full", "fast"]
+    Scope = Literal["files", "conversation", "progress", "git"]
 
 MEBIBYTE = 1 << 20
 GIBIBYTE = 1 << 30
@@ -47,6 +48,11 @@ BUILT_IN_EXCLUDES: tuple[str, ...] = (
     ".ruff_cache",
     ".tox",
 )
+
+# What can be brought back.
+SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress", "git")
+# Rule T11: what comes back together unless something else is asked for.
+DEFAULT_SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress")
 
 
 class CaptureSettings(Value):

@@ -5,11 +5,10 @@ from __future__ import annotations
 from lastgood.errors import Damaged, Unsafe, Unsupported
 from lastgood.host import ScanRequest
 from lastgood.lease import current_work, lost_session_note
-from lastgood.model.checkpoint import Actor, decode_gaps, encode_gaps
-from lastgood.model.report import HealthNote, SaveReport
+from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
 from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
 from lastgood.transaction import Draft, Holdings
-from lastgood.view import Files, RememberedFiles, ScannedFiles
+from lastgood.trees import Files, RememberedFiles, ScannedFiles
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -21,10 +20,10 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.conversation.capture import Captured, GivenConversation
     from lastgood.engine import ObjectWriter
-    from lastgood.host import GitSnapshot, Scan
     from lastgood.model.checkpoint import Checkpoint, GitState
     from lastgood.model.tree import Change, Entry
     from lastgood.transaction import ReadTransaction, SaveTransaction
+    from lastgood.worktree import GitSnapshot, Scan
 
     Look = Callable[[bytes], Entry | None]
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
-from lastgood.lease import current_session, unfinished
-from lastgood.model.report import HealthNote, StatusReport
+from lastgood.lease import current_session, living_sessions, unfinished
+from lastgood.model.checkpoint import HealthNote
+from lastgood.model.report import StatusReport
 from lastgood.model.tree import tally
-from lastgood.sessions.session import living_sessions
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction
 

@@ -6,7 +6,6 @@ from lastgood.errors import Busy, Storage
 from lastgood.ids import checkpoint_id, operation_id
 from lastgood.model import checkpoint
 from lastgood.model.checkpoint import Actor, Checkpoint, Manifest, Metrics, TreeRef
-from lastgood.model.operation import Operation
 from lastgood.model.tree import TreeId
 from lastgood.value import Value
 
@@ -20,12 +19,13 @@ if TYPE_CHECKING:
     from lastgood.catalogue import CatalogueMaintainer, CatalogueWriter
     from lastgood.context import Context, Writers
     from lastgood.engine import EngineMaintainer, ObjectWriter
-    from lastgood.host import Applier, JournalFile, ProjectGit, ScanResult, SharedHold, Transcripts
+    from lastgood.host import ScanResult, SharedHold
     from lastgood.ledger import Ledgers
     from lastgood.model.checkpoint import Conversation, GitState, Kind, Moment
-    from lastgood.model.operation import OperationType, Part, Step
+    from lastgood.model.operation import Operation, OperationType, Part, Step
     from lastgood.model.session import CurrentWork
     from lastgood.model.tree import Counts
+    from lastgood.worktree import Applier, JournalFile, ProjectGit, Transcripts
 
 
 # As much of a pack in the making is in memory at most, and takes room only when it is published.
@@ -309,6 +309,8 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         session: str | None = None,
     ) -> Operation:
         """Record a change that `undo` can take back; of the caller's session if none is given."""
+        from lastgood.model.operation import Operation  # lazily: no save records one
+
         operation = Operation(
             id=self.new_operation() if id is None else id,
             workspace_key=self.context.key,

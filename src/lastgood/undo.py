@@ -24,8 +24,8 @@ from lastgood.restore.steps import around, of_directories, retarget_steps, unset
 from lastgood.retention.prune import refuse_pinned
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import RestoreTransaction
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
-from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -1,24 +1,23 @@
-"""The one read path: which checkpoints exist, what a reference means, what a tree holds."""
+"""The one read path: which checkpoints exist, and what a reference means."""
 
 from __future__ import annotations
 
 from lastgood.catalogue import Query
 from lastgood.errors import Ambiguous, Invalid, NotFound, Usage
 from lastgood.ids import CHECKPOINT_PREFIX, id_prefix, is_bare_id, is_checkpoint_id, name_fault, short
-from lastgood.model.tree import DIRECTORY, StoredTree, TreeId
-from lastgood.paths import join, printable, unknown
+from lastgood.paths import printable
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator, Mapping, Sequence
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
     from lastgood.catalogue import CatalogueReader, WorkReader
     from lastgood.engine import ObjectReader
-    from lastgood.host import Clock, Scan
+    from lastgood.host import Clock
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.tree import Entry
 
     Form = Literal[
         "id", "name", "latest", "good", "start", "back", "ago", "at", "task", "before-task", "step"
@@ -146,7 +145,7 @@ def _grain(text: str) -> int:
     return int(_NANO // 10 ** min(places, 6))
 
 
-# --- The one read path: which checkpoints exist, what a reference means, what a tree holds ---
+# --- The one read path: which checkpoints exist, what a reference means ---
 
 _LIST = "see what there is: lastgood list"
 _PAGE = 32
@@ -296,114 +295,7 @@ class View:
         return found[0] if found else None
 
 
-class Files(StoredTree):
-    """The files that a checkpoint holds; each directory is read once."""
-
-    __slots__ = ("_known", "_last", "_places", "objects")
-
-    def __init__(self, root: TreeId, objects: ObjectReader) -> None:
-        super().__init__(root, self._listing)
-        self.objects = objects
-        self._known: dict[TreeId, Sequence[Entry]] = {}
-        self._places: dict[bytes, TreeId | None] = {b"": root}
-        # The directory that was asked last, by name: most questions come directory by directory.
-        self._last: tuple[TreeId | None, Mapping[bytes, Entry]] = (None, {})
-
-    def at(self, path: bytes) -> Sequence[Entry] | None:
-        """Return the entries of a directory, None if there is none of this path."""
-        tree = self._place(path)
-        return None if tree is None else self._listing(tree)
-
-    def entry(self, path: bytes) -> Entry | None:
-        """Return what is held under a path, None if nothing."""
-        above, _, name = path.rpartition(b"/")
-        return self._named(self._place(above), name)
-
-    def _place(self, path: bytes) -> TreeId | None:
-        places = self._places
-        for each in unknown(path, places):
-            above, _, name = each.rpartition(b"/")
-            entry = self._named(places[above], name)
-            places[each] = None if entry is None or entry.kind != DIRECTORY else entry.tree_id
-        return places[path]
-
-    def _named(self, tree: TreeId | None, name: bytes) -> Entry | None:
-        if tree is None:
-            return None
-        if self._last[0] != tree:
-            self._last = (tree, {entry.name: entry for entry in self._listing(tree)})
-        return self._last[1].get(name)
-
-    def walk(self) -> Iterator[tuple[bytes, Entry]]:
-        """Yield every path with its entry, directories before what they hold."""
-        stack = [(b"", self.root)]
-        while stack:
-            path, tree = stack.pop()
-            below = []
-            for entry in self._listing(tree):
-                full = join(path, entry.name)
-                yield full, entry
-                if entry.kind == DIRECTORY:
-                    below.append((full, entry.tree_id))
-            stack.extend(reversed(below))
-
-    def _listing(self, tree: TreeId) -> Sequence[Entry]:
-        found = self._known.get(tree)
-        if found is None:
-            found = self._known[tree] = self.objects.directory(tree)
-        return found
-
-
-class ScannedFiles:
-    """The files of a workspace as a scan found them, readable like a checkpoint's."""
-
-    __slots__ = ("_last", "_scan", "root")
-
-    def __init__(self, scan: Scan) -> None:
-        self._scan = scan
-        self.root = scan.result.tree
-        # The directory that was asked last, by name.
-        self._last: tuple[bytes | None, Mapping[bytes, Entry]] = (None, {})
-
-    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:  # noqa: ARG002 - the protocol's
-        """Return the captured entries of one directory."""
-        return self._scan.directory(path) or ()
-
-    def at(self, path: bytes) -> Sequence[Entry] | None:
-        """Return the captured entries of a directory, None if none of this path was captured."""
-        return self._scan.directory(path)
-
-    def entry(self, path: bytes) -> Entry | None:
-        """Return what was captured under a path, None if nothing."""
-        above, _, name = path.rpartition(b"/")
-        if self._last[0] != above:
-            self._last = (above, {entry.name: entry for entry in self._scan.directory(above) or ()})
-        return self._last[1].get(name)
-
-
-class RememberedFiles:
-    """The files of a checkpoint, as far as may be out of what the last scan remembers of them."""
-
-    __slots__ = ("_files", "_scan", "root")
-
-    def __init__(self, files: Files, scan: Scan) -> None:
-        self._files = files
-        self._scan = scan
-        self.root = files.root
-
-    def directory(self, path: bytes, tree: TreeId) -> Sequence[Entry]:
-        """Return the entries of one directory."""
-        known = self._scan.remembered(path, tree)
-        return self._files.directory(path, tree) if known is None else known
-
-
 def _number(text: str) -> int:
     if text.isascii() and text.isdigit() and len(text) <= 9:
         return int(text)
     raise Invalid(f"'{printable(text)}' is no number of a step", hint="write for example step:12")
-
-
-def tree_of(checkpoint: Checkpoint) -> TreeId:
-    """Return the identity of a checkpoint's files."""
-    root = checkpoint.manifest.root
-    return TreeId(tree=bytes.fromhex(root.tree), modes=bytes.fromhex(root.modes))

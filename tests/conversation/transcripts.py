@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any
 
-from lastgood.model.report import SaveReport
+from lastgood.model.checkpoint import SaveReport
 from lastgood.workspace import Workspace
 
 SESSION = "550e8400-e29b-41d4-a716-446655440000"

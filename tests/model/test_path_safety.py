@@ -7,8 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lastgood.errors import Unsafe
-from lastgood.model.path_safety import NameRules, faults, is_git_alias, name_fault, path_fault, refuse_faults
+from lastgood.model.path_safety import NameRules, faults, name_fault, path_fault, refuse_faults
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, StoredTree, TreeId
+from lastgood.paths import is_git_alias
 from tools.forest import Forest, folder
 
 ALIASES = [

@@ -21,7 +21,7 @@ from lastgood import documents
 from lastgood.documents import activity as activity_documents
 from lastgood.errors import LastgoodError
 from lastgood.exchange import form as exchange_form
-from lastgood.model import activity, checkpoint, exchange, operation, records, report, run, session, tree
+from lastgood.model import activity, checkpoint, exchange, operation, report, run, session, tree
 from lastgood.model.canonical import dumps
 from lastgood.retention import policy
 from lastgood.value import Alias, Value
@@ -37,8 +37,8 @@ MODELS = (policy, activity, checkpoint, exchange, operation, report, run, sessio
 NAMES = {name: one for model in MODELS for name, one in vars(model).items() if isinstance(one, type)}
 STORED: dict[str, tuple[Callable[[Any], str | bytes], Callable[[Any], Any]]] = {
     "manifest": (checkpoint.encode, checkpoint.decode),
-    "operation": (records.encode_operation, records.decode_operation),
-    "journal": (records.encode_journal, records.decode_journal),
+    "operation": (operation.encode_operation, operation.decode_operation),
+    "journal": (operation.encode_journal, operation.decode_journal),
     "session": (session.encode_session, session.decode_session),
     "effect": (session.encode_effect, session.decode_effect),
     "progress": (session.encode_progress, session.decode_progress),

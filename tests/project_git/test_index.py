@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.project_git import Index, UnknownIndex, find, read_index
+from lastgood.project_git import find
 from lastgood.project_git.entries import read_entries
+from lastgood.project_git.index import Index, UnknownIndex, read_index
 from project_git.projects import Project, make_project
 from tools.values import not_none
 

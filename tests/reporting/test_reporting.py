@@ -14,8 +14,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lastgood.cli.activity import duration
 from lastgood.cli.table import spellings
+from lastgood.cli.wording import duration
 from lastgood.model.activity import PERIODS, TaskCounts
 from lastgood.model.operation import Operation
 from lastgood.model.session import Effect

@@ -14,14 +14,14 @@ import pytest
 
 import lastgood
 from lastgood.errors import Conflict, Invalid, Unsafe, Usage
-from lastgood.model.records import decode_journal, decode_operation, encode_operation
+from lastgood.model.operation import decode_journal, decode_operation, encode_operation
 from lastgood.model.session import Progress
 from lastgood.workspace import Workspace
 from tools.command import Command
 from tools.values import not_none
 
 if TYPE_CHECKING:
-    from lastgood.model.operation import Scope
+    from lastgood.settings import Scope
 
 
 HOST = "550e8400-e29b-41d4-a716-446655440000"

@@ -19,7 +19,7 @@ import pytest
 from lastgood import worker
 from lastgood.objects.engine import GitEngine
 from lastgood.objects.memory import MemoryEngine
-from lastgood.scanner import read, walk
+from lastgood.scanner import parallel, read, walk
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.read import Lister, Listing, open_file
 from tools.desk import Desk
@@ -95,7 +95,7 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
     desk: Desk, seed: int, large: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", large)
-    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(scanner, "_SEVERAL_DIRECTORIES", large)
     chance = random.Random(seed)
     plant(desk)
@@ -114,10 +114,10 @@ def test_any_series_of_changes_comes_out_as_without_a_cache(
 
 def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
-    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(worker, "_count", int)  # a worker of xdist has threads that do not scan
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
-    monkeypatch.setattr(walk, "_LEAST_PATIENCE_MS", 600_000)
+    monkeypatch.setattr(parallel, "_LEAST_PATIENCE_MS", 600_000)
     plant(desk)
     first = desk.save()
     looks = Looks(monkeypatch)
@@ -129,7 +129,7 @@ def test_a_twin_looks_after_half_of_a_large_workspace(desk: Desk, monkeypatch: p
 
 def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
-    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1)
+    monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1)
     monkeypatch.setattr(worker, "_count", int)  # as above
     monkeypatch.setattr(os, "fork", None)
     plant(desk)
@@ -140,7 +140,7 @@ def test_no_twin_where_forking_costs_more_than_it_saves(desk: Desk, monkeypatch:
 @pytest.mark.parametrize("failing", ["dies", "hangs", "cannot be forked"])
 def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.MonkeyPatch, failing: str) -> None:
     monkeypatch.setattr(walk, "WORTHWHILE_FILES", 10)
-    monkeypatch.setattr(walk, "RESIDENT_BYTES_A_FILE", 1 << 40)
+    monkeypatch.setattr(parallel, "RESIDENT_BYTES_A_FILE", 1 << 40)
     monkeypatch.setattr(worker, "_count", int)  # a worker of xdist has threads that do not scan
     monkeypatch.setattr(os, "sched_getaffinity", lambda _: {0, 1})
     plant(desk)
@@ -155,7 +155,7 @@ def test_a_twin_that_fails_costs_only_time(desk: Desk, monkeypatch: pytest.Monke
     if failing == "cannot be forked":
         monkeypatch.setattr(os, "fork", fail)
     else:
-        monkeypatch.setattr(walk, "_compare", fail)
+        monkeypatch.setattr(parallel, "_compare", fail)
     before = descriptors()
     result = desk.save().result
     assert descriptors() == before
@@ -168,7 +168,7 @@ def test_a_twin_with_much_to_say_ends_with_who_wanted_it(tmp_path: Path) -> None
     code = textwrap.dedent(
         f"""
         import os
-        from lastgood.scanner.walk import ParallelWalk as Twin
+        from lastgood.scanner.parallel import ParallelWalk as Twin
         root = os.open({str(tmp_path)!r}, os.O_RDONLY)
         parts = [b"gone" * 50 + b"%d" % number for number in range(2000)]
         twin = Twin(root, parts=parts, records={{}}, lister=None)

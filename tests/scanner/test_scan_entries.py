@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lastgood.errors import NotFound, Storage, Unsafe
-from lastgood.model.path_safety import is_git_alias
+from lastgood.paths import is_git_alias
 from tools.desk import Desk
 from tools.values import not_none
 

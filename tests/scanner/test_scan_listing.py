@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from lastgood.host import Scan, SystemClock
+from lastgood.host import SystemClock
 from lastgood.model.tree import DIRECTORY, StoredTree, TreeId, compare
 from lastgood.paths import join
 from lastgood.scanner import NAMES, SEEN, read
@@ -17,7 +17,8 @@ from lastgood.scanner import scan as mounts
 from lastgood.scanner.read import Lister, Listing
 from lastgood.scanner.scan import WorkspaceScan
 from lastgood.testing.clock import FakeClock
-from lastgood.view import Files, RememberedFiles, ScannedFiles
+from lastgood.trees import Files, RememberedFiles, ScannedFiles
+from lastgood.worktree import Scan
 from tools.desk import Desk
 
 if TYPE_CHECKING:

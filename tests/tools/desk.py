@@ -8,13 +8,14 @@ from collections.abc import Callable
 from pathlib import Path
 
 from lastgood.engine import Engine
-from lastgood.host import Clock, Scan, Scanner, ScanRequest, SystemClock
+from lastgood.host import Clock, ScanRequest, SystemClock
 from lastgood.model.tree import DIRECTORY, TreeId
 from lastgood.objects.memory import MemoryEngine
 from lastgood.paths import join
 from lastgood.scanner.read import multigrain_device
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.settings import CaptureSettings
+from lastgood.worktree import Scan, Scanner
 
 Held = dict[bytes, tuple[str, int, bytes]]
 

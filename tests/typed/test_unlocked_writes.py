@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lastgood import catalogue, engine, host, journal, ledger
+from lastgood import catalogue, engine, journal, ledger, worktree
 from typed.checking import faults
 
 TEXT = (Path(__file__).parent / "unlocked_writes.txt").read_text()
@@ -16,11 +16,11 @@ ENDS = {
     "catalogue": (catalogue.CatalogueReader, catalogue.Catalogue),
     "work": (catalogue.WorkReader, catalogue.SessionTransaction),
     "engine": (engine.EngineReader, engine.Engine),
-    "journal": (host.JournalReader, journal.FileJournal),
-    "applier": (host.FileReader, host.Applier),
+    "journal": (worktree.JournalReader, journal.FileJournal),
+    "applier": (worktree.FileReader, worktree.Applier),
     "ledgers": (ledger.LedgersReader, ledger.Ledgers),
-    "project": (host.ProjectReader, host.ProjectGit),
-    "transcripts": (host.TranscriptReader, host.Transcripts),
+    "project": (worktree.ProjectReader, worktree.ProjectGit),
+    "transcripts": (worktree.TranscriptReader, worktree.Transcripts),
 }
 
 

@@ -11,14 +11,8 @@ from lastgood.aio import AsyncSession
 from lastgood.integrations.automatic import AsyncAutomatic, Automatic, Moment
 from lastgood.integrations.opentelemetry import Telemetry
 from lastgood.model.activity import Activity
-from lastgood.model.report import (
-    DiffReport,
-    RestoreReport,
-    SaveReport,
-    SessionEnded,
-    StatusReport,
-    UndoReport,
-)
+from lastgood.model.checkpoint import SaveReport
+from lastgood.model.report import DiffReport, RestoreReport, SessionEnded, StatusReport, UndoReport
 from lastgood.model.run import RecoverReport, RunEvent, RunReport
 from lastgood.model.session import Effect, Progress, Task
 from lastgood.workspace.session import OpenSession

@@ -19,9 +19,8 @@ import pytest
 import lastgood
 from lastgood.errors import Unsafe
 from lastgood.model.checkpoint import Checkpoint
-from lastgood.model.path_safety import DEEPEST, LONGEST_PATH
 from lastgood.model.tree import DIRECTORY, FILE, Entry
-from lastgood.paths import join
+from lastgood.paths import DEEPEST, LONGEST_PATH, join
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, SaveTransaction
 from lastgood.workspace import Workspace

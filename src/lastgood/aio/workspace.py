@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from lastgood.aio.bridge import Result
     from lastgood.host import Clock
     from lastgood.ledger import LedgerReader, LedgerWriter
+    from lastgood.model.checkpoint import HealthNote
     from lastgood.model.operation import Event, Observer
-    from lastgood.model.report import HealthNote
     from lastgood.settings import Settings
     from lastgood.workspace import Maintenance
     from lastgood.workspace.arguments import PathLike

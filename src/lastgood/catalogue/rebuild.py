@@ -47,7 +47,7 @@ from lastgood.errors import Damaged, Internal, LastgoodError, Storage
 from lastgood.files import make_directories, sync_directory, sync_file
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import decode
-from lastgood.model.records import decode_operation
+from lastgood.model.operation import decode_operation
 from lastgood.model.session import decode_effect, decode_progress, decode_session, encode_effect
 from lastgood.paths import printable, to_bytes
 from lastgood.value import Value, cast

@@ -263,7 +263,7 @@ def add_workspace(connection: sqlite3.Connection, row: WorkspaceRow) -> None:
 
 def operation(row: Row) -> Operation:
     """Return the operation of a row of `OPERATION`."""
-    from lastgood.model.records import decode_operation  # lazily: saves and lists know of no operation
+    from lastgood.model.operation import decode_operation  # lazily: saves and lists know of no operation
 
     payload, undone = row
     return decode_operation(_text(payload)).replace(undone=bool(undone))
@@ -271,7 +271,7 @@ def operation(row: Row) -> Operation:
 
 def operation_columns(operation: Operation) -> Row:
     """Return an operation's values: id, workspace_key, type, at, undone, payload."""
-    from lastgood.model.records import encode_operation
+    from lastgood.model.operation import encode_operation
 
     return (
         operation.id,

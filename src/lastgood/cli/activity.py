@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.wording import count, moment, pairs, shortened, size, table
+from lastgood.cli.wording import count, duration, moment, pairs, shortened, size, table
 from lastgood.paths import printable
 from lastgood.redaction import redact
 
@@ -17,7 +17,6 @@ if TYPE_CHECKING:
     Facts = list[tuple[str, str]]
 
 _SPANS = {"day": "the last day", "week": "the last 7 days", "month": "the last 30 days", "all": "all time"}
-_UNITS = ((86_400, "d"), (3600, "h"), (60, "m"))
 _SESSIONS_SHOWN = 20
 _TEXT = 60
 
@@ -192,17 +191,3 @@ def _safe(text: str) -> str:
 def ratio(tasks: TaskCounts) -> str:
     """Return the success ratio in per cent, a dash where nothing has ended."""
     return "-" if tasks.success_ratio is None else f"{tasks.success_ratio:.0%}"
-
-
-def duration(seconds: float) -> str:
-    """Return a duration in its two largest units."""
-    if seconds < 60:
-        return f"{int(seconds)}s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}s"
-    words: list[str] = []
-    rest = int(seconds)
-    for unit, letter in _UNITS:
-        if rest >= unit or words:
-            words.append(f"{rest // unit}{letter}")
-            rest %= unit
-    words.append(f"{rest}s")
-    return " ".join(words[:2])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.model.operation import SCOPES
 from lastgood.paths import printable, to_bytes
+from lastgood.settings import SCOPES
 from lastgood.value import Value
 
 TYPE_CHECKING = False

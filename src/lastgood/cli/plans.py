@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.wording import ago, called, changes, count, moment, path_text, place, title
+from lastgood.cli.wording import ago, called, changes, count, effect_words, moment, path_text, place, title
 from lastgood.model.canonical import PATH, Fields
 from lastgood.model.operation import DISCARDED, NOT_BACK
 from lastgood.model.report import MARKED, counts_of, planned_outcomes
@@ -261,14 +261,6 @@ def _tasks(report: RecoverReport) -> str:
             shown = ", ".join(named[:_SHOWN]) + (", ..." if len(named) > _SHOWN else "")
             words.append(f"{len(named)} {state} ({shown})" if state != "done" else f"{len(named)} done")
     return ", ".join(words)
-
-
-def effect_words(effect: Effect, *, now: int) -> str:
-    """Return a step of the work in words."""
-    of = f" of task {printable(effect.task)}" if effect.task and effect.task != effect.name else ""
-    what = "task" if effect.task == effect.name else "step"
-    marked = ", irreversible" if effect.irreversible else ""
-    return f"{what} {printable(effect.name)}{of}{marked}, started {ago(effect.started_at, now=now)}"
 
 
 def recovering_line(report: RecoverReport, *, asked: bool) -> str | None:

@@ -8,7 +8,6 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
 from lastgood.cli.wording import called, count
-from lastgood.documents import document
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
@@ -19,10 +18,10 @@ if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Favour, RestorePlan, Scope
+    from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.report import RestoreReport
-    from lastgood.workspace import Workspace
-    from lastgood.workspace.restore import Options
+    from lastgood.settings import Scope
+    from lastgood.workspace.restore import Options, Restores
 
 
 # --- Whether to go on: a person's yes, ``--yes``, or the id of the plan that was looked at (T1, T16) ---
@@ -42,7 +41,7 @@ def demand_means(call: Call, console: Console) -> None:
 
 
 def consented(
-    preview: RestoreReport, call: Call, console: Console, *, workspace: Workspace, target: Checkpoint
+    preview: RestoreReport, call: Call, console: Console, *, workspace: Restores, target: Checkpoint
 ) -> bool:
     """Tell whether to carry out a plan; raises where the answer cannot be had."""
     plan = preview.planned
@@ -97,7 +96,7 @@ def files_before(plan: RestorePlan, target: Checkpoint) -> int:
     return max(0, target.manifest.files - fresh) + plan.deletions
 
 
-def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Workspace) -> None:
+def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Restores) -> None:
     """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
     plan = preview.planned
     for line in (*drift_lines(workspace), *beside_lines(preview, target)):
@@ -107,7 +106,7 @@ def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, works
         console.warn(line)
 
 
-def drift_lines(workspace: Workspace) -> list[str]:
+def drift_lines(workspace: Restores) -> list[str]:
     """Return what changed since the newest checkpoint: nobody but the guard has kept it yet."""
     report = workspace.diff(patch=False)
     if not report.files:
@@ -137,7 +136,7 @@ def check_options(call: Call) -> None:
                 )
 
 
-def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Workspace) -> int:
+def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
     """Bring a checkpoint back as the call says, and return the exit code."""
     if call.has("to"):
         return _aside(target, call, console, workspace=workspace)
@@ -153,13 +152,15 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
     with ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(call.verb.name, report))
     else:
         _tell(report, target, call, console)
     return 0 if report.complete else _OMISSIONS
 
 
-def _options(call: Call, workspace: Workspace) -> Options:
+def _options(call: Call, workspace: Restores) -> Options:
     return {
         "paths": paths_of(call, workspace),
         "only": cast("tuple[Scope, ...]", call.texts("only")) or None,
@@ -176,6 +177,8 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     plan = report.planned
     code = 0 if report.dry_run or report.complete else _OMISSIONS
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(call.verb.name, report))
         return code
     if plan.empty:
@@ -190,7 +193,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     return 0
 
 
-def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Workspace) -> int:
+def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
     folder = os.path.abspath(call.text("to") or "")
     with ProgressLine(console, "writing"):
         report = workspace.restore(
@@ -200,6 +203,8 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
             only=cast("tuple[Scope, ...]", call.texts("only")) or None,
         )
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(call.verb.name, report))
     else:
         console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.session import Position
+    from lastgood.model.session import Effect, Position
     from lastgood.model.tree import Counts
 
 
@@ -35,6 +35,23 @@ def span(seconds: float) -> str:
         if seconds >= unit and seconds % unit == 0:
             return f"{seconds / unit:g}{letter}"
     return f"{seconds:g}s"
+
+
+_PERIODS = ((86_400, "d"), (3600, "h"), (60, "m"))
+
+
+def duration(seconds: float) -> str:
+    """Return a duration in its two largest units."""
+    if seconds < 60:
+        return f"{int(seconds)}s" if seconds >= 10 or seconds == int(seconds) else f"{seconds:.1f}s"
+    words: list[str] = []
+    rest = int(seconds)
+    for unit, letter in _PERIODS:
+        if rest >= unit or words:
+            words.append(f"{rest // unit}{letter}")
+            rest %= unit
+    words.append(f"{rest}s")
+    return " ".join(words[:2])
 
 
 def path_text(path: bytes) -> str:
@@ -125,6 +142,14 @@ def where_it_stands(position: Position) -> str:
     told = f"Recorded position: {where}." if where else ""
     working_on = f"In-progress artifacts: {working_on}." if working_on else ""
     return " ".join(sentence for sentence in (told, working_on) if sentence)
+
+
+def effect_words(effect: Effect, *, now: int) -> str:
+    """Return a step of the work in words."""
+    of = f" of task {printable(effect.task)}" if effect.task and effect.task != effect.name else ""
+    what = "task" if effect.task == effect.name else "step"
+    marked = ", irreversible" if effect.irreversible else ""
+    return f"{what} {printable(effect.name)}{of}{marked}, started {ago(effect.started_at, now=now)}"
 
 
 def width(text: str) -> int:

@@ -13,8 +13,7 @@ from zlib import crc32
 from lastgood.conversation import reader
 from lastgood.conversation.reader import blobs, is_message, lines_of, parsed
 from lastgood.errors import Damaged, Invalid, LastgoodError
-from lastgood.model.checkpoint import Conversation, FileExtent, PrefixEvidence
-from lastgood.model.report import HealthNote
+from lastgood.model.checkpoint import Conversation, FileExtent, HealthNote, PrefixEvidence
 from lastgood.model.tree import DEFAULT_DIRECTORY_MODE, DEFAULT_FILE_MODE, DIRECTORY, FILE, Entry, TreeId
 from lastgood.paths import printable, to_text
 from lastgood.value import Value
@@ -25,9 +24,9 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.engine import ObjectWriter
-    from lastgood.host import Transcript
     from lastgood.model.checkpoint import ConversationForm
     from lastgood.model.session import CurrentWork, Session
+    from lastgood.worktree import Transcript
 
 
 # --- How a growing transcript is cut into stored segments: new bytes are added, small ones joined (P5) ---

@@ -18,8 +18,8 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from lastgood.host import Presence
     from lastgood.model.checkpoint import ConversationForm
+    from lastgood.worktree import Presence
 
 
 # --- Reading a transcript while its owner goes on writing it ---

@@ -32,8 +32,8 @@ from lastgood.model.tree import (
 from lastgood.paths import join, printable, to_text, ways, within
 from lastgood.redaction import first_secret, redact, redact_lines, redact_value, secret_under
 from lastgood.sessions.session import planned_run
+from lastgood.trees import Files
 from lastgood.value import Value, cast
-from lastgood.view import Files
 from lastgood.workplan.plan import encode_plan
 
 TYPE_CHECKING = False

@@ -16,14 +16,8 @@ and conversations are in neither.
 from __future__ import annotations
 
 from lastgood.errors import LastgoodError, Unsupported
-from lastgood.model.report import (
-    DeleteReport,
-    ProgressReport,
-    RestoreReport,
-    SaveReport,
-    SessionEnded,
-    UndoReport,
-)
+from lastgood.model.checkpoint import SaveReport
+from lastgood.model.report import DeleteReport, ProgressReport, RestoreReport, SessionEnded, UndoReport
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

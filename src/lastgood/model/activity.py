@@ -10,9 +10,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
 
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, HealthNote
     from lastgood.model.operation import Operation
-    from lastgood.model.report import HealthNote
     from lastgood.model.session import Effect, SessionReport, Task
     from lastgood.value import OsText, Text, Timestamp
 

@@ -442,3 +442,29 @@ class CheckReport(Value):
     good: bool | None
     check: Check
     aside: bool
+
+
+# --- What a save returns ---
+
+
+class HealthNote(Value):
+    """Something a person should know, with what to do about it."""
+
+    code: str
+    message: str
+    hint: str
+
+
+class SaveReport(Value):
+    """The outcome of a save; ``checkpoint`` is the one it made, or the one the workspace equals.
+
+    ``new_gaps`` are those that the previous checkpoint did not have (exit code 3). ``notes`` say what
+    a person should know of the conversation.
+    """
+
+    checkpoint: Checkpoint
+    created: bool
+    reason: str | None = None
+    unchanged_since: str | None = None
+    new_gaps: tuple[Gap, ...] = ()
+    notes: tuple[HealthNote, ...] = ()

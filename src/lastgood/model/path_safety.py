@@ -1,14 +1,10 @@
-"""Names that must not be written, and trees made to do harm (rule T12).
-
-The aliases of ``.git`` are those of NTFS (8.3 names, trailing dots and spaces, streams), of HFS+ and
-of case-folding ext4 (code points that comparison ignores: Unicode's Default_Ignorable_Code_Point).
-"""
+"""Names that must not be written, and trees made to do harm (rule T12)."""
 
 from __future__ import annotations
 
 from lastgood.errors import Damaged, Unsafe
 from lastgood.model.tree import DIRECTORY, LINK
-from lastgood.paths import join, parent, printable, to_text, unknown
+from lastgood.paths import DEEPEST, LONGEST_PATH, is_git_alias, join, parent, printable, to_text, unknown
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -22,37 +18,13 @@ else:
     Protocol = object
 
 LONGEST_NAME = 255
-LONGEST_PATH = 4096
 # The end of a target is marked in what the kernel takes, and counts.
 LONGEST_TARGET = LONGEST_PATH - 1
-# Git of today reads trees in trees so far by default, the checkpoint's own top being one of them
-# (core.maxTreeDepth is 2048); git 2.39 ends with a fault of memory from about 3,500 on.
-DEEPEST = 2047
 # More entries than this count as made to overwhelm where most of them are the same few over again.
 MOST_ENTRIES = 1_000_000
 _REPEATED = 32
 _SHOWN = 10
 _SHOWN_WIDTH = 200
-
-_IGNORABLE_RANGES = (
-    (0x00AD, 0x00AD),
-    (0x034F, 0x034F),
-    (0x061C, 0x061C),
-    (0x115F, 0x1160),
-    (0x17B4, 0x17B5),
-    (0x180B, 0x180F),
-    (0x200B, 0x200F),
-    (0x202A, 0x202E),
-    (0x2060, 0x206F),
-    (0x3164, 0x3164),
-    (0xFE00, 0xFE0F),
-    (0xFEFF, 0xFEFF),
-    (0xFFA0, 0xFFA0),
-    (0xFFF0, 0xFFF8),
-    (0x1BCA0, 0x1BCA3),
-    (0x1D173, 0x1D17A),
-    (0xE0000, 0xE0FFF),
-)
 
 
 def is_beyond(path: bytes) -> bool:
@@ -84,15 +56,6 @@ class Blobs(Protocol):
 
     def blob_size(self, oid: bytes) -> int:
         """Return the size of a blob in bytes."""
-
-
-def is_git_alias(name: bytes) -> bool:
-    """Tell whether a name is ``.git``, or could mean it on some file system."""
-    if name.isascii() and b"\\" not in name and name[:4].lower() not in {b".git", b"git~"}:
-        return False
-    text = name.decode("utf-8", "surrogateescape").lower()
-    plain = "".join(ch for ch in text if ch.isascii() or not _ignorable(ord(ch)))
-    return any(_is_ntfs_alias(part) for part in plain.split("\\"))
 
 
 def is_no_name(name: bytes) -> bool:
@@ -287,12 +250,3 @@ def _folded(name: bytes) -> bytes:
     from unicodedata import normalize
 
     return normalize("NFD", to_text(name).casefold()).encode("utf-8", "surrogateescape")
-
-
-def _ignorable(code: int) -> bool:
-    return any(first <= code <= last for first, last in _IGNORABLE_RANGES)
-
-
-def _is_ntfs_alias(name: str) -> bool:
-    plain = name.partition(":")[0].rstrip(". ")
-    return plain == ".git" or (plain.startswith("git~") and plain[4:].isdigit())

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from typing import Literal
 
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, HealthNote, SaveReport
     from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Result
     from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
     from lastgood.model.tree import Counts, Gap
@@ -49,21 +49,6 @@ def planned_outcomes(plan: RestorePlan) -> tuple[Outcome, ...]:
         )
         for step in plan.steps
     )
-
-
-class SaveReport(Value):
-    """The outcome of a save; ``checkpoint`` is the one it made, or the one the workspace equals.
-
-    ``new_gaps`` are those that the previous checkpoint did not have (exit code 3). ``notes`` say what
-    a person should know of the conversation.
-    """
-
-    checkpoint: Checkpoint
-    created: bool
-    reason: str | None = None
-    unchanged_since: str | None = None
-    new_gaps: tuple[Gap, ...] = ()
-    notes: tuple[HealthNote, ...] = ()
 
 
 class ListedEntry(Value):
@@ -233,14 +218,6 @@ class DeleteReport(Value):
     needed: Mapping[str, str] = {}
 
     deleted = Alias["tuple[str, ...]"]("checkpoints", "The ids of the checkpoints that were removed.")
-
-
-class HealthNote(Value):
-    """Something a person should know, with what to do about it."""
-
-    code: str
-    message: str
-    hint: str
 
 
 class StatusReport(Value):

@@ -19,7 +19,6 @@ import fcntl
 import os
 import time
 
-from lastgood.directories import remove_tree
 from lastgood.errors import Storage
 
 TYPE_CHECKING = False
@@ -201,6 +200,8 @@ class TemporaryFolder:
 
     def discard(self) -> None:
         """Delete the folder with all that is in it; what cannot be deleted is collected later."""
+        from lastgood.directories import remove_tree
+
         try:
             remove_tree(self.path)
         except OSError:
@@ -399,6 +400,8 @@ def _delete(path: bytes, found: os.stat_result) -> int:
     if path.endswith(HANDED_SUFFIX) and time.time() - found.st_mtime < _HANDED_SECONDS:
         return 0
     if os.path.isdir(path):
+        from lastgood.directories import remove_tree
+
         return remove_tree(path)
     os.unlink(path)
     return found.st_size

@@ -7,18 +7,8 @@ import zlib
 from _struct import Struct
 
 from lastgood.ignore import Unreadable
-from lastgood.project_git import (
-    HEADER,
-    SPARSE,
-    SPLIT,
-    TREES,
-    IndexDamage,
-    entries_of,
-    open_file,
-    read_descriptor,
-    read_known,
-    read_shared,
-)
+from lastgood.project_git import open_file, read_descriptor, read_known
+from lastgood.project_git.index import HEADER, SPARSE, SPLIT, TREES, IndexDamage, entries_of, read_shared
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

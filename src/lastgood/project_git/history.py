@@ -11,10 +11,11 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from lastgood.engine import ObjectWriter
-    from lastgood.host import FoundGitPosition, GitPosition, RealignedGit, Scan
+    from lastgood.host import FoundGitPosition, GitPosition, RealignedGit
     from lastgood.model.tree import Change
     from lastgood.project_git import Repository
     from lastgood.project_git.status import GitSnapshot
+    from lastgood.worktree import Scan
 
 DEFAULT_SEARCH_PATH = b"/usr/local/bin:/usr/bin:/bin:/opt/homebrew/bin"
 _HEX = frozenset("0123456789abcdef")

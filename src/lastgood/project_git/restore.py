@@ -15,7 +15,7 @@ from lastgood.errors import Conflict, Damaged, Storage, Unsafe, Unsupported
 from lastgood.files import sync_directory, write_whole
 from lastgood.host import FoundGitPosition, GitPosition, RealignedGit
 from lastgood.paths import printable, to_bytes, to_text
-from lastgood.project_git import IndexDamage, operation, read_known
+from lastgood.project_git import operation, read_known
 from lastgood.project_git.entries import (
     GITLINK,
     INTENDED,
@@ -26,6 +26,7 @@ from lastgood.project_git.entries import (
     oid_of,
     read_entries,
 )
+from lastgood.project_git.index import IndexDamage
 from lastgood.project_git.status import read_settings
 
 TYPE_CHECKING = False

@@ -18,7 +18,7 @@ from lastgood.ignore import GITIGNORE, TreeRules, Unreadable
 from lastgood.model.checkpoint import IgnoreState
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.paths import join
-from lastgood.project_git import IndexDamage, read_file, read_known
+from lastgood.project_git import read_file, read_known
 from lastgood.project_git.entries import (
     ASSUMED,
     GITLINK,
@@ -35,6 +35,7 @@ from lastgood.project_git.entries import (
     staged,
     stats_of,
 )
+from lastgood.project_git.index import IndexDamage
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -42,13 +43,13 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import ObjectWriter
-    from lastgood.host import Scan
     from lastgood.ignore import Text
     from lastgood.model.checkpoint import GitState
     from lastgood.model.tree import Change, Entry, Gap
     from lastgood.project_git import Repository
     from lastgood.project_git.entries import Entries, Place
     from lastgood.project_git.query import Asker
+    from lastgood.worktree import Scan
 
 
 # --- The few settings of a repository that decide what its status is; read, never obeyed otherwise ---

@@ -6,6 +6,7 @@ from bisect import bisect_right
 
 from lastgood.catalogue import Query
 from lastgood.errors import LastgoodError
+from lastgood.lease import session_of
 from lastgood.model.activity import (
     Activity,
     Bucket,
@@ -18,9 +19,9 @@ from lastgood.model.activity import (
     TaskCounts,
     WorkedTask,
 )
-from lastgood.model.report import HealthNote
+from lastgood.model.checkpoint import HealthNote
 from lastgood.retention.prune import PruneRequest, plan_prune, waiting
-from lastgood.sessions.session import session_of, session_reports
+from lastgood.sessions.session import session_reports
 from lastgood.value import Value
 
 TYPE_CHECKING = False

@@ -24,7 +24,6 @@ from lastgood import renames
 from lastgood.directories import is_nowhere
 from lastgood.model.tree import DIRECTORY, LINK, PERMISSION_BITS, same_content
 from lastgood.paths import join, parent, printable, to_text
-from lastgood.procfs import writers_of
 from lastgood.renames import exchange, is_there, take
 from lastgood.restore.site import Changed, discard
 from lastgood.value import Value
@@ -452,6 +451,8 @@ def _unchangeable(left: bytes, error: OSError) -> Settled:
 
 
 def _who(name: bytes, directory: int) -> str:
+    from lastgood.procfs import writers_of
+
     found = os.stat(name, dir_fd=directory, follow_symlinks=False)
     names = writers_of(found.st_dev, found.st_ino)
     return f"open for writing in {', '.join(names)}" if names else "open for writing in another program"

@@ -10,14 +10,14 @@ from lastgood.errors import Conflict
 from lastgood.host import MergeInput
 from lastgood.ids import short
 from lastgood.model.operation import CONFLICT, Merged, Step
-from lastgood.model.path_safety import LONGEST_NAME, LONGEST_PATH
+from lastgood.model.path_safety import LONGEST_NAME
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, same_content
-from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, within
+from lastgood.paths import LONGEST_PATH, Covering, ancestors, join, parent, printable, to_text, within
 from lastgood.restore.plan import UNTOUCHED, action_between, barred, in_order, occupied, plan
 from lastgood.restore.site import blob_id
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
-from lastgood.view import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

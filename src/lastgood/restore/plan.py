@@ -10,7 +10,6 @@ from lastgood.model.operation import DISCARDED, NOT_BACK, Step
 from lastgood.model.path_safety import Inspection, is_beyond, refuse
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, is_directory, same_content
 from lastgood.paths import Covering, ancestors, join, parent, printable, to_text, ways
-from lastgood.suggestions import nearest_path
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -33,7 +32,7 @@ else:
 
 
 class Present(Protocol):
-    """The workspace as it was just scanned (`lastgood.host.Scan`)."""
+    """The workspace as it was just scanned (`lastgood.worktree.Scan`)."""
 
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory; None if it was not captured."""
@@ -182,6 +181,8 @@ class Planner:
     def _absent(self, path: bytes) -> str:
         reason = self._policy.gap_then(path)
         if reason is None:
+            from lastgood.suggestions import nearest_path
+
             shown = printable(to_text(path))
             near = nearest_path(path, self._names)
             details: dict[str, object] = {"path": to_text(path)}

@@ -8,15 +8,15 @@ from lastgood.errors import Conflict, Invalid, Unsafe
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
-from lastgood.model.operation import DEFAULT_SCOPES, PartOutcome, RestorePlan
+from lastgood.model.operation import PartOutcome, RestorePlan, part_record
 from lastgood.model.path_safety import link_faults, refuse
-from lastgood.model.records import part_record
 from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan, loses_content
 from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, occupied, plan
+from lastgood.settings import DEFAULT_SCOPES
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction, RestoreTransaction
 from lastgood.value import Value
@@ -27,11 +27,13 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Merged, Scope, Step
+    from lastgood.model.operation import Merged, Step
     from lastgood.model.session import Effect, Session
     from lastgood.model.tree import Entry
     from lastgood.restore.merge import Merge
-    from lastgood.view import Files, View
+    from lastgood.settings import Scope
+    from lastgood.trees import Files
+    from lastgood.view import View
 
 
 # --- What refuses a plan, because the workspace is not as it was planned for ---

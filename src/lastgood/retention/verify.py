@@ -11,7 +11,7 @@ from lastgood.model.tree import DIRECTORY, TreeId, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.retention.sweep import ids_of, roots
 from lastgood.transaction import MaintenanceTransaction, RecoverTransaction
-from lastgood.view import Files, tree_of
+from lastgood.trees import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:

@@ -7,18 +7,14 @@ whole directory: as long as its signature fits, its details need not even be loa
 from __future__ import annotations
 
 from _operator import attrgetter
-from marshal import dumps
-
-from lastgood.files import digest
-from lastgood.model.tree import DIRECTORY, FILE, LINK
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import os
-    from collections.abc import Callable, Sequence
-    from typing import Any, Final, TypeAlias
+    from collections.abc import Callable
+    from typing import Final, TypeAlias
 
-    from lastgood.model.tree import EntryKind, GapReason
+    from lastgood.model.tree import GapReason
 
     # The whole mode, size, modification and change time in nanoseconds, inode.
     Evidence: TypeAlias = tuple[int, int, int, int, int]
@@ -117,16 +113,3 @@ FORMAT_DIRECTORY = 0o040000
 FORMAT_FILE = 0o100000
 FORMAT_LINK = 0o120000
 PERMISSIONS = 0o7777
-
-
-def sign(names: bytes, stats: Sequence[Evidence | int]) -> bytes:
-    """Return the signature of a directory: equal only if every entry's stat data are."""
-    # Version 2 of the format does not depend on how often an object is referred to.
-    body: Any = (names, stats)
-    return digest(dumps(body, 2))
-
-
-def kind_of(mode: int) -> EntryKind:
-    """Return the kind of a captured entry."""
-    form = mode & FORMAT_MASK
-    return DIRECTORY if form == FORMAT_DIRECTORY else FILE if form == FORMAT_FILE else LINK

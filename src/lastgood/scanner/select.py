@@ -5,24 +5,14 @@ from __future__ import annotations
 import os
 from marshal import dumps
 
-from lastgood import project_git
 from lastgood.errors import Damaged
 from lastgood.files import digest
 from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, Unreadable, workspace_rules
 from lastgood.ignore import UNREADABLE as UNREADABLE_TEXT
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
-from lastgood.model.path_safety import DEEPEST, LONGEST_PATH, is_git_alias
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.paths import Covering, join, unknown, ways, within
-from lastgood.project_git import (
-    IGNORE_FILE_LIMIT,
-    Index,
-    nested_head,
-    outer_rules,
-    read_file,
-    read_index,
-    state,
-)
+from lastgood.paths import DEEPEST, LONGEST_PATH, Covering, is_git_alias, join, unknown, ways, within
+from lastgood.project_git import IGNORE_FILE_LIMIT, find, nested_head, outer_rules, read_file, state
 from lastgood.scanner import (
     BUDGET,
     BURIED,
@@ -57,6 +47,7 @@ if TYPE_CHECKING:
     from lastgood.engine import ObjectReader
     from lastgood.ignore import Rules, Text
     from lastgood.project_git import Repository
+    from lastgood.project_git.index import Index
     from lastgood.scanner import Evidence, Record, Row
     from lastgood.scanner.read import FileReader, Listing, Reading
     from lastgood.settings import CaptureSettings
@@ -361,6 +352,8 @@ class IndexPaths:
     def index(self) -> Index | None:
         """The index, None if there is none or it cannot be understood."""
         if not self._known and self._repository is not None:
+            from lastgood.project_git.index import Index, read_index
+
             read = read_index(self._repository)
             if isinstance(read, Index):
                 self._index = read
@@ -391,7 +384,7 @@ class Project:
 
     def __init__(self, root: bytes, *, settings: CaptureSettings) -> None:
         self._root = root
-        self._found = project_git.find(root)
+        self._found = find(root)
         self.index = IndexPaths(self._found, excludes=(*settings.built_in, *settings.exclude))
 
     @property

@@ -2,20 +2,15 @@
 
 A directory whose signature and conditions are those of the last scan is taken over as it is. The
 others go to the examiner. Links are never followed, not even if they are swapped in meanwhile.
-
-It only finds out which directories do not look as they did; what that means is decided here. It
-is forked, so that it knows the cache already, and it is not waited for longer than makes sense:
-whatever it fails to say is looked at here.
 """
 
 from __future__ import annotations
 
 import os
 import time
-from marshal import dumps, loads
 
 from lastgood.errors import Storage
-from lastgood.model.tree import DIRECTORY, LINK, Entry
+from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 from lastgood.paths import join
 from lastgood.scanner import (
     ABOVE,
@@ -53,147 +48,25 @@ from lastgood.scanner import (
     TOO_LARGE,
     TREE,
     VANISHED,
-    kind_of,
 )
 from lastgood.scanner.cache import DetailsLost, pack
 from lastgood.scanner.read import DIRECTORY_FLAGS, descend, state_of
-from lastgood.worker import Worker, is_sound
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Collection, Mapping, Sequence
 
     from lastgood.engine import ObjectWriter
-    from lastgood.model.tree import TreeId
+    from lastgood.model.tree import EntryKind, TreeId
     from lastgood.scanner import Record, Row
     from lastgood.scanner.cache import CachedTree, Details
     from lastgood.scanner.read import Lister, Listing
     from lastgood.scanner.select import Examiner, Forced, Node, Previous
-    from lastgood.worker import Tell
 
-
-# --- A second process that looks after a part of a large workspace (measured: half the time) ---
 
 # Below this number of files a second process costs more than it saves (measured: 29.6 ms against 21.8 at
-# 10,000 files). Forking copies page tables: it takes as long as what a file costs for each 16 KiB resident.
+# 10,000 files).
 WORTHWHILE_FILES = 4_000
-RESIDENT_BYTES_A_FILE = 16 << 10
-_PIECES = 32
-_LEAST_PATIENCE_MS = 500
-_PATIENCE = 3  # times as long as our own part took
-_LENGTH_BYTES = 8
-_DEEPEST = 64
-
-
-def is_worthwhile(records: Mapping[bytes, Record]) -> bool:
-    """Tell whether a workspace is large, and forking sound and cheap."""
-    top = records.get(b"")
-    if top is None or top[FILES] < WORTHWHILE_FILES:
-        return False
-    return is_sound(top[FILES] * RESIDENT_BYTES_A_FILE)
-
-
-def share(records: Mapping[bytes, Record]) -> list[bytes]:
-    """Return directories that hold about half of the files, none of them inside another."""
-    pieces: list[tuple[int, bytes]] = [(records[b""][FILES], b"")]
-    while len(pieces) < _PIECES:
-        pieces.sort()
-        _, path = pieces[-1]
-        below = [join(path, name) for name in records[path][BELOW]]
-        parts = [(records[one][FILES], one) for one in below if one in records]
-        if not parts:
-            break
-        pieces[-1:] = parts
-    half = sum(files for files, _ in pieces) // 2
-    chosen: list[bytes] = []
-    for files, path in sorted(pieces, reverse=True):
-        if files and files <= half and path:
-            chosen.append(path)
-            half -= files
-    return chosen
-
-
-class ParallelWalk:
-    """The forked process and what it has to say."""
-
-    def __init__(
-        self, root: int, *, parts: Sequence[bytes], records: Mapping[bytes, Record], lister: Lister
-    ) -> None:
-        def work(tell: Tell) -> None:
-            differing: set[bytes] = set()
-            for part in parts:
-                tell(b"")
-                _compare(root, part, records=records, lister=lister, differing=differing)
-            body = dumps(differing)
-            tell(len(body).to_bytes(_LENGTH_BYTES, "big") + body)
-
-        try:
-            self._companion: Worker | None = Worker(work, keep=[root])
-        except OSError:
-            self._companion = None
-
-    def differing(self, *, after: float) -> set[bytes] | None:
-        """Return the directories that differ, None if that is not known; ``after`` seconds of our work."""
-        if self._companion is None:
-            return None
-        patience = max(_LEAST_PATIENCE_MS, after * 1000 * _PATIENCE)
-        length = int.from_bytes(self._companion.hear(_LENGTH_BYTES, patience=patience), "big")
-        said = self._companion.hear(length, patience=patience)
-        self.end()
-        if not length or len(said) != length:
-            return None
-        differing: set[bytes] = loads(said)  # noqa: S302 - our own process wrote it
-        return differing
-
-    def end(self) -> None:
-        """Make sure that the process is gone."""
-        if self._companion is not None:
-            self._companion.end()
-
-
-def _compare(
-    root: int, part: bytes, *, records: Mapping[bytes, Record], lister: Lister, differing: set[bytes]
-) -> None:
-    """Compare a directory and all below that the cache knows; leave out what lies too deep."""
-    stack: list[tuple[bytes, int, list[bytes]]] = []
-    ahead: bytes | None = part
-    while True:
-        if ahead is not None:
-            descriptor = _open(root, ahead, stack)
-            record = records.get(ahead)
-            if descriptor < 0 or record is None or not _is_as_known(descriptor, record, lister):
-                differing.add(ahead)
-            if descriptor >= 0:
-                stack.append((ahead, descriptor, [] if record is None else [*record[BELOW]]))
-        if not stack:
-            return
-        path, descriptor, below = stack[-1]
-        ahead = join(path, below.pop()) if below else None
-        if ahead is None:
-            os.close(descriptor)
-            stack.pop()
-
-
-def _open(root: int, path: bytes, stack: Sequence[tuple[bytes, int, list[bytes]]]) -> int:
-    if len(stack) >= _DEEPEST:
-        return -1
-    try:
-        if not stack:
-            return descend(root, path)
-        return os.open(path[len(stack[-1][0]) + 1 :], DIRECTORY_FLAGS, dir_fd=stack[-1][1])
-    except OSError:
-        return -1
-
-
-def _is_as_known(descriptor: int, record: Record, lister: Lister) -> bool:
-    try:
-        return lister.is_as_known(descriptor, record)
-    except OSError:
-        return False
-
-
-# --- Walks a workspace through directory descriptors; most directories cost a listing and a look-up ---
-
 # So many directories are kept open on the way down; those above are opened anew when needed.
 _OPEN_DIRECTORIES = 64
 _REOPENED = 32
@@ -270,11 +143,16 @@ class Walk:
     def run(self, root: int, *, token: bytes) -> None:
         """Walk everything below an open directory; ``token`` stands for the rules above it."""
         trust = self._trust
-        if not (trust.verdicts and trust.objects and is_worthwhile(self._records)):
+        top = self._records.get(b"")
+        parallel = None
+        if trust.verdicts and trust.objects and top is not None and top[FILES] >= WORTHWHILE_FILES:
+            from lastgood.scanner.parallel import begin
+
+            parallel = begin(root, records=self._records, lister=self._lister)
+        if parallel is None:
             self._run(root, self._visit(os.dup(root), b"", token))
             return
-        self._parts = frozenset(share(self._records))
-        parallel = ParallelWalk(root, parts=sorted(self._parts), records=self._records, lister=self._lister)
+        self._parts = frozenset(parallel.parts)
         try:
             began = time.monotonic()
             left_for_twin = self._run(root, self._visit(os.dup(root), b"", token))
@@ -612,3 +490,9 @@ def _same_result(record: Record, old: Record | None) -> bool:
         and record[MODES:GAPS] == old[MODES:GAPS]
         and (record[FLAGS] ^ old[FLAGS]) & BARE == 0
     )
+
+
+def kind_of(mode: int) -> EntryKind:
+    """Return the kind of a captured entry."""
+    form = mode & FORMAT_MASK
+    return DIRECTORY if form == FORMAT_DIRECTORY else FILE if form == FORMAT_FILE else LINK

@@ -20,9 +20,8 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue import SessionTransaction
     from lastgood.context import Context
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.operation import Operation
-    from lastgood.model.report import SaveReport
     from lastgood.model.session import Effect, EffectState, Progress, Session, TaskState
 
     Change = Callable[[Progress], Progress]

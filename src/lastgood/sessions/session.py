@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lastgood import tasks
-from lastgood.errors import Ambiguous, Busy, Conflict, NotFound, Usage
+from lastgood.errors import Ambiguous, Busy, Conflict, NotFound
 from lastgood.ids import effect_id, session_id
-from lastgood.lease import current_session, report_on, state_of, unfinished, uptime
+from lastgood.lease import current_session, report_on, session_of, state_of, unfinished, uptime
 from lastgood.model.canonical import iso
 from lastgood.model.report import SessionEnded, SessionStarted
 from lastgood.model.session import Effect, Session
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from lastgood.catalogue import SessionTransaction
     from lastgood.context import Context
-    from lastgood.model.report import SaveReport
+    from lastgood.model.checkpoint import SaveReport
     from lastgood.model.run import PlannedRun, WorkPlan
     from lastgood.model.session import EffectState, Owner, Progress, SessionReport
 
@@ -182,9 +182,6 @@ def _is_of(effect: Effect, task: str) -> bool:
 
 
 # --- session: begin, end, list and renew the runs of a workspace (rule P1) ---
-
-_LEAST_DIGITS = 4
-_PREFIX = "sess_"
 
 
 def start(
@@ -395,29 +392,6 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
     return report_on(context, context.work.change(lambda work: work.change_session(session.id, beaten)))
 
 
-def session_of(context: Context, name: str) -> Session:
-    """Return the session of an id, or of at least 4 of its hex digits; `NotFound`, `Ambiguous`."""
-    if not isinstance(name, str):
-        raise Usage(f"a session is named by a text, not by {type(name).__name__}", hint="give its id")
-    digits = name.removeprefix(_PREFIX)
-    found = []
-    if len(digits) >= _LEAST_DIGITS:
-        known = context.work.sessions(context.key)
-        found = [one for one in known if one.id.removeprefix(_PREFIX).startswith(digits)]
-    if len(found) > 1:
-        raise Ambiguous(
-            f"'{printable(name)}' fits {len(found)} sessions",
-            hint="give more digits of the id",
-            details={"candidates": [one.id for one in found]},
-        )
-    if not found:
-        raise NotFound(
-            f"no session '{printable(name)}' in this workspace",
-            hint="see what there is: lastgood session list",
-        )
-    return found[0]
-
-
 def working_session(context: Context) -> Session | None:
     """Return the session that a change of progress belongs to, None outside any.
 
@@ -437,12 +411,6 @@ def working_session(context: Context) -> Session | None:
     if session.state != "active":
         raise _lost(session, state=session.state)
     return session
-
-
-def living_sessions(context: Context) -> tuple[SessionReport, ...]:
-    """Return the sessions under way, newest first."""
-    found = (report_on(context, one) for one in context.work.sessions(context.key, state="active"))
-    return tuple(one for one in found if one.state == "active")
 
 
 def _at_hand(context: Context) -> Session:

@@ -37,24 +37,16 @@ if TYPE_CHECKING:
     from lastgood.catalogue.checkpoints import SqliteCatalogue
     from lastgood.engine import ObjectWriter
     from lastgood.errors import Invalid
-    from lastgood.host import (
-        Applier,
-        Clock,
-        Processes,
-        ProjectGit,
-        Reserve,
-        Scan,
-        ScanRequest,
-        TextMerger,
-        Transcripts,
-    )
-    from lastgood.model.report import HealthNote, StoreSize
+    from lastgood.host import Clock, Processes, Reserve, ScanRequest
+    from lastgood.model.checkpoint import HealthNote
+    from lastgood.model.report import StoreSize
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
     from lastgood.settings import Durability, Settings
     from lastgood.workspace.api import Workspace
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.opened import OpenWorkspace
+    from lastgood.worktree import Applier, ProjectGit, Scan, TextMerger, Transcripts
 
     Maintenance = Literal["background", "off"]
     Opened = TypeVar("Opened", bound=OpenWorkspace)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.configuration.rules import LIMITED_KINDS
-from lastgood.model.report import HealthNote
+from lastgood.model.checkpoint import HealthNote
 from lastgood.paths import to_text
 from lastgood.settings import BUILT_IN_EXCLUDES, LimitSettings, Rungs
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.disk_usage import count_files
-from lastgood.model.report import HealthNote
+from lastgood.model.checkpoint import HealthNote
 from lastgood.paths import printable, to_text
 from lastgood.store import foreign_ways, lax_places
 from lastgood.workspace.arguments import KEPT

@@ -9,9 +9,7 @@ from _thread import _count
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, LastgoodError, NotFound, Usage, crowded
 from lastgood.model.checkpoint import KINDS
-from lastgood.model.operation import Event
 from lastgood.paths import printable
-from lastgood.view import View
 from lastgood.workspace.arguments import check_budget, check_count, check_draft, expect, inside, pairs, scope
 
 TYPE_CHECKING = False
@@ -22,21 +20,29 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.conversation.capture import GivenConversation
-    from lastgood.model.checkpoint import Actor, CheckOrder, Checkpoint, CheckReport, Kind, Moment
+    from lastgood.model.checkpoint import (
+        Actor,
+        CheckOrder,
+        Checkpoint,
+        CheckReport,
+        HealthNote,
+        Kind,
+        Moment,
+        SaveReport,
+    )
     from lastgood.model.operation import EventType, Observer, Operation
     from lastgood.model.report import (
         DiffReport,
-        HealthNote,
         ListedEntry,
         LogReport,
         ProgressReport,
-        SaveReport,
         SessionEnded,
         SessionStarted,
         StatusReport,
     )
     from lastgood.settings import Settings
     from lastgood.transaction import Draft
+    from lastgood.view import View
     from lastgood.workspace import Upkeep
     from lastgood.workspace.arguments import PathLike
 
@@ -76,31 +82,30 @@ class OpenWorkspace:
     def __init__(self, state: WorkspaceState, *, session: str | None = None) -> None:
         self._state = state
         self._session = session
-        # The context that was last looked at, as it is within the session, and a view of it.
-        self._known: tuple[Context, Context, View] | None = None
+        # The context that was last looked at, as it is within the session.
+        self._known: tuple[Context, Context] | None = None
 
     @property
     def _context(self) -> Context:
-        return self._seen()[1]
-
-    @property
-    def _view(self) -> View:
-        return self._seen()[2]
-
-    def _seen(self) -> tuple[Context, Context, View]:
         base, known = self._state.context, self._known
         if known is None or known[0] is not base:
             context = base if self._session is None else base.replace(session=self._session)
-            view = View(
-                catalogue=context.catalogue,
-                objects=context.engine_of,
-                key=context.key,
-                clock=context.clock,
-                work=context.work_of,
-                session=self._session_at_hand,
-            )
-            self._known = known = base, context, view
-        return known
+            self._known = known = base, context
+        return known[1]
+
+    @property
+    def _view(self) -> View:
+        from lastgood.view import View  # lazily: a save refers to no checkpoint
+
+        context = self._context
+        return View(
+            catalogue=context.catalogue,
+            objects=context.engine_of,
+            key=context.key,
+            clock=context.clock,
+            work=context.work_of,
+            session=self._session_at_hand,
+        )
 
     def _use(self, context: Context) -> None:
         """Have all objects of the workspace go on with a context, each within its own session."""
@@ -251,7 +256,7 @@ class OpenWorkspace:
 
     def _session_meant(self, text: str) -> str:
         """Return the whole id of a session named by some digits; of another workspace it is given whole."""
-        from lastgood.sessions.session import session_of
+        from lastgood.lease import session_of
 
         try:
             return session_of(self._context, text).id
@@ -400,6 +405,8 @@ class OpenWorkspace:
     ) -> None:
         if not self._state.observers:
             return
+        from lastgood.model.operation import Event
+
         event = Event(
             type=type,
             workspace=self.path,

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, NotFound, Usage
-from lastgood.model.operation import DEFAULT_SCOPES, SCOPES
 from lastgood.paths import printable
+from lastgood.settings import DEFAULT_SCOPES, SCOPES
 from lastgood.value import Value
 from lastgood.workspace.arguments import check_count, expect, make_empty
 from lastgood.workspace.opened import OpenWorkspace
@@ -16,12 +16,13 @@ if TYPE_CHECKING:
     from typing import TypedDict, Unpack
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Favour, RestorePlan, Scope
+    from lastgood.model.operation import Favour, RestorePlan
     from lastgood.model.report import RestoreReport, UndoReport
     from lastgood.model.run import Choice, RecoverReport
     from lastgood.model.session import Effect
     from lastgood.restore.merge import Merge
     from lastgood.restore.restore import RestoreRequest
+    from lastgood.settings import Scope
     from lastgood.undo import Way
     from lastgood.view import View
     from lastgood.workspace.arguments import PathLike

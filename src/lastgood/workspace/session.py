@@ -18,7 +18,8 @@ if TYPE_CHECKING:
     from types import FrameType, TracebackType
     from typing import Self, Unpack
 
-    from lastgood.model.report import SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.checkpoint import SaveReport
+    from lastgood.model.report import SessionEnded, SessionStarted
     from lastgood.model.session import Effect, Progress, SessionReport, Task
     from lastgood.workspace import Workspace
     from lastgood.workspace.arguments import PathLike, SaveOptions

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from lastgood.host import Clock, Locks
     from lastgood.ledger import Ledger
     from lastgood.ledger.store import SqliteLedgers
+    from lastgood.model.checkpoint import HealthNote
     from lastgood.model.exchange import ExportedBook
-    from lastgood.model.report import HealthNote
     from lastgood.objects.engine import GitEngine
     from lastgood.settings import Durability
 

@@ -6,9 +6,7 @@ import re
 import time
 from collections import deque
 
-from lastgood.cli.activity import duration
-from lastgood.cli.wording import count
-from lastgood.documents import event_document
+from lastgood.cli.wording import count, duration
 from lastgood.ids import short
 from lastgood.model.run import RunEvent
 from lastgood.paths import printable, to_text
@@ -362,6 +360,8 @@ class JsonLines(Display):
         if event.type == "finished":
             self._last = event
             return
+        from lastgood.documents import event_document
+
         self._console.document(event_document(event))
         self._console.flush()
 
@@ -371,5 +371,7 @@ class JsonLines(Display):
         if last is None:
             # The run had finished before: nothing happened that could have been told.
             last = RunEvent(type="finished", at=time.time_ns(), session=report.session, reason=report.reason)
+        from lastgood.documents import event_document
+
         self._console.document(event_document(last, report))
         self._console.flush()

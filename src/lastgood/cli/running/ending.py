@@ -5,10 +5,8 @@ from __future__ import annotations
 import time
 from signal import SIGINT
 
-from lastgood.cli.activity import duration
 from lastgood.cli.grammar import quoted
-from lastgood.cli.plans import effect_words
-from lastgood.cli.wording import count
+from lastgood.cli.wording import count, duration, effect_words
 from lastgood.errors import NotFound
 from lastgood.ids import short
 from lastgood.model.session import TASK_STATES

@@ -10,9 +10,8 @@ from io import StringIO
 from rich.console import Console as Renderer
 from rich.text import Text
 
-from lastgood.cli.activity import duration
 from lastgood.cli.running.display import Display, output_line, told, told_late
-from lastgood.cli.wording import count, shortened
+from lastgood.cli.wording import count, duration, shortened
 from lastgood.errors import Storage
 from lastgood.paths import printable
 

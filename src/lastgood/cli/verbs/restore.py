@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from lastgood.cli import opening
-from lastgood.cli.opening import ProgressLine, looked_up, open_existing
+from lastgood.cli.opening import ProgressLine, looked_up, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.restoring import DECLINED, check_options, restore
 from lastgood.cli.wording import count, moment, table
-from lastgood.documents import document, operations_document
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
+from lastgood.workspace.restore import Restores
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
     from lastgood.model.report import UndoReport
-    from lastgood.workspace import Workspace
 
 
 _OFFERED = 15
@@ -36,7 +35,7 @@ def restore_verb(call: Call, console: Console) -> int:
             hint=f"write: lastgood {call.verb.usage}   (the latest is @; `lastgood list` shows all)",
         )
     check_options(call)
-    with open_existing(call) as workspace:
+    with open_group(call, Restores, purpose="find") as workspace:
         target = _picked(console, workspace) if ref is None else looked_up(ref, call, workspace)
         if target is None:
             console.warn("nothing was changed")
@@ -44,7 +43,7 @@ def restore_verb(call: Call, console: Console) -> int:
         return restore(target, call, console, workspace=workspace)
 
 
-def _picked(console: Console, workspace: Workspace) -> Checkpoint | None:
+def _picked(console: Console, workspace: Restores) -> Checkpoint | None:
     from lastgood.cli.verbs.list import lines
 
     offered = [one for one in workspace.list(limit=_OFFERED) if one.kind != "guard" or one.name]
@@ -70,7 +69,7 @@ def rewind_verb(call: Call, console: Console) -> int:
     text = call.argument(0)
     steps = 1 if text is None else opening.number(text, what="N")
     check_options(call)
-    with open_existing(call) as workspace:
+    with open_group(call, Restores, purpose="find") as workspace:
         return restore(workspace.rewound(steps), call, console, workspace=workspace)
 
 
@@ -83,7 +82,7 @@ _STACKED = frozenset({"restore", "delete", "prune"})
 def undo_verb(call: Call, console: Console) -> int:
     """Undo or redo, or list what can be."""
     verb = call.verb.name
-    with open_existing(call) as workspace:
+    with open_group(call, Restores, purpose="find") as workspace:
         if call.has("list"):
             return _list(call, console, workspace.operations())
         with ProgressLine(console, verb):
@@ -92,6 +91,8 @@ def undo_verb(call: Call, console: Console) -> int:
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
     if console.json:
+        from lastgood.documents import document
+
         console.document(document(verb, report))
     else:
         _tell(report, original, call, console)
@@ -118,6 +119,8 @@ def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
     undoing = call.verb.name == "undo"
     shown = [one for one in operations if one.type in _STACKED and one.undone is not undoing]
     if console.json:
+        from lastgood.documents import operations_document
+
         console.document(operations_document(call.verb.name, shown))
         return 0
     if not shown:

@@ -16,8 +16,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import CheckReport, Kind
-    from lastgood.model.report import HealthNote, SaveReport
+    from lastgood.model.checkpoint import CheckReport, HealthNote, Kind, SaveReport
     from lastgood.model.tree import Gap
 
 _OMISSIONS = 3

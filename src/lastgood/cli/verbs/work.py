@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.checkpoint import SaveReport
+    from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.session import Progress as Record
     from lastgood.model.session import Session, SessionReport
     from lastgood.workspace import Workspace

@@ -12,7 +12,8 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Part, PartScope, Scope
+    from lastgood.model.operation import Part, PartScope
+    from lastgood.settings import Scope
     from lastgood.transaction import RestoreTransaction
 
     class PartModule(Protocol):

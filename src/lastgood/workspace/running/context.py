@@ -18,8 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.command import GuardedCommands
-    from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.report import SaveReport
+    from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
     from lastgood.model.session import Task
     from lastgood.workspace.running.output import OutputFolder

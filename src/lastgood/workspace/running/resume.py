@@ -6,30 +6,34 @@ import os
 import time
 from contextlib import contextmanager
 
-from lastgood.errors import Busy, Conflict, NotFound, Usage
+from lastgood.catalogue import Query
+from lastgood.errors import Busy, Conflict, Damaged, NotFound, Usage
 from lastgood.ids import short
 from lastgood.model.canonical import iso, path_value
 from lastgood.model.run import RunReport, WorkPlan
+from lastgood.model.tree import compare, same_content
 from lastgood.paths import printable, to_text
 from lastgood.suggestions import nearest
 from lastgood.tasks import task as task_of
 from lastgood.tasks import unknown_effects
+from lastgood.trees import Files, tree_of
 from lastgood.value import Value
 from lastgood.workplan import plan as rules
-from lastgood.workspace.running.workspace import reverted_since
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Mapping, Sequence
     from contextlib import AbstractContextManager
 
+    from lastgood.context import Context
     from lastgood.host import ExclusiveHold
-    from lastgood.model.report import SaveReport
+    from lastgood.model.checkpoint import Checkpoint, SaveReport
+    from lastgood.model.operation import Operation, Step
     from lastgood.model.run import Choice, PlannedRun, RecoverReport, RunState
-    from lastgood.model.session import Effect, Living, Progress, SessionReport, Task
+    from lastgood.model.session import Effect, Living, Progress, Session, SessionReport, Task
     from lastgood.workspace.arguments import PathLike
     from lastgood.workspace.running.context import Signals
-    from lastgood.workspace.running.workspace import RevertedWork, RunWorkspace
+    from lastgood.workspace.running.workspace import RunWorkspace
 
     Dead = tuple[SessionReport, PlannedRun]
 
@@ -428,3 +432,69 @@ def _still_living(session: str, left: Sequence[Living]) -> Busy:
 def _refuse_the_living(workspace: RunWorkspace) -> None:
     for one in workspace.living():
         raise workspace.refused_beside(one.session)
+
+
+# --- A session that finished, and whether what it left is still there (rules T15, P7) ---
+
+
+class RevertedWork(Value):
+    """Paths that a session changed, and that a restore took back to before its end; ``last`` holds them."""
+
+    operation: Operation
+    paths: tuple[bytes, ...]
+    last: Checkpoint
+
+
+def reverted_since(context: Context, session: Session) -> RevertedWork | None:
+    """Return the newest restore that took back what a session left at its end; None if it is all there.
+
+    A restore that was undone took nothing back, nor did one that a later restore made good.
+    """
+    later = [one for one in context.catalogue.operations(context.key) if _may_have(one)]
+    own = _complete(context, session) if later else []
+    if len(own) < 2:  # without its beginning and its end nobody can tell what it changed
+        return None
+    last = own[0]
+    began, left = (Files(tree_of(one), context.engine) for one in (own[-1], last))
+    try:
+        changed = {one.path for one in compare(began, left)}
+        seen: set[bytes] = set()
+        for operation in later:
+            if not _is_after(context, operation, session, last=last):
+                continue
+            fresh = [step for step in operation.steps if step.path not in seen]
+            seen.update(step.path for step in fresh)
+            lost = [one.path for one in fresh if one.path in changed and _is_other(one, left)]
+            if lost and _leads_before(context, operation, last):
+                return RevertedWork(operation=operation, paths=tuple(lost), last=last)
+    except Damaged:
+        return None  # of what is lost nobody can tell what changed
+    return None
+
+
+def _may_have(operation: Operation) -> bool:
+    return operation.type == "restore" and not operation.undone
+
+
+def _complete(context: Context, session: Session) -> list[Checkpoint]:
+    """Return the checkpoints of a session that show all of its files, newest first."""
+    query = Query(workspace_key=context.key, session=session.id, complete=True)
+    return [one for one in context.catalogue.find(query) if one.damaged is None]
+
+
+def _is_after(context: Context, operation: Operation, session: Session, *, last: Checkpoint) -> bool:
+    """Tell whether an operation came after the end of a session: by its guard, whatever the clocks said."""
+    guard = None if operation.guard is None else context.catalogue.get(operation.guard)
+    if guard is None:
+        return operation.at > (session.ended_at or 0)
+    return guard.sequence >= last.sequence
+
+
+def _is_other(step: Step, left: Files) -> bool:
+    return not same_content(step.want, left.entry(step.path))
+
+
+def _leads_before(context: Context, operation: Operation, last: Checkpoint) -> bool:
+    """Tell whether a restore went to before a checkpoint, rather than to what came after it."""
+    target = None if operation.target is None else context.catalogue.get(operation.target)
+    return target is None or target.sequence < last.sequence

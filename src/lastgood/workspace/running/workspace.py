@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 
 from lastgood.catalogue import Query
-from lastgood.errors import Damaged, NotFound
-from lastgood.lease import unfinished
+from lastgood.errors import NotFound
+from lastgood.lease import living_sessions, unfinished
 from lastgood.model.checkpoint import Actor, CheckOrder
-from lastgood.model.tree import compare, same_content
 from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
-from lastgood.value import Value
-from lastgood.view import Files, tree_of
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -22,15 +19,14 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.errors import Conflict
-    from lastgood.host import Commands
-    from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment
-    from lastgood.model.operation import Operation, Step
-    from lastgood.model.report import ProgressReport, SaveReport, SessionEnded, SessionStarted
+    from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment, SaveReport
+    from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.run import Command, PlannedRun, WorkPlan
     from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
     from lastgood.sessions.progress import Begun
     from lastgood.workspace import Workspace
     from lastgood.workspace.opened import WorkspaceState
+    from lastgood.worktree import Commands
 
 
 # How many earlier runs are looked through for one of the same plan.
@@ -104,7 +100,7 @@ class RunWorkspace(OpenWorkspace):
 
     def living(self) -> tuple[SessionReport, ...]:
         """Return the sessions that live and hold the workspace."""
-        return tuple(one for one in session.living_sessions(self._context) if one.session.exclusive)
+        return tuple(one for one in living_sessions(self._context) if one.session.exclusive)
 
     def refused_beside(self, session: Session) -> Conflict:
         """Return the refusal of a run beside a session that lives."""
@@ -269,69 +265,3 @@ class RunWorkspace(OpenWorkspace):
         """Tell whether the session has the checkpoint of a sprint's end."""
         query = Query(workspace_key=self.key, session=self.own, kind=kind)
         return any(one.metadata.get(kind) == id for one in self._context.catalogue.find(query))
-
-
-# --- A session that finished, and whether what it left is still there (rules T15, P7) ---
-
-
-class RevertedWork(Value):
-    """Paths that a session changed, and that a restore took back to before its end; ``last`` holds them."""
-
-    operation: Operation
-    paths: tuple[bytes, ...]
-    last: Checkpoint
-
-
-def reverted_since(context: Context, session: Session) -> RevertedWork | None:
-    """Return the newest restore that took back what a session left at its end; None if it is all there.
-
-    A restore that was undone took nothing back, nor did one that a later restore made good.
-    """
-    later = [one for one in context.catalogue.operations(context.key) if _may_have(one)]
-    own = _complete(context, session) if later else []
-    if len(own) < 2:  # without its beginning and its end nobody can tell what it changed
-        return None
-    last = own[0]
-    began, left = (Files(tree_of(one), context.engine) for one in (own[-1], last))
-    try:
-        changed = {one.path for one in compare(began, left)}
-        seen: set[bytes] = set()
-        for operation in later:
-            if not _is_after(context, operation, session, last=last):
-                continue
-            fresh = [step for step in operation.steps if step.path not in seen]
-            seen.update(step.path for step in fresh)
-            lost = [one.path for one in fresh if one.path in changed and _is_other(one, left)]
-            if lost and _leads_before(context, operation, last):
-                return RevertedWork(operation=operation, paths=tuple(lost), last=last)
-    except Damaged:
-        return None  # of what is lost nobody can tell what changed
-    return None
-
-
-def _may_have(operation: Operation) -> bool:
-    return operation.type == "restore" and not operation.undone
-
-
-def _complete(context: Context, session: Session) -> list[Checkpoint]:
-    """Return the checkpoints of a session that show all of its files, newest first."""
-    query = Query(workspace_key=context.key, session=session.id, complete=True)
-    return [one for one in context.catalogue.find(query) if one.damaged is None]
-
-
-def _is_after(context: Context, operation: Operation, session: Session, *, last: Checkpoint) -> bool:
-    """Tell whether an operation came after the end of a session: by its guard, whatever the clocks said."""
-    guard = None if operation.guard is None else context.catalogue.get(operation.guard)
-    if guard is None:
-        return operation.at > (session.ended_at or 0)
-    return guard.sequence >= last.sequence
-
-
-def _is_other(step: Step, left: Files) -> bool:
-    return not same_content(step.want, left.entry(step.path))
-
-
-def _leads_before(context: Context, operation: Operation, last: Checkpoint) -> bool:
-    """Tell whether a restore went to before a checkpoint, rather than to what came after it."""
-    target = None if operation.target is None else context.catalogue.get(operation.target)
-    return target is None or target.sequence < last.sequence

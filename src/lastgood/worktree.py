@@ -1,0 +1,317 @@
+"""A workspace: what reads and changes its files, its project's git, its journal, and what goes with them.
+
+Protocols alone, so no start loads them.
+"""
+
+from __future__ import annotations
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable, Mapping, Sequence
+    from contextlib import AbstractContextManager
+    from typing import Literal, Protocol
+
+    from lastgood.engine import ObjectReader, ObjectWriter
+    from lastgood.host import (
+        FoundGitPosition,
+        GitPosition,
+        MergedText,
+        MergeInput,
+        RealignedGit,
+        ScanRequest,
+        ScanResult,
+        Stamp,
+    )
+    from lastgood.journal import FileJournal
+    from lastgood.model.checkpoint import CommandResult, FileExtent, PrefixEvidence
+    from lastgood.model.operation import Favour, Journal, Outcome, Step
+    from lastgood.model.tree import Change, Entry, TreeId
+    from lastgood.settings import Durability
+
+    # One implementation, which verbs know by what it is for.
+    JournalFile = FileJournal
+
+    Presence = Literal["absent", "same", "different"]
+else:
+    Protocol = object
+
+
+# --- The project's own git, which is looked at, and changed only when asked for ---
+
+
+class GitSnapshot(Protocol):
+    """How the project's HEAD, index and files stand to one another at one moment."""
+
+    @property
+    def dirty(self) -> tuple[bytes, ...] | None:
+        """The paths that git's status would show; None if the project's filters would have to tell."""
+
+    @property
+    def index(self) -> bytes | None:
+        """The id of the blob that holds the index; None if it cannot be kept."""
+
+    @property
+    def too_large(self) -> int | None:
+        """The size in bytes of an index that is too large to be kept."""
+
+    def keep(self, checkpoint: str) -> None:
+        """Remember it for the next time; called only when the checkpoint that holds it exists."""
+
+
+class ProjectReader(Protocol):
+    """The project's own repository, which is looked at and never run."""
+
+    def head(self, root: bytes) -> str | None:
+        """Return the commit that HEAD stands for, None without a repository or commit."""
+
+    def commits_between(self, root: bytes, old: str, new: str) -> int | None:
+        """Return by how many commits HEAD moved; None if that cannot be told."""
+
+    def alignment(
+        self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
+    ) -> GitSnapshot | None:
+        """Return what a checkpoint keeps of the repository; None if the workspace belongs to none.
+
+        ``changes`` are those of the files since the checkpoint ``since``, None before the first.
+        The index is added to the writer unless it is stored already.
+        """
+
+    def found_position(self, root: bytes) -> FoundGitPosition | None:
+        """Return how HEAD and index stand; None without a repository.
+
+        Raises `Unsafe` or `Unsupported` where they could not be put back either: a repository of
+        another folder, one of which the workspace is only a part, one of another format.
+        """
+
+    def attachable(self, root: bytes, position: GitPosition) -> bool:
+        """Tell whether HEAD could stand on the position's branch without that being moved."""
+
+    def refuse_realigning(self, root: bytes, wanted: GitPosition, content: bytes) -> None:
+        """Raise what speaks against it: `Unsafe`, `Unsupported`, `Conflict` (a lock), `Damaged`.
+
+        ``content`` is that of the wanted index.
+        """
+
+
+class ProjectGit(ProjectReader, Protocol):
+    """The project's own repository, in which HEAD and index can be put back."""
+
+    def realign(
+        self, root: bytes, *, known: GitPosition, wanted: GitPosition, content: bytes, words: str, at: int
+    ) -> RealignedGit:
+        """Bring a position about from the known one, or from half-way; can be repeated after a kill.
+
+        ``words`` go into HEAD's log, ``at`` is in seconds. Raises `Conflict` if anything else is
+        found, or a lock is held; `Unsafe`, `Unsupported`, `Storage`.
+        """
+
+
+# --- The workspace's files: read into a tree by the scanner, changed by the applier alone ---
+
+
+class Scan(Protocol):
+    """One reading of a workspace."""
+
+    @property
+    def result(self) -> ScanResult:
+        """What was found."""
+
+    def directory(self, path: bytes) -> Sequence[Entry] | None:
+        """Return the captured entries of a directory, sorted by name; None if it was not captured."""
+
+    def left_out(self, path: bytes) -> Sequence[bytes]:
+        """Return the names in a captured directory that were not captured: ignored, gaps, ``.git``."""
+
+    def ignored(self, path: bytes, *, directory: bool) -> bool | None:
+        """Tell whether the present rules ignore a path, present or not; None if rules are unreadable.
+
+        Only rules count here: what is captured although ignored is ignored for this question too.
+        """
+
+    def stamp(self, path: bytes) -> Stamp | None:
+        """Return the evidence for a captured file or link."""
+
+    def remembered(self, path: bytes, tree: TreeId) -> Sequence[Entry] | None:
+        """Return what a directory held when it had an identity; None unless the last scan says so."""
+
+    def keep(self) -> None:
+        """Write the scan cache; called only after what was scanned is durable and acknowledged."""
+
+
+class Scanner(Protocol):
+    """Reads a workspace; writes nothing inside it and runs nothing found there (rule S12)."""
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+        """Read the workspace, adding new contents and directories to the writer.
+
+        Raises `NotFound` if the root is gone, `Unsafe` if it is not a directory, `Storage` when the
+        store's disk fails. What cannot be read of the workspace is a gap, never an error.
+        """
+
+
+class FileReader(Protocol):
+    """Looks at the files of a folder; every component is opened without following links (rule T12)."""
+
+    def present(self, path: bytes) -> Entry | None:
+        """Return what a path holds now, hashed anew; None if nothing (or no directory above it)."""
+
+    def looking(self) -> AbstractContextManager[Callable[[bytes], Entry | None]]:
+        """Hand out `present` for many paths one after another, in their order.
+
+        It keeps directories open, so it is for a time in which nothing of ours changes any.
+        """
+
+    def read(self, path: bytes, entry: Entry) -> bytes | None:
+        """Return the content of a file, or the target of a link; None if it is not this entry's any more."""
+
+    def left_over(self) -> Mapping[str, Sequence[bytes]]:
+        """Return, by the token of each restore, the directories that hold temporary files of its."""
+
+
+class TreeWriter(FileReader, Protocol):
+    """Fills a new folder, which is nobody's workspace."""
+
+    def write_tree(
+        self, tree: TreeId, *, objects: ObjectReader, durability: Durability = "full"
+    ) -> Sequence[Outcome]:
+        """Write a whole tree into the (empty) root.
+
+        With ``durability`` "fast" nothing is carried through to the disk: for a copy that goes again.
+        """
+
+
+class Applier(TreeWriter, Protocol):
+    """Changes a workspace."""
+
+    def apply(
+        self,
+        steps: Sequence[Step],
+        *,
+        token: str,
+        objects: ObjectReader,
+        stamp: Callable[[bytes], Stamp | None],
+        closed: Mapping[bytes, int] = {},
+    ) -> Sequence[Outcome]:
+        """Carry out steps in the safe order and return one outcome a path, in the order of the steps.
+
+        Directories that are opened to work in them are closed again in the end; ``closed`` are those
+        that an interrupted apply may have left open, with the permissions that they had.
+        A path whose stamp no longer fits is left alone and fails with reason "changed". Temporary
+        names are ``.lastgood-TOKEN-N``. Raises nothing for single paths; `Storage` when the disk
+        is full (nothing is deleted then); `Unsafe` and `Busy` before anything is written.
+        """
+
+    def clear_temporaries(
+        self,
+        token: str,
+        directories: Sequence[bytes],
+        *,
+        steps: Sequence[Step] = (),
+        stored: Callable[[bytes], bool] | None = None,
+    ) -> Sequence[Outcome]:
+        """Settle what an interrupted apply left in some directories, and return what could not just go.
+
+        ``steps`` are those of the apply; ``stored`` tells of a content whether it is in the store, for
+        where the steps are not known. What had been set aside is put back if its path is free. What a
+        person wrote meanwhile goes back, or is kept outside and named (rule T12b). What cannot be changed
+        (another user's by now, or made immutable) is left and named, and the rest goes on.
+        """
+
+
+class JournalReader(Protocol):
+    """The record of a restore that is running."""
+
+    def read(self) -> Journal | None:
+        """Return the journal of an unfinished restore."""
+
+    def left(self) -> Sequence[Journal]:
+        """Return the journals of restores that are done, and that left something behind."""
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
+
+
+# --- Transcripts: files of others, only ever read; and the new ones that a restore puts beside them ---
+
+
+class Transcript(Protocol):
+    """Bytes that grow at their end, open for reading."""
+
+    def place(self) -> FileExtent:
+        """Return where the file lies and how long it is now."""
+
+    def read(self, offset: int, size: int) -> bytes:
+        """Return that many bytes from there; fewer only at the end. `Invalid` if they cannot be read."""
+
+    def close(self) -> None:
+        """Let go of the file; harmless when repeated."""
+
+
+class TranscriptReader(Protocol):
+    """The files of conversations, and what is remembered of them between saves."""
+
+    def open(self, path: bytes) -> Transcript:
+        """Open a file for reading, without ever waiting for one.
+
+        Raises `NotFound` if there is none, `Invalid` for what is no plain file or cannot be read.
+        """
+
+    def recall(self, source: bytes) -> PrefixEvidence | None:
+        """Return what was remembered of a source; None in any doubt."""
+
+    def remember(self, source: bytes, evidence: PrefixEvidence) -> None:
+        """Remember something of a source; that this fails harms nothing."""
+
+    def beside(self, path: bytes) -> bytes:
+        """Return the real folder that a file lies in, fit to put another one into.
+
+        Raises `NotFound` if it is not there, `Unsafe` if somebody else could meddle with it.
+        """
+
+    def present(self, path: bytes, *, size: int, digest: bytes) -> Presence:
+        """Tell whether a path holds exactly some content (a SHA-256), something else, or nothing."""
+
+
+class Transcripts(TranscriptReader, Protocol):
+    """The files of conversations, to which new ones can be added."""
+
+    def place(self, path: bytes, pieces: Iterable[bytes]) -> None:
+        """Write a new file of mode 0600, durable and whole when its name appears.
+
+        Raises `Conflict` if the name is taken, `Unsafe` if the file cannot be written.
+        """
+
+    def remove(self, path: bytes) -> None:
+        """Remove a file durably; harmless if it is gone."""
+
+    def tidy(self, path: bytes) -> None:
+        """Remove what a killed `place` of a file left beside it."""
+
+
+# --- Commands of the caller, run apart; nothing that a workspace holds is ever run by itself (rule S12) ---
+
+
+class Commands(Protocol):
+    """Runs checks; when a call returns, nothing that it started is left."""
+
+    def run(
+        self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
+    ) -> CommandResult:
+        """Run a program with its arguments in a folder, standard input empty.
+
+        ``variables`` are added to the caller's environment, ``timeout`` is in seconds.
+        """
+
+
+# --- Merging texts, which takes a program that not every machine has ---
+
+
+class TextMerger(Protocol):
+    """Merges texts line by line."""
+
+    def merge(self, texts: MergeInput, *, favour: Favour | None, label: str) -> MergedText:
+        """Merge three versions; ``label`` is what marks of a conflict call theirs.
+
+        With ``ours`` or ``theirs`` the places where both changed are taken from that side. Raises
+        `Unsupported` where nothing is there to merge with.
+        """
