@@ -87,7 +87,7 @@ def kind_of(path: bytes) -> int:
 # --- Where a workspace's repository lies (gitrepository-layout(5)) ---
 
 _GITFILE_LIMIT = 8192
-_CONFIG_LIMIT = 1 << 20
+CONFIG_LIMIT = 1 << 20
 
 
 class Repository(Value):
@@ -190,7 +190,7 @@ def _directory(path: bytes, base: bytes) -> bytes | None:
 
 def _digest_size(common_dir: bytes) -> int:
     # A key cannot be spelled otherwise, so that a search finds what a parser would.
-    text = (read_known(common_dir + b"/config", limit=_CONFIG_LIMIT) or b"").lower()
+    text = (read_known(common_dir + b"/config", limit=CONFIG_LIMIT) or b"").lower()
     return 32 if b"sha256" in text.partition(b"objectformat")[2].partition(b"\n")[0] else 20
 
 
@@ -356,7 +356,7 @@ def _gitignore(directory: bytes) -> Text:
 
 # --- The project's index: which paths it tracks, and what it knows of them (gitformat-index(5)) ---
 
-_LIMIT = 1 << 30
+_INDEX_FILE_LIMIT = 1 << 30
 HEADER = Struct(">4sII")
 # Extensions: an index that builds on another, one with sparse directories, the trees of directories.
 SPLIT = b"link"
@@ -456,21 +456,30 @@ class Index:
 
 def read_index(repository: Repository) -> Index | UnknownIndex:
     """Return the index of a worktree; one without entries if there is none."""
-    descriptor = open_file(repository.git_dir + b"/index")
-    if descriptor is None:
-        return Index(b"", {}, repository=repository, whole=True)
-    if isinstance(descriptor, Unreadable):
-        return UnknownIndex("the index cannot be opened")
     try:
-        content = read_descriptor(descriptor, limit=_LIMIT)
-    finally:
-        os.close(descriptor)
-    if not isinstance(content, bytes):
-        return UnknownIndex("the index cannot be read")
-    try:
-        return _parse(content, repository)
+        content, _ = index_file(repository)
+        return _parse(content, repository) if content else Index(b"", {}, repository=repository, whole=True)
     except IndexDamage as damage:
         return UnknownIndex(str(damage))
+
+
+def index_file(repository: Repository) -> tuple[bytes, int]:
+    """Return one version of an index, and its mtime in nanoseconds; empty if there is none; `IndexDamage`."""
+    descriptor = open_file(repository.git_dir + b"/index")
+    if descriptor is None:
+        return b"", 0
+    if isinstance(descriptor, Unreadable):
+        raise IndexDamage("the index cannot be opened")
+    try:
+        modified = os.fstat(descriptor).st_mtime_ns
+        content = read_descriptor(descriptor, limit=_INDEX_FILE_LIMIT)
+    except OSError as error:
+        raise IndexDamage("the index cannot be read") from error
+    finally:
+        os.close(descriptor)
+    if isinstance(content, Unreadable) or not content:
+        raise IndexDamage("the index is empty, or cannot be read")
+    return content, modified
 
 
 def _parse(content: bytes, repository: Repository) -> Index:
@@ -494,7 +503,7 @@ def _add_shared(places: dict[bytes, int], oid: bytes, *, repository: Repository)
 def read_shared(repository: Repository, oid: bytes) -> bytes:
     """Return the index that a split one builds on, by the digest that it names."""
     path = repository.git_dir + b"/sharedindex." + oid.hex().encode("ascii")
-    content = read_file(path, limit=_LIMIT)
+    content = read_file(path, limit=_INDEX_FILE_LIMIT)
     if content is None or isinstance(content, Unreadable):
         raise IndexDamage("the shared index cannot be read")
     return content
@@ -610,3 +619,8 @@ def digest_of(pieces: Sequence[bytes | bytearray | memoryview], *, size: int = 2
         running.update(piece)
     digest: bytes = running.digest()
     return digest
+
+
+def blob_id(content: bytes) -> bytes:
+    """Return the id that git gives a file of some content."""
+    return digest_of([b"blob %d\0" % len(content), content])

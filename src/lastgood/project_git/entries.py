@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from _struct import Struct
 
-from lastgood.ignore import Unreadable
 from lastgood.project_git import (
     HEADER,
     SPARSE,
@@ -15,8 +13,7 @@ from lastgood.project_git import (
     IndexDamage,
     digest_of,
     entries_of,
-    open_file,
-    read_descriptor,
+    index_file,
     read_known,
     read_shared,
 )
@@ -44,7 +41,6 @@ _STATS = Struct(">10I")
 _SHORT = Struct(">H")
 _WORDS = Struct(">II")
 _FORMS = frozenset({0o100644, 0o100755, 0o120000, 0o160000, 0o040000, 0o100664})
-_SHARED_INDEX_LIMIT = 1 << 30
 _LARGER = 3  # the version of an index with flags that need more room
 _COMPRESSED = 4  # the version of an index whose names are compressed
 
@@ -197,20 +193,7 @@ class Entries:
 
 def read_entries(repository: Repository, *, plain: bool = False) -> Entries:
     """Read the index of a worktree as one version of it; `IndexDamage`."""
-    descriptor = open_file(repository.git_dir + b"/index")
-    if descriptor is None:
-        return Entries(b"", repository=repository)
-    if isinstance(descriptor, Unreadable):
-        raise IndexDamage("the index cannot be opened")
-    try:
-        mtime = os.fstat(descriptor).st_mtime_ns
-        content = read_descriptor(descriptor, limit=_SHARED_INDEX_LIMIT)
-    except OSError as error:
-        raise IndexDamage("the index cannot be read") from error
-    finally:
-        os.close(descriptor)
-    if not isinstance(content, bytes) or not content:
-        raise IndexDamage("the index cannot be read")
+    content, mtime = index_file(repository)
     return Entries(content, repository=repository, mtime=mtime, plain=plain)
 
 

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from _sha1 import sha1
 from marshal import dumps, loads
 
 from lastgood import project_git
@@ -18,7 +17,14 @@ from lastgood.ignore import GITIGNORE, TreeRules, Unreadable
 from lastgood.model.checkpoint import IgnoreState
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.paths import join
-from lastgood.project_git import IndexDamage, read_file, read_known
+from lastgood.project_git import (
+    CONFIG_LIMIT,
+    IGNORE_FILE_LIMIT,
+    IndexDamage,
+    blob_id,
+    read_file,
+    read_known,
+)
 from lastgood.project_git.entries import (
     ASSUMED,
     GITLINK,
@@ -53,7 +59,6 @@ if TYPE_CHECKING:
 
 # --- The few settings of a repository that decide what its status is; read, never obeyed otherwise ---
 
-_CONFIG_LIMIT = 1 << 20
 _TRUE = frozenset({b"true", b"yes", b"on", b"1"})
 _FALSE = frozenset({b"false", b"no", b"off", b"0", b""})
 # Settings that this reading does not follow; with them the status cannot be told from here.
@@ -79,10 +84,10 @@ class GitSettings(Value):
 
 def read_settings(found: Repository) -> GitSettings:
     """Return the settings of a worktree."""
-    text = read_known(found.common_dir + b"/config", limit=_CONFIG_LIMIT) or b""
+    text = read_known(found.common_dir + b"/config", limit=CONFIG_LIMIT) or b""
     pairs = dict(_pairs(text))
     if pairs.get(b"extensions.worktreeconfig", b"").lower() in _TRUE:
-        pairs |= dict(_pairs(read_known(found.git_dir + b"/config.worktree", limit=_CONFIG_LIMIT) or b""))
+        pairs |= dict(_pairs(read_known(found.git_dir + b"/config.worktree", limit=CONFIG_LIMIT) or b""))
     return GitSettings(
         modes=pairs.get(b"core.filemode", b"true").lower() not in _FALSE,
         line_ends=pairs.get(b"core.autocrlf", b"false").lower() not in _FALSE,
@@ -164,7 +169,6 @@ def _value(text: bytes) -> bytes:
 # --- Which files of a worktree differ from its index, told from a scan ---
 
 _TEXT_LIMIT = 64 << 20
-_RULES_LIMIT = 16 << 20
 _NARROW = 0xFFFFFFFF  # what an index keeps of sizes, inodes and seconds
 _SECOND = 1_000_000_000
 _EXECUTABLE = 0o100
@@ -200,7 +204,7 @@ class ScannedWorkspace:
 
     def _texts(self, directory: bytes) -> tuple[Text, Text]:
         path = join(join(self.root, directory) if directory else self.root, GITIGNORE)
-        return read_file(path, limit=_RULES_LIMIT, follow=False), None
+        return read_file(path, limit=IGNORE_FILE_LIMIT, follow=False), None
 
 
 class Worktree:
@@ -296,7 +300,7 @@ class Worktree:
         if programs:
             raise Unknown
         text = read_known(join(self._files.root, path), limit=_TEXT_LIMIT)
-        if text is None or _blob(text) != entry.oid or b"\r" in text:
+        if text is None or blob_id(text) != entry.oid or b"\r" in text:
             raise Unknown
         return False
 
@@ -337,7 +341,7 @@ class Worktree:
         found = project_git.at(directory, root=directory)
         if found is None:
             return False
-        modules = read_known(self._found.top + b"/.gitmodules", limit=_RULES_LIMIT) or b""
+        modules = read_known(self._found.top + b"/.gitmodules", limit=IGNORE_FILE_LIMIT) or b""
         if b"ignore" in modules:
             raise Unknown
         commit = project_git.head(found)[0]
@@ -467,11 +471,6 @@ def shows(files: ScannedWorkspace, path: bytes) -> bool:
     except OSError:
         return False
     return (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and not files.ignored(path)
-
-
-def _blob(content: bytes) -> bytes:
-    digest: bytes = sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
-    return digest
 
 
 # --- What a checkpoint keeps of the project's git beside HEAD: the paths it would show, and its index ---
@@ -751,7 +750,6 @@ def _load(folder: bytes) -> RememberedStatus | None:
 
 # --- Which files git would convert before it compares them: told from attributes, nothing is converted ---
 
-_ATTRIBUTES_LIMIT = 16 << 20
 _ATTRIBUTES = b"/.gitattributes"
 _PROGRAMS = frozenset({b"filter", b"ident", b"working-tree-encoding"})
 _LINE_ENDS = frozenset({b"text", b"eol", b"crlf"})
@@ -780,7 +778,7 @@ class Conversions:
 
     def _rules_of(self, kind: frozenset[bytes]) -> TreeRules:
         outer = _chosen(
-            read_file(self._found.common_dir + b"/info/attributes", limit=_ATTRIBUTES_LIMIT), kind
+            read_file(self._found.common_dir + b"/info/attributes", limit=IGNORE_FILE_LIMIT), kind
         )
         state = IgnoreState(
             excludes=(),
@@ -792,7 +790,7 @@ class Conversions:
 
         def texts(directory: bytes) -> tuple[Text, Text]:
             path = os.path.join(self._found.top, directory) if directory else self._found.top
-            return _chosen(read_file(path + _ATTRIBUTES, limit=_ATTRIBUTES_LIMIT, follow=False), kind), None
+            return _chosen(read_file(path + _ATTRIBUTES, limit=IGNORE_FILE_LIMIT, follow=False), kind), None
 
         return TreeRules(state, texts)
 
