@@ -48,28 +48,28 @@ def git_snapshot(
     if scan.result.git is None:
         return None
     known = since if changes is not None else None
-    return context.project.alignment(
+    return context.project.snapshot(
         context.root, scan=scan, writer=writer, since=known, changes=changes or ()
     )
 
 
-def git_blobs(aligned: GitSnapshot | None) -> Mapping[str, bytes]:
+def git_blobs(status: GitSnapshot | None) -> Mapping[str, bytes]:
     """Return the blobs that a checkpoint holds of it, by name."""
-    if aligned is None or aligned.index is None:
+    if status is None or status.index is None:
         return {}
-    return {INDEX: aligned.index}
+    return {INDEX: status.index}
 
 
-def git_state(git: GitState | None, aligned: GitSnapshot | None) -> GitState | None:
+def git_state(git: GitState | None, status: GitSnapshot | None) -> GitState | None:
     """Return the whole state of the project's git."""
-    return git if git is None or aligned is None else git.replace(dirty=aligned.dirty)
+    return git if git is None or status is None else git.replace(dirty=status.dirty)
 
 
-def git_notes(aligned: GitSnapshot | None) -> tuple[HealthNote, ...]:
+def git_notes(status: GitSnapshot | None) -> tuple[HealthNote, ...]:
     """Return what is to be said about what a checkpoint does not hold of it."""
-    if aligned is None or aligned.too_large is None:
+    if status is None or status.too_large is None:
         return ()
-    size = aligned.too_large >> 20
+    size = status.too_large >> 20
     return (
         HealthNote(
             code="index-too-large",
@@ -221,7 +221,7 @@ class WorkspaceSnapshot:
         since = None if newest is None else newest.id
         spoken = self._spoken()
         counted, changes = self._changes(newest)
-        aligned = git_snapshot(self.context, self.scan, writer=self._writer, since=since, changes=changes)
+        status = git_snapshot(self.context, self.scan, writer=self._writer, since=since, changes=changes)
         checkpoint = saving.add(
             draft,
             scan=self.scan.result,
@@ -231,20 +231,20 @@ class WorkspaceSnapshot:
             holdings=Holdings(
                 standing=self.standing,
                 conversation=None if spoken is None else spoken.conversation,
-                state=git_blobs(aligned),
-                git=git_state(self.scan.result.git, aligned),
+                state=git_blobs(status),
+                git=git_state(self.scan.result.git, status),
             ),
             forced=self._only_forced(),
             started=self._started,
         )
         self._remember()
-        if aligned is not None:
-            aligned.keep(checkpoint.id)
+        if status is not None:
+            status.keep(checkpoint.id)
         return SaveReport(
             checkpoint=checkpoint,
             created=True,
             new_gaps=self._new_gaps(newest),
-            notes=(*self.notes, *git_notes(aligned)),
+            notes=(*self.notes, *git_notes(status)),
         )
 
     def _only_forced(self) -> tuple[bytes, ...]:

@@ -122,7 +122,8 @@ def _health(context: Context) -> list[HealthNote]:
                 hint='set durability = "full" in the user\'s configuration',
             )
         )
-    damaged = [one for one in context.catalogue.find(Query(workspace_key=context.key)) if one.damaged]
+    every = context.catalogue.find(Query(workspace_key=context.key, brief=True))
+    damaged = [one for one in every if one.damaged]
     if damaged:
         notes.append(
             HealthNote(

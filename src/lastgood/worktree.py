@@ -67,7 +67,7 @@ class ProjectReader(Protocol):
     def commits_between(self, root: bytes, old: str, new: str) -> int | None:
         """Return by how many commits HEAD moved; None if that cannot be told."""
 
-    def alignment(
+    def snapshot(
         self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
     ) -> GitSnapshot | None:
         """Return what a checkpoint keeps of the repository; None if the workspace belongs to none.

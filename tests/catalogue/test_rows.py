@@ -21,7 +21,7 @@ from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.rebuild import restore_from_backup
 from lastgood.catalogue.rows import pack_manifest, unpack_manifest
 from lastgood.errors import Damaged
-from lastgood.model.checkpoint import Checkpoint, Manifest, encode
+from lastgood.model.checkpoint import Checkpoint, GitState, Manifest, encode
 from lastgood.model.session import Progress, Task
 from lastgood.testing.clock import FakeClock
 
@@ -103,6 +103,19 @@ def test_long_progress_is_kept_compressed_and_comes_back_as_it_was(catalogue: Sq
     assert catalogue.work.progress(KEY) == many()
     assert catalogue.altered() == []
     assert catalogue.fault() is None
+
+
+def test_checkpoints_in_brief_come_without_tasks_and_changed_paths_and_else_as_they_are(
+    catalogue: SqliteCatalogue, save: Save
+) -> None:
+    git = GitState(head=None, branch="main", dirty=(b"a",))
+    made = save(1, git=git, progress=many())
+
+    (whole,), (brief,) = catalogue.find(Query()), catalogue.find(Query(brief=True))
+
+    assert whole == made
+    less = made.manifest.replace(git=git.replace(dirty=None), progress=many().replace(tasks=()))
+    assert brief == made.replace(manifest=less)
 
 
 def test_short_progress_is_kept_as_text(catalogue: SqliteCatalogue) -> None:

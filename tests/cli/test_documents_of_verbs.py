@@ -71,10 +71,22 @@ def test_a_save_of_what_has_not_changed(kept: Command) -> None:
 
 def test_list(kept: Command) -> None:
     document = kept("list", "--json").json
-    assert document["schema"] == "lastgood.list/1"
+    assert document["schema"] == "lastgood.list/2"
     assert [one["name"] for one in document["checkpoints"]] == ["two", "one"]
     for one in document["checkpoints"]:
         check_checkpoint(one)
+
+
+def test_of_tasks_and_changed_paths_lists_say_nothing_and_show_says_all(kept: Command) -> None:
+    subprocess.run(["git", "init", "-q"], cwd=kept.project, check=True)
+    kept("task", "start", "t1")
+    kept("save", "the third")
+    listed = kept("list", "--limit", "1", "--json").json["checkpoints"][0]
+    shown = kept("show", listed["id"], "--json").json["checkpoint"]
+    assert [one["id"] for one in shown["progress"]["tasks"]] == ["t1"]
+    assert shown["git"]["dirty"] == ["a.txt", "new.txt", "src/b.py"]
+    shown["progress"]["tasks"] = shown["git"]["dirty"] = None
+    assert listed == shown
 
 
 def test_show(kept: Command) -> None:

@@ -244,7 +244,7 @@ class SqliteCatalogue:
 
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
-        return self._checkpoints(self._all(*selection(query)))
+        return self._checkpoints(self._all(*selection(query)), brief=query.brief)
 
     def get(self, checkpoint: str) -> Checkpoint | None:
         """Return the checkpoint with exactly this id, deleted or not."""
@@ -531,8 +531,8 @@ class SqliteCatalogue:
         """Close the database."""
         self._database.close()
 
-    def _checkpoints(self, found: Sequence[rows.Row]) -> list[Checkpoint]:
-        read = [rows.checkpoint(row) for row in found]
+    def _checkpoints(self, found: Sequence[rows.Row], *, brief: bool = False) -> list[Checkpoint]:
+        read = [rows.checkpoint(row, brief=brief) for row in found]
         if any(one.damaged is not None for one in read):
             self._database.refuse_newer()  # whose rows only look damaged
         return read

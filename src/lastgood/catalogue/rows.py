@@ -155,8 +155,8 @@ def stored_reason(reason: str | None) -> str | None:
     return None if reason is None else reason.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def checkpoint(row: Row) -> Checkpoint:
-    """Return the checkpoint of a row of `CHECKPOINT`.
+def checkpoint(row: Row, *, brief: bool = False) -> Checkpoint:
+    """Return the checkpoint of a row of `CHECKPOINT`, in brief if that is enough (see `Query`).
 
     One whose manifest cannot be read is damaged and holds what the other columns say, so that it
     hides no other (rule K4).
@@ -180,7 +180,7 @@ def checkpoint(row: Row) -> Checkpoint:
         reason = reason or "its record in the catalogue was altered from outside"
     check = None
     try:
-        manifest = decode(unpack_manifest(text))
+        manifest = decode(unpack_manifest(text), brief=brief)
         check = None if verdict is None else CHECK.decode(_text(verdict))
     except (Damaged, Unsupported) as error:
         manifest = _remains(birth_columns)

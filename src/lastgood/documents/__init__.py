@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from typing import Any
 
     from lastgood.errors import LastgoodError
+    from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
     from lastgood.model.run import RunEvent, RunReport
 
@@ -204,6 +205,23 @@ _BY_ANNOTATION: dict[str, Callable[[Any], object]] = {
 def document(verb: str, said: Document | Value) -> Document:
     """Return the document of a verb, ``lastgood.VERB/1``: some fields, or all that is said of a value."""
     return {"schema": f"lastgood.{verb}/1", **(record(said) if isinstance(said, Value) else said)}
+
+
+def list_document(checkpoints: Sequence[Checkpoint]) -> Document:
+    """Return the document of a list: what every checkpoint would repeat is null, and `show` has it."""
+    return {"schema": "lastgood.list/2", "checkpoints": [_listed(one) for one in checkpoints]}
+
+
+def _listed(checkpoint: Checkpoint) -> Document:
+    """Return what a list says of a checkpoint: neither the tasks nor the paths that git showed."""
+    manifest = checkpoint.manifest
+    progress, git = manifest.progress.replace(tasks=()), manifest.git
+    said = record(checkpoint.replace(manifest=manifest.replace(progress=progress, git=None)))
+    if not manifest.progress.empty or manifest.metrics.tasks_total:
+        said["progress"] = record(progress) | {"tasks": None}
+    if git is not None:
+        said["git"] = record(git.replace(dirty=None))
+    return said
 
 
 def error_document(error: LastgoodError) -> Document:

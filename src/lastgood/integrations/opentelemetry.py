@@ -47,7 +47,7 @@ _ENDED_TASK = {"done", "failed", "skipped"}
 class Telemetry:
     """An observer that writes spans and metrics, by the providers given or the program's own.
 
-    Hand it to ``subscribe`` of a workspace, of either face; one may observe several. A span's parent is the
+    Hand it to ``subscribe`` of any workspace; one may observe several. A span's parent is the
     span that was current where the verb was called. Raises `Unsupported` if OpenTelemetry is missing.
     """
 

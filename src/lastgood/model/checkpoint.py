@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.errors import Damaged, Unsupported
 from lastgood.ids import is_checkpoint_id, short
 from lastgood.model.canonical import TEXT, Fields, Form, dumps, iso, loads, optional, sequence, words
-from lastgood.model.session import NO_PROGRESS, PROGRESS, read
+from lastgood.model.session import BRIEF_PROGRESS, NO_PROGRESS, PROGRESS, read
 from lastgood.model.tree import Counts, Gap
 from lastgood.value import Alias, Value, cast
 
@@ -342,28 +342,37 @@ _OPERATIONS = ("merge", "rebase", "cherry-pick", "bisect", "revert")
 GAP = Form(Gap, sparse="size", GapReason=words(*GAP_REASONS))
 CHECK = Form(Check, "a verdict")
 _GAPS = sequence(GAP)
-_MANIFEST = Form(
-    Manifest,
-    "a manifest",
-    names={"created_at": "created_ns", "size": "bytes"},
-    sparse="session task moment progress conversation state copy_of withheld",
-    flat={"root": Form(TreeRef)},
-    Kind=words(*KINDS),
-    Counts=Form(Counts),
-    Gap=GAP,
-    Actor=Form(Actor, ActorType=words(*_ACTORS)),
-    GitState=Form(
-        GitState,
-        branch=optional(TEXT),
-        Operation=words(*_OPERATIONS),
-        NestedRepository=Form(NestedRepository),
-    ),
-    IgnoreState=Form(IgnoreState),
-    Metrics=Form(Metrics),
-    Moment=TEXT,
-    Progress=PROGRESS,
-    Conversation=Form(Conversation, names={"size": "bytes"}, ConversationForm=words(*CONVERSATION_FORMS)),
-)
+
+
+def _manifest_form(progress: Form[Progress], *, without: str = "") -> Form[Manifest]:
+    """Return the form of manifests; ``without`` are fields of git's state that are not read."""
+    return Form(
+        Manifest,
+        "a manifest",
+        names={"created_at": "created_ns", "size": "bytes"},
+        sparse="session task moment progress conversation state copy_of withheld",
+        flat={"root": Form(TreeRef)},
+        Kind=words(*KINDS),
+        Counts=Form(Counts),
+        Gap=GAP,
+        Actor=Form(Actor, ActorType=words(*_ACTORS)),
+        GitState=Form(
+            GitState,
+            without=without,
+            branch=optional(TEXT),
+            Operation=words(*_OPERATIONS),
+            NestedRepository=Form(NestedRepository),
+        ),
+        IgnoreState=Form(IgnoreState),
+        Metrics=Form(Metrics),
+        Moment=TEXT,
+        Progress=progress,
+        Conversation=Form(Conversation, names={"size": "bytes"}, ConversationForm=words(*CONVERSATION_FORMS)),
+    )
+
+
+_MANIFEST = _manifest_form(PROGRESS)
+_BRIEF = _manifest_form(BRIEF_PROGRESS, without="dirty")
 
 
 def encode(manifest: Manifest) -> bytes:
@@ -373,8 +382,8 @@ def encode(manifest: Manifest) -> bytes:
     return dumps(record)
 
 
-def decode(text: bytes | str) -> Manifest:
-    """Return the manifest that a text holds.
+def decode(text: bytes | str, *, brief: bool = False) -> Manifest:
+    """Return the manifest that a text holds; a ``brief`` one names no tasks and no paths that git shows.
 
     Raises `Damaged` if it is none, `Unsupported` if a newer lastgood wrote it.
     """
@@ -387,7 +396,7 @@ def decode(text: bytes | str) -> Manifest:
             f"a manifest has the format {schema!r}; this lastgood reads {_SCHEMA}{VERSION}",
             hint="use a newer lastgood",
         )
-    manifest = _MANIFEST.take(record)
+    manifest = (_BRIEF if brief else _MANIFEST).take(record)
     if not is_checkpoint_id(manifest.id):
         raise Damaged("a manifest has no good id", hint="run: lastgood verify --repair")
     return manifest

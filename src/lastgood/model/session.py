@@ -283,6 +283,15 @@ PROGRESS = Form(
     Position=Form(Position),
     Features=Form(Features),
 )
+# Where the tasks are not asked for, thousands need not be read.
+BRIEF_PROGRESS = Form(
+    Progress,
+    "a progress record",
+    version=VERSION,
+    without="tasks",
+    Position=Form(Position),
+    Features=Form(Features),
+)
 SESSION = Form(Session, "a session", version=VERSION, Owner=Form(Owner), SessionState=words(*SESSION_STATES))
 EFFECT = Form(Effect, "a step of the work", version=VERSION, EffectState=words(*EFFECT_STATES))
 

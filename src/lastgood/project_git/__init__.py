@@ -84,7 +84,7 @@ def kind_of(path: bytes) -> int:
 # --- Where a workspace's repository lies (gitrepository-layout(5)) ---
 
 _GITFILE_LIMIT = 8192
-_CONFIG_LIMIT = 1 << 20
+CONFIG_LIMIT = 1 << 20
 
 
 class Repository(Value):
@@ -187,7 +187,7 @@ def _directory(path: bytes, base: bytes) -> bytes | None:
 
 def _digest_size(common_dir: bytes) -> int:
     # A key cannot be spelled otherwise, so that a search finds what a parser would.
-    text = (read_known(common_dir + b"/config", limit=_CONFIG_LIMIT) or b"").lower()
+    text = (read_known(common_dir + b"/config", limit=CONFIG_LIMIT) or b"").lower()
     return 32 if b"sha256" in text.partition(b"objectformat")[2].partition(b"\n")[0] else 20
 
 

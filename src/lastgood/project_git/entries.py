@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
-import os
 import zlib
 from _struct import Struct
 
-from lastgood.ignore import Unreadable
-from lastgood.project_git import open_file, read_descriptor, read_known
-from lastgood.project_git.index import HEADER, SPARSE, SPLIT, TREES, IndexDamage, entries_of, read_shared
+from lastgood.project_git import read_known
+from lastgood.project_git.index import (
+    HEADER,
+    SPARSE,
+    SPLIT,
+    TREES,
+    IndexDamage,
+    digest_of,
+    entries_of,
+    index_file,
+    read_shared,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -33,8 +41,6 @@ _STATS = Struct(">10I")
 _SHORT = Struct(">H")
 _WORDS = Struct(">II")
 _FORMS = frozenset({0o100644, 0o100755, 0o120000, 0o160000, 0o040000, 0o100664})
-_SHARED_INDEX_LIMIT = 1 << 30
-_MUCH = 1 << 20
 _LARGER = 3  # the version of an index with flags that need more room
 _COMPRESSED = 4  # the version of an index whose names are compressed
 
@@ -138,18 +144,14 @@ class Entries:
         last, (path, _) = places[-1], self.rows[-1]
         extended = [at for at in places if content[at + _FLAGS] & 0x40] if content[7] == _LARGER else []
         head = _NAME + (2 if extended and extended[-1] == last else 0)
-        places.append(last + ((head + len(path) + 8) & ~7))
-        heads: dict[bytes, bytes] = {}
-        body = bytearray()  # not a list of pieces: they would take as much memory again, and twice
         start = places[0]
-        for end in places[1:]:
-            mode = content[start + _MODE : start + _MODE + 4]
-            if mode not in heads:
-                heads[mode] = bytes(_MODE) + mode + bytes(12)
-            body += heads[mode]
-            body += content[start + _OID : end]
-            start = end
-        return sealed(body, count=len(self.rows), version=3 if extended else 2, sparse=False)
+        body = bytearray(content[start : last + ((head + len(path) + 8) & ~7)])
+        before, after = bytes(_MODE), bytes(_OID - _MODE - 4)
+        for place in places:
+            at = place - start
+            body[at : at + _MODE] = before
+            body[at + _MODE + 4 : at + _OID] = after
+        return sealed(body, count=len(places), version=3 if extended else 2, sparse=False)
 
     def _load(self) -> None:
         if self.absent:
@@ -191,20 +193,7 @@ class Entries:
 
 def read_entries(repository: Repository, *, plain: bool = False) -> Entries:
     """Read the index of a worktree as one version of it; `IndexDamage`."""
-    descriptor = open_file(repository.git_dir + b"/index")
-    if descriptor is None:
-        return Entries(b"", repository=repository)
-    if isinstance(descriptor, Unreadable):
-        raise IndexDamage("the index cannot be opened")
-    try:
-        mtime = os.fstat(descriptor).st_mtime_ns
-        content = read_descriptor(descriptor, limit=_SHARED_INDEX_LIMIT)
-    except OSError as error:
-        raise IndexDamage("the index cannot be read") from error
-    finally:
-        os.close(descriptor)
-    if not isinstance(content, bytes) or not content:
-        raise IndexDamage("the index cannot be read")
+    content, mtime = index_file(repository)
     return Entries(content, repository=repository, mtime=mtime, plain=plain)
 
 
@@ -237,16 +226,8 @@ def stats_of(place: Place) -> tuple[int, ...]:
 
 def sealed(body: bytes | bytearray, *, count: int, version: int, sparse: bool) -> bytes:
     """Return entries with header, extension and digest around them."""
-    if len(body) < _MUCH:
-        from _sha1 import sha1
-    else:
-        from hashlib import sha1  # eight times as fast, and slow to import
-
     pieces = [HEADER.pack(b"DIRC", version, count), body, SPARSE + bytes(4) if sparse else b""]
-    running = sha1(usedforsecurity=False)
-    for piece in pieces:
-        running.update(piece)
-    return b"".join([*pieces, running.digest()])
+    return b"".join([*pieces, digest_of(pieces)])
 
 
 def _trees(extension: bytes) -> dict[bytes, bytes]:

@@ -81,7 +81,7 @@ class SealedGit:
         come = sum(line.startswith(b">") for line in lines)
         return come or len(lines)
 
-    def alignment(
+    def snapshot(
         self, root: bytes, *, scan: Scan, writer: ObjectWriter, since: str | None, changes: Sequence[Change]
     ) -> GitSnapshot | None:
         """Return what a checkpoint keeps of the repository; None if the workspace belongs to none."""
@@ -90,8 +90,8 @@ class SealedGit:
             return None
         from lastgood.project_git.status import GitSnapshots
 
-        aligner = GitSnapshots(root, scan, folder=self._folder, asker=self._asker, writer=writer)
-        return aligner.run(git, since=since, changes=changes)
+        snapshots = GitSnapshots(root, scan, folder=self._folder, asker=self._asker, writer=writer)
+        return snapshots.run(git, since=since, changes=changes)
 
     def found_position(self, root: bytes) -> FoundGitPosition | None:
         """Return how HEAD and index stand; None without a repository."""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import os
 import stat
-from _sha1 import sha1
 
 from lastgood import project_git
 from lastgood.errors import Conflict, Damaged, Storage, Unsafe, Unsupported
@@ -26,7 +25,7 @@ from lastgood.project_git.entries import (
     oid_of,
     read_entries,
 )
-from lastgood.project_git.index import IndexDamage
+from lastgood.project_git.index import IndexDamage, blob_id
 from lastgood.project_git.status import read_settings
 
 TYPE_CHECKING = False
@@ -371,7 +370,7 @@ def _find_position(found: Repository, *, root: bytes) -> FoundGitPosition:
         ) from damage
     commit, ref = project_git.head(found)
     branch = None if ref is None else to_text(ref)
-    position = GitPosition(branch=branch, commit=commit, index=_blob(content))
+    position = GitPosition(branch=branch, commit=commit, index=blob_id(content).hex())
     return FoundGitPosition(position=position, conflicts=_conflicts(entries))
 
 
@@ -472,11 +471,6 @@ def _realigned(found: Repository, content: bytes, *, kept: str | None) -> Realig
 
 def _conflicts(entries: Entries) -> tuple[bytes, ...]:
     return tuple(sorted({path for path, place in entries.rows if flags_of(place) & STAGE}))
-
-
-def _blob(content: bytes) -> str:
-    digest: str = sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest()
-    return digest
 
 
 def _some(names: list[str]) -> str:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import fcntl
 import os
 import stat
-from _sha1 import sha1
 from marshal import dumps, loads
 
 from lastgood import project_git
@@ -18,7 +17,7 @@ from lastgood.ignore import GITIGNORE, TreeRules, Unreadable
 from lastgood.model.checkpoint import IgnoreState
 from lastgood.model.tree import DIRECTORY, LINK
 from lastgood.paths import join
-from lastgood.project_git import read_file, read_known
+from lastgood.project_git import CONFIG_LIMIT, IGNORE_FILE_LIMIT, read_file, read_known
 from lastgood.project_git.entries import (
     ASSUMED,
     GITLINK,
@@ -35,7 +34,7 @@ from lastgood.project_git.entries import (
     staged,
     stats_of,
 )
-from lastgood.project_git.index import IndexDamage
+from lastgood.project_git.index import IndexDamage, blob_id
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -54,7 +53,6 @@ if TYPE_CHECKING:
 
 # --- The few settings of a repository that decide what its status is; read, never obeyed otherwise ---
 
-_CONFIG_LIMIT = 1 << 20
 _TRUE = frozenset({b"true", b"yes", b"on", b"1"})
 _FALSE = frozenset({b"false", b"no", b"off", b"0", b""})
 # Settings that this reading does not follow; with them the status cannot be told from here.
@@ -80,10 +78,10 @@ class GitSettings(Value):
 
 def read_settings(found: Repository) -> GitSettings:
     """Return the settings of a worktree."""
-    text = read_known(found.common_dir + b"/config", limit=_CONFIG_LIMIT) or b""
+    text = read_known(found.common_dir + b"/config", limit=CONFIG_LIMIT) or b""
     pairs = dict(_pairs(text))
     if pairs.get(b"extensions.worktreeconfig", b"").lower() in _TRUE:
-        pairs |= dict(_pairs(read_known(found.git_dir + b"/config.worktree", limit=_CONFIG_LIMIT) or b""))
+        pairs |= dict(_pairs(read_known(found.git_dir + b"/config.worktree", limit=CONFIG_LIMIT) or b""))
     return GitSettings(
         modes=pairs.get(b"core.filemode", b"true").lower() not in _FALSE,
         line_ends=pairs.get(b"core.autocrlf", b"false").lower() not in _FALSE,
@@ -162,17 +160,15 @@ def _value(text: bytes) -> bytes:
     return bytes(out).rstrip() if not quoted else bytes(out)
 
 
-# --- Which files of a worktree differ from its index, told from a scan; nothing is read that it has read
-# ---
+# --- Which files of a worktree differ from its index, told from a scan ---
 
 _TEXT_LIMIT = 64 << 20
-_RULES_LIMIT = 16 << 20
 _NARROW = 0xFFFFFFFF  # what an index keeps of sizes, inodes and seconds
 _SECOND = 1_000_000_000
 _EXECUTABLE = 0o100
 
 
-class ScannedFiles:
+class ScannedWorkspace:
     """What was scanned: the files, those that are no part of it, and where repositories are nested."""
 
     def __init__(self, root: bytes, scan: Scan, *, asker: Asker) -> None:
@@ -202,7 +198,7 @@ class ScannedFiles:
 
     def _texts(self, directory: bytes) -> tuple[Text, Text]:
         path = join(join(self.root, directory) if directory else self.root, GITIGNORE)
-        return read_file(path, limit=_RULES_LIMIT, follow=False), None
+        return read_file(path, limit=IGNORE_FILE_LIMIT, follow=False), None
 
 
 class Worktree:
@@ -212,14 +208,14 @@ class Worktree:
     """
 
     def __init__(
-        self, found: Repository, *, scene: ScannedFiles, entries: Entries, below: bytes = b""
+        self, found: Repository, *, files: ScannedWorkspace, entries: Entries, below: bytes = b""
     ) -> None:
         self.settings: GitSettings = read_settings(found)
         elsewhere = self.settings.worktree not in {None, found.top}
         if found.digest_size != 20 or not self.settings.clear or self.settings.bare or elsewhere:
             raise Unknown
         self._found = found
-        self._scene = scene
+        self._files = files
         self._entries = entries
         self._below = below
         self._conversions_known: Conversions | None = None
@@ -264,14 +260,14 @@ class Worktree:
         """Tell whether git would show a path, as far as index and files are concerned; `Unknown`."""
         if place is None:
             untracked = entry is not None and entry.kind != DIRECTORY
-            return untracked and not self._scene.ignored(path)
+            return untracked and not self._files.ignored(path)
         flags, mode = flags_of(place), mode_of(place)
         if flags & (STAGE | INTENDED):
             return True
         if flags & ASSUMED or (flags & SKIPPED and (entry is None or not self.settings.sparse)):
             return False
         if entry is None:
-            return self._differs_unread(path, place) if self._scene.within_gap(path) else True
+            return self._differs_unread(path, place) if self._files.within_gap(path) else True
         if mode == GITLINK:
             return entry.kind != DIRECTORY or self._submodule_differs(path, place)
         return self._file_differs(path, entry, place)
@@ -297,14 +293,14 @@ class Worktree:
             return True
         if programs:
             raise Unknown
-        text = read_known(join(self._scene.root, path), limit=_TEXT_LIMIT)
-        if text is None or _blob(text) != entry.oid or b"\r" in text:
+        text = read_known(join(self._files.root, path), limit=_TEXT_LIMIT)
+        if text is None or blob_id(text) != entry.oid or b"\r" in text:
             raise Unknown
         return False
 
     def _is_stamped(self, path: bytes, place: Place) -> bool:
         """Tell whether the index's stat data prove that git has seen the file as it is."""
-        stamp = self._scene.scan.stamp(path)
+        stamp = self._files.scan.stamp(path)
         if stamp is None:
             return False
         seen = (stamp.ctime_ns, stamp.mtime_ns, stamp.inode, stamp.size)
@@ -319,7 +315,7 @@ class Worktree:
 
     def _differs_unread(self, path: bytes, place: Place) -> bool:
         try:
-            seen = os.lstat(join(self._scene.root, path))
+            seen = os.lstat(join(self._files.root, path))
         except FileNotFoundError:
             return True
         except OSError as error:
@@ -335,30 +331,30 @@ class Worktree:
 
     def _submodule_differs(self, path: bytes, place: Place) -> bool:
         """Tell whether a submodule has another HEAD, or shows something itself."""
-        directory = join(self._scene.root, path)
+        directory = join(self._files.root, path)
         found = project_git.at(directory, root=directory)
         if found is None:
             return False
-        modules = read_known(self._found.top + b"/.gitmodules", limit=_RULES_LIMIT) or b""
+        modules = read_known(self._found.top + b"/.gitmodules", limit=IGNORE_FILE_LIMIT) or b""
         if b"ignore" in modules:
             raise Unknown
         commit = project_git.head(found)[0]
         if commit is None or bytes.fromhex(commit) != oid_of(place):
             return commit is not None
         entries = read_entries(found)
-        inside = Worktree(found, scene=self._scene, entries=entries, below=path)
+        inside = Worktree(found, files=self._files, entries=entries, below=path)
         return bool(
-            staged(found, commit, entries=entries, asker=self._scene.asker)
-            or Walk(inside, self._scene).run(path)
+            staged(found, commit, entries=entries, asker=self._files.asker)
+            or Walk(inside, self._files).run(path)
         )
 
 
 class Walk:
     """Compares a whole worktree, passing over the directories that the index knows to be equal."""
 
-    def __init__(self, worktree: Worktree, scene: ScannedFiles) -> None:
+    def __init__(self, worktree: Worktree, files: ScannedWorkspace) -> None:
         self._worktree = worktree
-        self._scene = scene
+        self._files = files
         self._sorted = False
         self._rows: dict[bytes, dict[bytes, Place]] = {}
         self._below: dict[bytes, set[bytes]] = {}
@@ -366,7 +362,7 @@ class Walk:
 
     def run(self, top: bytes) -> set[bytes]:
         """Return what git would show at and below a directory, but for what is only staged."""
-        tree = self._scene.scan.result.tree.tree if not top else b""
+        tree = self._files.scan.result.tree.tree if not top else b""
         stack: list[tuple[bytes, bytes]] = [(top, tree)]
         while stack:
             path, oid = stack.pop()
@@ -375,7 +371,7 @@ class Walk:
             if not self._sorted:
                 self._sort()
             stack += self._directory(path)
-        for path in self._scene.gaps:
+        for path in self._files.gaps:
             if self._belongs(path, top):
                 self._gap(path)
         return self._dirty
@@ -410,7 +406,7 @@ class Walk:
         if not oid or self._worktree.trees.get(self._worktree.inner(path)) != oid:
             return False
         inside = path + b"/" if path else b""
-        return not any(gap.startswith(inside) for gap in self._scene.gaps)
+        return not any(gap.startswith(inside) for gap in self._files.gaps)
 
     def _directory(self, path: bytes) -> list[tuple[bytes, bytes]]:
         """Compare one directory, and return those below it that have to be compared."""
@@ -418,7 +414,7 @@ class Walk:
         rows = dict(self._rows.get(path, ()))
         tracked = set(self._below.get(path, ()))
         further: list[tuple[bytes, bytes]] = []
-        for entry in self._scene.scan.directory(path) or ():
+        for entry in self._files.scan.directory(path) or ():
             full = join(path, entry.name)
             place = rows.pop(entry.name, None)
             if place is not None and mode_of(place) == SPARSE_DIRECTORY:
@@ -430,7 +426,7 @@ class Walk:
             if place is not None and mode_of(place) == GITLINK:
                 tracked.discard(entry.name)
             elif entry.name not in tracked and self._is_nested(full):
-                if not self._scene.ignored(full, directory=True):
+                if not self._files.ignored(full, directory=True):
                     dirty.add(full)
             else:
                 tracked.discard(entry.name)
@@ -441,9 +437,9 @@ class Walk:
         return further + [(join(path, name), b"") for name in tracked]
 
     def _is_nested(self, path: bytes) -> bool:
-        if path not in self._scene.nested:
+        if path not in self._files.nested:
             return False
-        directory = join(self._scene.root, path)
+        directory = join(self._files.root, path)
         return project_git.at(directory, root=directory) is not None
 
     def _belongs(self, path: bytes, top: bytes) -> bool:
@@ -452,28 +448,23 @@ class Walk:
             return False
         above = path.rpartition(b"/")[0]
         while above and above != top:
-            if above in self._scene.nested:
+            if above in self._files.nested:
                 return False
             above = above.rpartition(b"/")[0]
         return True
 
     def _gap(self, path: bytes) -> None:
-        if self._worktree.place(path) is None and shows(self._scene, path):
+        if self._worktree.place(path) is None and shows(self._files, path):
             self._dirty.add(path)
 
 
-def shows(scene: ScannedFiles, path: bytes) -> bool:
+def shows(files: ScannedWorkspace, path: bytes) -> bool:
     """Tell whether git lists an untracked path that the scan could not read."""
     try:
-        mode = os.lstat(join(scene.root, path)).st_mode
+        mode = os.lstat(join(files.root, path)).st_mode
     except OSError:
         return False
-    return (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and not scene.ignored(path)
-
-
-def _blob(content: bytes) -> bytes:
-    digest: bytes = sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).digest()
-    return digest
+    return (stat.S_ISREG(mode) or stat.S_ISLNK(mode)) and not files.ignored(path)
 
 
 # --- What a checkpoint keeps of the project's git beside HEAD: the paths it would show, and its index ---
@@ -545,7 +536,7 @@ class GitSnapshot:
 
 
 class GitSnapshots:
-    """Finds out the alignment of one scan."""
+    """Finds out how the repository stood at one scan."""
 
     def __init__(
         self,
@@ -568,7 +559,7 @@ class GitSnapshots:
         self._writer = writer
 
     def run(self, git: GitState, *, since: str | None, changes: Sequence[Change]) -> GitSnapshot | None:
-        """Return the alignment; None if the workspace belongs to no repository.
+        """Return the state of the moment; None if the workspace belongs to no repository.
 
         ``changes`` are those of the files since the checkpoint named ``since``.
         """
@@ -624,8 +615,8 @@ class GitSnapshots:
         self, found: Repository, known: RememberedStatus, changes: Sequence[Change], *, entries: Entries
     ) -> tuple[bytes, ...]:
         gaps = [gap.path for gap in self._scan.result.gaps]
-        scene = ScannedFiles(self._root, self._scan, asker=self._asker)
-        worktree = Worktree(found, scene=scene, entries=entries)
+        files = ScannedWorkspace(self._root, self._scan, asker=self._asker)
+        worktree = Worktree(found, files=files, entries=entries)
         now = {change.path: change.after for change in changes}
         unread = {path for path in (*gaps, *known.gaps) if now.get(path) is None}
         left = {path for path in known.changed or () if path not in now and path not in unread}
@@ -634,7 +625,7 @@ class GitSnapshots:
                 left.add(path)
         for path in unread:
             place = worktree.place(path)
-            if shows(scene, path) if place is None else worktree.differs(path, None, place):
+            if shows(files, path) if place is None else worktree.differs(path, None, place):
                 left.add(path)
         return tuple(left)
 
@@ -670,9 +661,9 @@ class GitSnapshots:
         if entries is None:
             return None
         try:
-            scene = ScannedFiles(self._root, self._scan, asker=self._asker)
-            worktree = Worktree(found, scene=scene, entries=entries)
-            return tuple(Walk(worktree, scene).run(b""))
+            files = ScannedWorkspace(self._root, self._scan, asker=self._asker)
+            worktree = Worktree(found, files=files, entries=entries)
+            return tuple(Walk(worktree, files).run(b""))
         except (Unknown, IndexDamage):
             return None
 
@@ -753,7 +744,6 @@ def _load(folder: bytes) -> RememberedStatus | None:
 
 # --- Which files git would convert before it compares them: told from attributes, nothing is converted ---
 
-_ATTRIBUTES_LIMIT = 16 << 20
 _ATTRIBUTES = b"/.gitattributes"
 _PROGRAMS = frozenset({b"filter", b"ident", b"working-tree-encoding"})
 _LINE_ENDS = frozenset({b"text", b"eol", b"crlf"})
@@ -782,7 +772,7 @@ class Conversions:
 
     def _rules_of(self, kind: frozenset[bytes]) -> TreeRules:
         outer = _chosen(
-            read_file(self._found.common_dir + b"/info/attributes", limit=_ATTRIBUTES_LIMIT), kind
+            read_file(self._found.common_dir + b"/info/attributes", limit=IGNORE_FILE_LIMIT), kind
         )
         state = IgnoreState(
             excludes=(),
@@ -794,7 +784,7 @@ class Conversions:
 
         def texts(directory: bytes) -> tuple[Text, Text]:
             path = os.path.join(self._found.top, directory) if directory else self._found.top
-            return _chosen(read_file(path + _ATTRIBUTES, limit=_ATTRIBUTES_LIMIT, follow=False), kind), None
+            return _chosen(read_file(path + _ATTRIBUTES, limit=IGNORE_FILE_LIMIT, follow=False), kind), None
 
         return TreeRules(state, texts)
 

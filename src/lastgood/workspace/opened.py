@@ -234,8 +234,13 @@ class OpenWorkspace:
         name: str | None = None,
         good: bool = False,
         all_workspaces: bool = False,
+        brief: bool = False,
     ) -> tuple[Checkpoint, ...]:
-        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob."""
+        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob.
+
+        In ``brief`` they come as a list shows them, without the tasks of their progress and the paths
+        that git showed: where there are thousands, that is most of the work.
+        """
         if limit is not None:
             check_count(limit, least=0, what="the limit")
         expect(since, int, type(None), what="since when")
@@ -251,6 +256,7 @@ class OpenWorkspace:
             since=since,
             name=name,
             good=good,
+            brief=brief,
         )
         return tuple(self._view.find(query))
 

@@ -42,11 +42,12 @@ def list_verb(call: Call, console: Console) -> int:
             name=call.text("name"),
             good=call.has("good"),
             all_workspaces=everywhere,
+            brief=True,
         )
     if console.json:
-        from lastgood.documents import document, record
+        from lastgood.documents import list_document
 
-        console.document(document("list", {"checkpoints": [record(one) for one in checkpoints]}))
+        console.document(list_document(checkpoints))
     elif checkpoints:
         console.lines(lines(checkpoints, console, everywhere=everywhere))
         _tell_damage(checkpoints, console, call)
