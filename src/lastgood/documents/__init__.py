@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lastgood.errors import LastgoodError
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Operation
+    from lastgood.model.report import LogReport
     from lastgood.model.run import RunEvent, RunReport
 
     Document = dict[str, object]
@@ -210,6 +211,12 @@ def document(verb: str, said: Document | Value) -> Document:
 def list_document(checkpoints: Sequence[Checkpoint]) -> Document:
     """Return the document of a list: what every checkpoint would repeat is null, and `show` has it."""
     return {"schema": "lastgood.list/2", "checkpoints": [_listed(one) for one in checkpoints]}
+
+
+def log_document(report: LogReport) -> Document:
+    """Return the document of a path's changes, the checkpoints as in a list."""
+    changes = [record(one) | {"checkpoint": _listed(one.checkpoint)} for one in report.changes]
+    return document("log", record(report) | {"changes": changes})
 
 
 def _listed(checkpoint: Checkpoint) -> Document:

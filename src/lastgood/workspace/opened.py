@@ -293,7 +293,7 @@ class OpenWorkspace:
     def log(self, path: PathLike, *, limit: int | None = None, guards: bool = False) -> LogReport:
         """Return the checkpoints at which a path changed, newest first; guards too if asked for.
 
-        Raises `NotFound` if no checkpoint ever held it.
+        They come in brief, as `list` can return them. Raises `NotFound` if no checkpoint ever held it.
         """
         from lastgood.path_log import path_log
 

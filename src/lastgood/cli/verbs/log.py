@@ -25,9 +25,9 @@ def log_verb(call: Call, console: Console) -> int:
         path = path_of(call.arguments[0], call, workspace)
         report = workspace.log(path, limit=limit, guards=call.has("all"))
     if console.json:
-        from lastgood.documents import document, record
+        from lastgood.documents import log_document
 
-        console.document(document("log", record(report)))
+        console.document(log_document(report))
         return 0
     rows = [_HEADER, *(_row(one) for one in report.changes)]
     shown = table(rows, flexible=_NAME, limit=console.columns())
