@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import ProgressLine, paths_of
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
 from lastgood.cli.wording import called, count
 from lastgood.documents import document
@@ -122,9 +122,6 @@ def drift_lines(workspace: Workspace) -> list[str]:
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---
 
-_OMISSIONS = 3
-DECLINED = 130
-
 
 def check_options(call: Call) -> None:
     """Refuse combinations that contradict each other."""
@@ -156,7 +153,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
         console.document(document(call.verb.name, report))
     else:
         _tell(report, target, call, console)
-    return 0 if report.complete else _OMISSIONS
+    return 0 if report.complete else OMISSIONS
 
 
 def _options(call: Call, workspace: Workspace) -> Options:
@@ -174,7 +171,7 @@ def _options(call: Call, workspace: Workspace) -> Options:
 
 def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> int:
     plan = report.planned
-    code = 0 if report.dry_run or report.complete else _OMISSIONS
+    code = 0 if report.dry_run or report.complete else OMISSIONS
     if console.json:
         console.document(document(call.verb.name, report))
         return code
@@ -205,7 +202,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
         console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
         for line in remarks(report.outcomes):
             console.warn(line)
-    return 0 if report.complete else _OMISSIONS
+    return 0 if report.complete else OMISSIONS
 
 
 def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:

@@ -7,7 +7,7 @@ import os
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, Usage
 from lastgood.model.activity import PERIODS
-from lastgood.workspace.arguments import check_count, expect, plain
+from lastgood.workspace.arguments import check_count, expect, plain, scope
 from lastgood.workspace.restore import Recovers, Restores
 
 TYPE_CHECKING = False
@@ -32,7 +32,6 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, EffectState, Progress, SessionReport, Task
     from lastgood.retention.policy import PrunePlan, PruneReport, Sizes
     from lastgood.workspace.arguments import PathLike
-    from lastgood.workspace.running.workspace import RunWorkspace
     from lastgood.workspace.session import OpenSession
 
 _OWN = -1
@@ -270,7 +269,7 @@ class Workspace(Restores, Recovers):
             expect(number, int, type(None), what=what)
         if state is not None and not hasattr(state, "keys"):
             raise Usage("the state is no JSON object", hint='for example {"retries": 2}')
-        paths = None if artifacts is None else self._paths(artifacts)
+        paths = None if artifacts is None else scope(artifacts, self._context.root)
         return self._changed(
             lambda: progress.move(
                 self._context,
@@ -343,9 +342,10 @@ class Workspace(Restores, Recovers):
         be reviewed.
         """
         from lastgood.workspace.running.run import run
+        from lastgood.workspace.running.workspace import RunWorkspace
 
         return run(
-            self._run_workspace(),
+            RunWorkspace(self),
             plan,
             choice=choice,
             rebase=rebase,
@@ -600,11 +600,6 @@ class Workspace(Restores, Recovers):
         from lastgood.workspace.arguments import interrupted_workspaces
 
         return interrupted_workspaces(self._context.store)
-
-    def _run_workspace(self) -> RunWorkspace:
-        from lastgood.workspace.running.workspace import RunWorkspace
-
-        return RunWorkspace(self._state, session=self._session, workspace=self)
 
 
 def _offset() -> int:

@@ -7,6 +7,7 @@ from signal import SIGINT
 
 from lastgood.cli.activity import duration
 from lastgood.cli.grammar import quoted
+from lastgood.cli.opening import OMISSIONS
 from lastgood.cli.plans import effect_words
 from lastgood.cli.wording import count
 from lastgood.errors import NotFound
@@ -27,7 +28,6 @@ if TYPE_CHECKING:
     Line = tuple[str, str]
 
 
-OMISSIONS = 3
 SIGNALLED = 128
 _SHOWN = 10
 _STYLES = {"done": "green", "failed": "red", "interrupted": "yellow"}

@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import ProgressLine, open_existing
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     artifact_line,
     going_on,
@@ -18,11 +18,11 @@ from lastgood.cli.plans import (
     settled_line,
     standing_lines,
 )
-from lastgood.cli.restoring import DECLINED
 from lastgood.cli.verbs.work import owner as whose
 from lastgood.cli.wording import moment
 from lastgood.documents import document
 from lastgood.errors import Usage
+from lastgood.model.run import CHOICES
 from lastgood.paths import printable
 from lastgood.value import cast
 
@@ -34,8 +34,6 @@ if TYPE_CHECKING:
     from lastgood.model.session import Session
     from lastgood.workspace import Workspace
 
-_OMISSIONS = 3
-_CHOICES = ("continue", "fresh", "review")
 _ANSWERS: dict[str, Choice] = {"c": "continue", "continue": "continue", "f": "fresh", "fresh": "fresh"}
 
 
@@ -43,7 +41,7 @@ def recover_verb(call: Call, console: Console) -> int:
     """Recover; on a terminal a person is asked what to do about a run that died."""
     ref, choice = call.argument(0), _choice(call)
     owner = opening.number_option(call, "owner-pid")
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         if choice is None and console.can_ask:
             ref, choice, declined = _asked(ref, call, console, workspace=workspace)
             if declined:
@@ -60,18 +58,16 @@ def recover_verb(call: Call, console: Console) -> int:
         console.document(document("recover", report))
     else:
         _tell(report, call, console)
-    return _OMISSIONS if report.omissions else 0
+    return OMISSIONS if report.omissions else 0
 
 
 def _choice(call: Call) -> Choice | None:
-    given = [name for name in _CHOICES if call.has(name)]
-    if len(given) > 1:
-        raise Usage(f"--{given[0]} and --{given[1]} do not go together", hint="give one of them")
-    if call.has("rollback") and given and given[0] != "continue":
-        raise Usage(f"--{given[0]} changes no file: --rollback does not go with it", hint="leave one out")
-    if call.has("force") and given and given[0] != "continue":
-        raise Usage(f"--{given[0]} disturbs no other session: it needs no --force", hint="leave one out")
-    return cast("Choice", given[0]) if given else None
+    choice = opening.one_of(call, *CHOICES)
+    if call.has("rollback") and choice in {"fresh", "review"}:
+        raise Usage(f"--{choice} changes no file: --rollback does not go with it", hint="leave one out")
+    if call.has("force") and choice in {"fresh", "review"}:
+        raise Usage(f"--{choice} disturbs no other session: it needs no --force", hint="leave one out")
+    return cast("Choice | None", choice)
 
 
 def _asked(

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lastgood.cli import opening
-from lastgood.cli.opening import ProgressLine, looked_up, open_existing
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, looked_up, open_for
 from lastgood.cli.plans import part_lines, remarks, report_counts
-from lastgood.cli.restoring import DECLINED, check_options, restore
+from lastgood.cli.restoring import check_options, restore
 from lastgood.cli.wording import count, moment, table
 from lastgood.documents import document, operations_document
 from lastgood.errors import NotFound, Usage
@@ -36,7 +36,7 @@ def restore_verb(call: Call, console: Console) -> int:
             hint=f"write: lastgood {call.verb.usage}   (the latest is @; `lastgood list` shows all)",
         )
     check_options(call)
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         target = _picked(console, workspace) if ref is None else looked_up(ref, call, workspace)
         if target is None:
             console.warn("nothing was changed")
@@ -70,20 +70,19 @@ def rewind_verb(call: Call, console: Console) -> int:
     text = call.argument(0)
     steps = 1 if text is None else opening.number(text, what="N")
     check_options(call)
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         return restore(workspace.rewound(steps), call, console, workspace=workspace)
 
 
 # --- undo, redo: take back the last restore, delete or prune, or do it again ---
 
-_OMISSIONS = 3
 _STACKED = frozenset({"restore", "delete", "prune"})
 
 
 def undo_verb(call: Call, console: Console) -> int:
     """Undo or redo, or list what can be."""
     verb = call.verb.name
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         if call.has("list"):
             return _list(call, console, workspace.operations())
         with ProgressLine(console, verb):
@@ -95,7 +94,7 @@ def undo_verb(call: Call, console: Console) -> int:
         console.document(document(verb, report))
     else:
         _tell(report, original, call, console)
-    return 0 if report.complete else _OMISSIONS
+    return 0 if report.complete else OMISSIONS
 
 
 def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import ProgressLine, number_option, open_existing, open_for
-from lastgood.cli.restoring import DECLINED, agreed
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, number_option, open_for
+from lastgood.cli.restoring import agreed
 from lastgood.cli.wording import count, moment, size, table
 from lastgood.documents import document
 from lastgood.errors import Usage
@@ -18,9 +18,6 @@ if TYPE_CHECKING:
     from lastgood.retention.policy import PrunePlan, PruneReport
 
 
-_OMISSIONS = 3
-
-
 def prune_verb(call: Call, console: Console) -> int:
     """Prune, or show what that would do."""
     if call.has("verify"):
@@ -28,7 +25,7 @@ def prune_verb(call: Call, console: Console) -> int:
     from lastgood.retention.prune import dry
 
     keep, older_than, now = number_option(call, "keep"), call.text("older-than"), call.has("now")
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         if call.has("dry-run"):
             plan = workspace.plan_prune(keep=keep, older_than=older_than, now=now)
             return _tell_prune(dry(plan), call, console)
@@ -64,13 +61,13 @@ def _verify(call: Call, console: Console) -> int:
                 f"`prune --verify` removes nothing and takes no --{option}",
                 hint="verify first, then prune",
             )
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.prune(verify=True)
     if console.json:
         console.document(document("prune", report))
     else:
         _tell_proof(report, call, console)
-    return _OMISSIONS if report.set_aside or report.faults else 0
+    return OMISSIONS if report.set_aside or report.faults else 0
 
 
 def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
@@ -86,7 +83,7 @@ def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
 
 
 def _tell_prune(report: PruneReport, call: Call, console: Console) -> int:
-    code = _OMISSIONS if report.waiting_bytes else 0
+    code = OMISSIONS if report.waiting_bytes else 0
     if console.json:
         console.document(document("prune", report))
         return code

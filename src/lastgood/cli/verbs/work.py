@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.opening import ProgressLine, open_at_work, open_existing, open_for
+from lastgood.cli.opening import OMISSIONS, ProgressLine, open_at_work, open_for
 from lastgood.cli.wording import (
     ago,
     artifacts,
@@ -38,7 +38,6 @@ if TYPE_CHECKING:
 
 # --- task, feature, sprint: tell what starts and ends (rule P2) ---
 
-_OMISSIONS = 3
 _TASK_TAKES = {
     ("task", "start"): frozenset({"risky", "irreversible"}),
     ("task", "fail"): frozenset({"reason"}),
@@ -59,7 +58,7 @@ def task_verb(call: Call, console: Console) -> int:
     """Record it, and tell of the checkpoint that came of it."""
     verb, (action, id) = call.verb.name, call.arguments
     opening.only(call, takes=_TASK_TAKES.get((verb, action), frozenset()))
-    opened = open_existing if action in {"done", "fail"} else open_at_work
+    opened = open_for if action in {"done", "fail"} else open_at_work
     with opened(call) as workspace, ProgressLine(console, "saving"):
         report = _carried_out(workspace, call)
     if console.json:
@@ -68,7 +67,7 @@ def task_verb(call: Call, console: Console) -> int:
         attempt = f", attempt {report.task.attempts}" if report.task and action == "start" else ""
         console.line(f"{_SAYS[verb, action]} {printable(id)}{attempt}{_where(report)}")
         tell_saved(report, console)
-    return _OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+    return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
 
 
 def _carried_out(workspace: Workspace, call: Call) -> ProgressReport:
@@ -136,7 +135,7 @@ def session_verb(call: Call, console: Console) -> int:
 
 def _start(call: Call, console: Console) -> int:
     pid = opening.number_option(call, "owner-pid")
-    with open_for(call) as workspace, ProgressLine(console, "saving"):
+    with open_for(call, purpose="make") as workspace, ProgressLine(console, "saving"):
         report = workspace.session_start(
             goal=call.text("goal"),
             sprint=call.text("sprint"),
@@ -187,11 +186,11 @@ def _new_gaps(saved: SaveReport | None) -> list[object]:
 
 def _code(saved: SaveReport | None) -> int:
     """Return the exit code of a checkpoint that came by itself (rule S7)."""
-    return _OMISSIONS if saved is not None and saved.new_gaps else 0
+    return OMISSIONS if saved is not None and saved.new_gaps else 0
 
 
 def _end(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace, ProgressLine(console, "saving"):
+    with open_for(call) as workspace, ProgressLine(console, "saving"):
         report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
     if console.json:
         fields: dict[str, object] = {
@@ -220,7 +219,7 @@ def _tell_end(report: SessionEnded, console: Console) -> None:
 
 
 def _list(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         reports = workspace.sessions()
     if console.json:
         console.document(document("session", {"sessions": [record(one) for one in reports]}))
@@ -249,7 +248,7 @@ def _row(report: SessionReport) -> tuple[str, ...]:
 
 
 def _show_session(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.get_session(call.argument(1))
     if console.json:
         console.document(document("session", {"session": record(report)}))
@@ -278,7 +277,7 @@ def _session_facts(report: SessionReport) -> list[tuple[str, str]]:
 
 
 def _heartbeat(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.session_heartbeat(call.argument(1))
     if console.json:
         console.document(document("session", {"session": record(report)}))
@@ -351,11 +350,11 @@ def progress_verb(call: Call, console: Console) -> int:
     elif not console.quiet:
         console.line(where_it_stands(report.progress.position) or "Recorded.")
         tell_saved(report, console)
-    return _OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+    return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
 
 
 def _show_progress(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.progress_report()
     if console.json:
         console.document(document("progress", report))

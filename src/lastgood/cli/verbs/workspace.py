@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import open_anywhere, open_for
-from lastgood.cli.restoring import DECLINED, agreed
+from lastgood.cli.opening import DECLINED, open_for
+from lastgood.cli.restoring import agreed
 from lastgood.cli.verbs import checkpoints as delete
 from lastgood.cli.wording import count, moment, size, table
 from lastgood.documents import document, record
@@ -35,7 +35,7 @@ def workspace_verb(call: Call, console: Console) -> int:
 
 
 def _list(call: Call, console: Console) -> int:
-    with open_anywhere(call) as workspace:
+    with open_for(call, anywhere=True) as workspace:
         summaries = workspace.workspaces()
     if console.json:
         records = [record(one) for one in summaries]
@@ -67,7 +67,7 @@ def _attach(old: str, call: Call, console: Console) -> int:
 
 
 def _forget(path: str, call: Call, console: Console) -> int:
-    with open_anywhere(call) as workspace:
+    with open_for(call, anywhere=True) as workspace:
         checkpoints = workspace.plan_forget(path)
         if call.has("dry-run"):
             return _preview(checkpoints, path, console)

@@ -250,7 +250,7 @@ class RunContext:
 
     def _beat(self) -> None:
         try:
-            self.workspace.workspace.session_heartbeat(self.workspace.own)
+            self.workspace.verbs.session_heartbeat(self.workspace.own)
         except (Busy, Storage) as error:
             self.events.notice(f"no sign of life could be given: {message_of(error)}")
 

@@ -206,7 +206,7 @@ def _reclaim(workspace: RunWorkspace, plan: WorkPlan) -> None:
         if run is None:
             continue
         if workspace.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
-            workspace.workspace.session_break_off(
+            workspace.verbs.session_break_off(
                 one.id, reason="its runner is gone", interrupted=True, save=False
             )
 
@@ -235,7 +235,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrid
     run = next((one for one in workspace.runs() if _is_same(one, plan)), None)
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
-    report = workspace.workspace.get_session(run.session)
+    report = workspace.verbs.get_session(run.session)
     left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
     if report.session.ended_by != "finished" or left:
         raise NotFound(
@@ -279,7 +279,7 @@ def review_run(workspace: RunWorkspace, plan: WorkPlan) -> RunReport:
     if not dead:
         raise _nothing_waits(workspace, plan)
     report, run = dead[0]
-    steps = workspace.workspace.steps(report.id)
+    steps = workspace.verbs.steps(report.id)
     more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
     told = _review(
         report.progress, run.plan, report, state="interrupted", reason=f"nothing was carried out{more}"
@@ -323,7 +323,7 @@ def _give_up(workspace: RunWorkspace, dead: Sequence[Dead], signals: Signals) ->
     for report, _ in dead:
         _await_silence(workspace, report.id, signals)
     for report, _ in dead:
-        workspace.workspace.recover(report.id, choice="fresh")
+        workspace.verbs.recover(report.id, choice="fresh")
 
 
 def _continued(
@@ -334,7 +334,7 @@ def _continued(
         _demand_same(run, plan)
     _await_silence(workspace, report.id, signals)
     try:
-        recovered = workspace.workspace.recover(report.id, choice="continue", owner_pid=os.getpid())
+        recovered = workspace.verbs.recover(report.id, choice="continue", owner_pid=os.getpid())
     except Conflict:
         _refuse_the_living(workspace)
         raise
@@ -342,7 +342,7 @@ def _continued(
     try:
         notes = (*_recovery_notes(recovered), *_replanned(inside, run, plan, recovered))
     except BaseException:
-        inside.workspace.session_break_off(report.id, reason="error", save=False)
+        inside.verbs.session_break_off(report.id, reason="error", save=False)
         raise
     return StartedRun(workspace=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
 

@@ -215,7 +215,7 @@ class Runner:
     def _skipped(self, task: PlannedTask, missing: Task) -> bool:
         how = {"failed": "failed", "skipped": "was skipped"}.get(missing.state, "is not done")
         reason = f"it needs {missing.id}, which {how}"
-        self._context.workspace.workspace.task_skip(task.id)
+        self._context.workspace.verbs.task_skip(task.id)
         self._context.events.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
         return True
 
@@ -254,7 +254,7 @@ class Runner:
     def _enter_sprint(self, task: PlannedTask) -> None:
         workspace = self._context.workspace
         if task.sprint is not None and workspace.progress.position.sprint != task.sprint:
-            workspace.workspace.sprint_start(task.sprint)
+            workspace.verbs.sprint_start(task.sprint)
 
     def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
         """Make the checkpoint of a sprint whose tasks are all done."""
@@ -264,7 +264,7 @@ class Runner:
         if any(states[one.id].state != "done" for one in context.plan.tasks if one.sprint == sprint):
             return
         self._enter_sprint(task)
-        report = context.workspace.workspace.sprint_done(sprint)
+        report = context.workspace.verbs.sprint_done(sprint)
         self._closed.add(sprint)
         context.events.saved(report.saved, sprint=sprint)
         context.events.tell("sprint-done", sprint=sprint, checkpoint=context.events.last)
@@ -290,7 +290,7 @@ class Runner:
             self._keep_interrupted(self._reason)
         except LastgoodError as error:
             context.events.notice(f"no checkpoint could be made: {message_of(error)}")
-        ended = context.workspace.workspace.session_break_off(
+        ended = context.workspace.verbs.session_break_off(
             context.workspace.own, reason="interrupted", interrupted=True, save=False
         )
         self._unknown += ended.unknown
@@ -321,7 +321,7 @@ class Runner:
         workspace = self._context.workspace
         stopped = isinstance(error, KeyboardInterrupt)
         try:
-            workspace.workspace.session_break_off(
+            workspace.verbs.session_break_off(
                 workspace.own,
                 reason="interrupted" if stopped else type(error).__name__,
                 interrupted=stopped,
