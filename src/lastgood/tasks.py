@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.run import PlannedTask
-    from lastgood.model.session import Effect, Owner, Session, TaskState
+    from lastgood.model.session import Effect, TaskState
 
     # Nothing to do; an attempt; its check alone, since the command has ended well; a person's word.
     Way = Literal["done", "attempt", "check", "ask"]
@@ -377,24 +377,6 @@ def unknown_effects(effects: Sequence[Effect]) -> tuple[Effect, ...]:
 def unseen(effects: Sequence[Effect]) -> tuple[Effect, ...]:
     """Return the records of the steps under way as ones whose end nobody saw."""
     return tuple(effect.replace(state="unknown") for effect in effects if effect.state == "running")
-
-
-def revived(session: Session, *, owner: Owner, now: int, uptime: int, boot: str | None) -> Session:
-    """Return a dead session as it goes on under another owner."""
-    return session.replace(
-        owner=owner,
-        state="active",
-        heartbeat_at=now,
-        heartbeat_uptime=uptime,
-        heartbeat_boot=boot,
-        ended_at=None,
-        ended_by=None,
-    )
-
-
-def given_up(session: Session, *, now: int) -> Session:
-    """Return a dead session as ended, because another is to begin afresh."""
-    return session.replace(state="ended", ended_at=now, ended_by="fresh")
 
 
 def _released(task: Task) -> Task:

@@ -10,6 +10,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.errors import Invalid, LastgoodError, NotFound, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -188,6 +189,14 @@ class Console:
 
         self.send(dumps(document) + b"\n")
 
+    def answer(self, verb: str, said: Value | Mapping[str, object]) -> bool:
+        """Print what a verb found as its document if that is wanted, and tell whether it was."""
+        if self.json:
+            from lastgood.documents import document
+
+            self.document(document(verb, cast("dict[str, object]", _recorded(said))))
+        return self.json
+
     def note(self, text: str) -> None:
         """Say something beside the data, unless quiet."""
         if not self.quiet:
@@ -244,6 +253,16 @@ class Console:
                 if descriptor == 1 and not isinstance(error, BrokenPipeError):
                     raise Storage(f"the output could not be written: {error.strerror}") from error
                 return
+
+
+def _recorded(said: object) -> object:
+    from lastgood.documents import record
+
+    if isinstance(said, Value):
+        return record(said)
+    if isinstance(said, dict):
+        return {key: _recorded(one) for key, one in said.items()}
+    return [_recorded(one) for one in said] if isinstance(said, list | tuple) else said
 
 
 def _wait_until_writable(descriptor: int) -> None:

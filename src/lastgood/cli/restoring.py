@@ -8,7 +8,6 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
 from lastgood.cli.wording import called, count
-from lastgood.documents import document
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
@@ -149,9 +148,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Work
         return DECLINED
     with ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
-    if console.json:
-        console.document(document(call.verb.name, report))
-    else:
+    if not console.answer(call.verb.name, report):
         _tell(report, target, call, console)
     return 0 if report.complete else OMISSIONS
 
@@ -172,8 +169,7 @@ def _options(call: Call, workspace: Workspace) -> Options:
 def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> int:
     plan = report.planned
     code = 0 if report.dry_run or report.complete else OMISSIONS
-    if console.json:
-        console.document(document(call.verb.name, report))
+    if console.answer(call.verb.name, report):
         return code
     if plan.empty:
         same = "nothing is left to take back" if plan.base else "what was asked for already is"
@@ -196,9 +192,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Works
             to=folder,
             only=cast("tuple[Scope, ...]", call.texts("only")) or None,
         )
-    if console.json:
-        console.document(document(call.verb.name, report))
-    else:
+    if not console.answer(call.verb.name, report):
         console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
         for line in remarks(report.outcomes):
             console.warn(line)

@@ -394,7 +394,7 @@ class Workspace(Restores, Recovers):
         if repair:
             mended = (*self._state.rescued, *proof.repair(self._context))
             self._state.rescued = ()  # told
-        chosen = self._view.find(Query()) if ref is None else [self._view.resolve(ref)]
+        chosen = self._context.catalogue.find(Query()) if ref is None else [self._view.resolve(ref)]
         return proof.verify(self._context, chosen, deep=deep).replace(repaired=mended)
 
     def plan_prune(
@@ -512,7 +512,7 @@ class Workspace(Restores, Recovers):
         chosen = {one.id: one for one in map(self._view.resolve, refs)}
         damaged: tuple[str, ...] = ()
         if not refs:
-            found = self._view.find(Query(workspace_key=self._context.key))
+            found = self._context.catalogue.find(Query(workspace_key=self._context.key))
             damaged = tuple(one.id for one in found if one.damaged is not None)
             chosen = {one.id: one for one in found if one.damaged is None}
         choices = Choices(private=private, conversation=conversation, exact=exact, secrets=allow_secrets)

@@ -224,7 +224,7 @@ class OpenWorkspace:
             name=name,
             good=good,
         )
-        return tuple(self._view.find(query))
+        return tuple(self._context.catalogue.find(query))
 
     def _session_meant(self, text: str) -> str:
         """Return the whole id of a session named by some digits; of another workspace it is given whole."""

@@ -174,7 +174,9 @@ class Restores(OpenWorkspace):
         from lastgood.undo import before_turn
 
         check_count(turns, least=1, what="how many turns to rewind")
-        line = self._view.find(Query(workspace_key=self._context.key, complete=True, guards=False))
+        line = self._context.catalogue.find(
+            Query(workspace_key=self._context.key, complete=True, guards=False)
+        )
         found = before_turn(line, turns=turns)
         if found is None:
             raise NotFound(

@@ -80,10 +80,6 @@ def check_verb(call: Call, console: Console) -> int:
     with open_for(call) as workspace:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         report = judged(workspace, checkpoint.id, call.paths or (), timeout=timeout, console=console)
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document("check", report))
-    else:
+    if not console.answer("check", report):
         tell_verdict(report, console, note=console.note)
     return 0 if report.good else OMISSIONS

@@ -9,7 +9,7 @@ from lastgood.cli.opening import open_for
 from lastgood.cli.wording import size, span, table, wrapped
 from lastgood.configuration import read_configuration, user_file
 from lastgood.configuration.rules import KEYS
-from lastgood.documents import document, folder_value, record, text_value
+from lastgood.documents import folder_value, text_value
 from lastgood.errors import LastgoodError, Usage
 from lastgood.paths import printable
 
@@ -36,9 +36,7 @@ def doctor_verb(call: Call, console: Console) -> int:
         code = error.exit_code
         findings.append(finding(f"workspace-{error.code}", error.message, error.hint, state="bad"))
     code = code or (1 if any(one.state == "bad" for one in findings) else 0)
-    if console.json:
-        records = [record(one) for one in findings]
-        console.document(document("doctor", {"ok": code == 0, "findings": records}))
+    if console.answer("doctor", {"ok": code == 0, "findings": findings}):
         return code
     console.lines(table([_row(one) for one in findings], flexible=2, limit=None))
     for one in findings:
@@ -85,8 +83,7 @@ def _import(call: Call, console: Console) -> int:
 
     planned = call.has("print")
     imported = import_configuration(file, environment=os.environ, write=not planned)
-    if console.json:
-        console.document(document("config", _import_record(imported, planned=planned)))
+    if console.answer("config", _import_record(imported, planned=planned)):
         return 0
     if planned:
         console.line(printable_lines(imported.content).rstrip("\n"))
@@ -129,8 +126,8 @@ def _show(call: Call, console: Console) -> int:
     with open_for(call) as workspace:
         path, store = workspace.path, workspace.store
     found = read_configuration(path, environment=os.environ, flags=call.texts("set"))
-    if console.json:
-        console.document(_document(found, path=path, store=store))
+    said = {"workspace": folder_value(path), "store": folder_value(store), **_settings_record(found)}
+    if console.answer("config", said):
         return 0
     rows = [("Setting", "From", "Value")]
     rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]
@@ -167,20 +164,12 @@ def _shown(setting: Setting) -> str:
     return printable(str(value))
 
 
-def _document(found: Configuration, *, path: str, store: str) -> dict[str, object]:
+def _settings_record(found: Configuration) -> dict[str, object]:
     settings = [
         {"key": one.key, "value": _plain(one.value), "from": [text_value(source) for source in one.sources]}
         for one in found.origins
     ]
-    return document(
-        "config",
-        {
-            "workspace": folder_value(path),
-            "store": folder_value(store),
-            "settings": settings,
-            "built_in_excludes": [".git", *found.settings.capture.built_in],
-        },
-    )
+    return {"settings": settings, "built_in_excludes": [".git", *found.settings.capture.built_in]}
 
 
 def _plain(value: object) -> object:

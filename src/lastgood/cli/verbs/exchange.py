@@ -6,7 +6,6 @@ import os
 
 from lastgood.cli.opening import OMISSIONS, open_for
 from lastgood.cli.wording import count, size
-from lastgood.documents import document
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.workspace.exchange import refuse_none
@@ -34,8 +33,7 @@ def export_verb(call: Call, console: Console) -> int:
             allow_secrets=call.has("allow-secrets"),
         )
         root = workspace.path
-    if console.json:
-        console.document(document("export", report))
+    if console.answer("export", report):
         return OMISSIONS if report.damaged else 0
     console.line(
         f"{printable(report.file)}: {count(len(report.checkpoints), 'checkpoint')}, {size(report.size)}"
@@ -81,8 +79,7 @@ def import_verb(call: Call, console: Console) -> int:
     with open_for(call, purpose="make", anywhere=not attach) as workspace:
         report = workspace.import_file(call.arguments[0], attach=attach)
         here = workspace.path
-    if console.json:
-        console.document(document("import", report))
+    if console.answer("import", report):
         return 0
     known = f", {len(report.known):,} known already" if report.known else ""
     books = f", {count(report.books, 'book')} of the ledger" if report.books else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lastgood.cli.help import show_topic
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs
-from lastgood.documents import document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -217,8 +216,6 @@ def _fish_option(option: Option, *, condition: str) -> str:
 def completion_verb(call: Call, console: Console) -> int:
     """Print the script."""
     shell = call.arguments[0]
-    if console.json:
-        console.document(document("completion", {"shell": shell, "script": script(shell)}))
-    else:
+    if not console.answer("completion", {"shell": shell, "script": script(shell)}):
         console.send(script(shell).encode())
     return 0

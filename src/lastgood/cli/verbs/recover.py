@@ -20,7 +20,6 @@ from lastgood.cli.plans import (
 )
 from lastgood.cli.verbs.work import owner as whose
 from lastgood.cli.wording import moment
-from lastgood.documents import document
 from lastgood.errors import Usage
 from lastgood.model.run import CHOICES
 from lastgood.paths import printable
@@ -54,9 +53,7 @@ def recover_verb(call: Call, console: Console) -> int:
                 owner_pid=owner,
                 force=call.has("force"),
             )
-    if console.json:
-        console.document(document("recover", report))
-    else:
+    if not console.answer("recover", report):
         _tell(report, call, console)
     return OMISSIONS if report.omissions else 0
 
@@ -133,7 +130,7 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
         return
     console.line(line)
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
-    if report.restored is not None and report.restored.operation is not None:
+    if report.operation is not None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
     console.line("Ready to continue.")
@@ -145,7 +142,7 @@ def _tell_living(report: RecoverReport, living: Session, call: Call, console: Co
     console.line(f"Session {living.id}{goal} is at work: {whose(living)}, since {moment(living.started_at)}.")
     for artifact in report.artifacts:
         console.line(artifact_line(artifact, report))
-    if report.restored is not None and report.restored.operation is not None:
+    if report.operation is not None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
     console.line("There is nothing to recover.")
@@ -178,7 +175,7 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         console.line(f"{active}; {going_on(run, call)}")
     else:
         console.line(f"{active}: export LASTGOOD_SESSION={run.id}")
-    if report.restored is not None and report.restored.operation is not None:
+    if report.operation is not None:
         console.note(f"take the files back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
     console.line("Ready to continue.")

@@ -7,7 +7,7 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, looked_up, o
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.restoring import check_options, restore
 from lastgood.cli.wording import count, moment, table
-from lastgood.documents import document, operations_document
+from lastgood.documents import operations_document
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 
@@ -90,9 +90,7 @@ def undo_verb(call: Call, console: Console) -> int:
             report = act(force=call.has("force"), merge=call.has("merge"))
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
-    if console.json:
-        console.document(document(verb, report))
-    else:
+    if not console.answer(verb, report):
         _tell(report, original, call, console)
     return 0 if report.complete else OMISSIONS
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, number_option, open_for
 from lastgood.cli.restoring import agreed
 from lastgood.cli.wording import count, moment, size, table
-from lastgood.documents import document
 from lastgood.errors import Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
@@ -63,9 +62,7 @@ def _verify(call: Call, console: Console) -> int:
             )
     with open_for(call) as workspace:
         report = workspace.prune(verify=True)
-    if console.json:
-        console.document(document("prune", report))
-    else:
+    if not console.answer("prune", report):
         _tell_proof(report, call, console)
     return OMISSIONS if report.set_aside or report.faults else 0
 
@@ -84,8 +81,7 @@ def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
 
 def _tell_prune(report: PruneReport, call: Call, console: Console) -> int:
     code = OMISSIONS if report.waiting_bytes else 0
-    if console.json:
-        console.document(document("prune", report))
+    if console.answer("prune", report):
         return code
     words = ("would keep", "would remove") if report.dry_run else ("kept", "removed")
     rows = [(words[1], short(one.id), printable(one.reason)) for one in report.remove]
@@ -122,8 +118,7 @@ def maintain_verb(call: Call, console: Console) -> int:
     """Tidy, and say what was done."""
     with open_for(call, purpose="need") as workspace:
         done = workspace.maintain()
-    if console.json:
-        console.document(document("maintain", {"done": list(done)}))
+    if console.answer("maintain", {"done": done}):
         return 0
     for line in done:
         console.line(printable(line))
@@ -145,9 +140,7 @@ def verify_verb(call: Call, console: Console) -> int:
         ProgressLine(console, "verifying"),
     ):
         report = workspace.verify(call.argument(0), deep=call.has("deep"), repair=repair)
-    if console.json:
-        console.document(document("verify", report))
-    else:
+    if not console.answer("verify", report):
         _tell_damage(report, call, console)
     return 0 if report.ok else _DAMAGED
 

@@ -48,10 +48,7 @@ def save_verb(call: Call, console: Console) -> int:
         verdict = None if order is None else _judged(report, order, console, workspace=workspace)
     if verdict is not None:
         report = report.replace(checkpoint=verdict.checkpoint)
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document("save", report))
+    console.answer("save", report)
     failed = verdict is not None and not verdict.good
     return OMISSIONS if report.new_gaps or failed else 0
 

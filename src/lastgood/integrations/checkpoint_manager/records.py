@@ -99,8 +99,10 @@ def noted(record: Mapping[str, object]) -> dict[str, str]:
 def record_of(checkpoint: model.Checkpoint) -> Checkpoint | None:
     """Return the record that a checkpoint keeps; None if it keeps none."""
     record = _read_note(checkpoint.metadata.get(NOTE))
-    if record is None:
-        return None
+    return None if record is None else _recorded(checkpoint, record)
+
+
+def _recorded(checkpoint: model.Checkpoint, record: Mapping[str, Any]) -> Checkpoint:
     git = checkpoint.git
     return Checkpoint(
         id=record["id"],
@@ -414,10 +416,7 @@ def _foreign(checkpoint: model.Checkpoint) -> Checkpoint:
         },
         "context": {},
     }
-    manifest = checkpoint.manifest.replace(metadata=noted(record))
-    made = record_of(checkpoint.replace(manifest=manifest))
-    assert made is not None
-    return made
+    return _recorded(checkpoint, record)
 
 
 def _new_id(taken: set[str]) -> str:
