@@ -12,6 +12,7 @@ from lastgood.cli.plans import effect_words
 from lastgood.cli.wording import count
 from lastgood.errors import NotFound
 from lastgood.ids import short
+from lastgood.model.run import CHOICES
 from lastgood.model.session import TASK_STATES
 from lastgood.paths import printable
 
@@ -118,14 +119,7 @@ def _named(report: RunReport, state: TaskState) -> str:
 
 # --- What a person is told of a run that did not finish, and asked about it (rule P7) ---
 
-_ANSWERS: dict[str, Choice] = {
-    "c": "continue",
-    "continue": "continue",
-    "f": "fresh",
-    "fresh": "fresh",
-    "r": "review",
-    "review": "review",
-}
+_ANSWERS = {word: choice for choice in CHOICES for word in (choice, choice[0])}
 _SHOWN_TASKS = 5
 
 

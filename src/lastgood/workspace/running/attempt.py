@@ -12,6 +12,7 @@ from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
 from lastgood.value import Value
 from lastgood.workspace.running.context import Interrupted, message_of, name_of
+from lastgood.workspace.running.output import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from lastgood.model.run import Command, PlannedTask
     from lastgood.model.session import Effect, EffectState
     from lastgood.workspace.running.context import RunContext
-    from lastgood.workspace.running.output import Output
 
 
 # --- What an attempt left: kept before anything of it is taken back, and taken back (rule T17) ---
@@ -372,7 +372,7 @@ class Attempt:
     def check_again(self, effect: Effect) -> Ended:
         """Make the check alone of an attempt whose command ended well before the run was interrupted."""
         self._effect = effect
-        self._log = self._context.outputs.open(f"{self._task.id} check", effect.attempt)
+        self._log = Output(self._context.outputs, task=f"{self._task.id} check", attempt=effect.attempt)
         try:
             return self._checked()
         finally:
@@ -397,7 +397,7 @@ class Attempt:
         start = keep_start(context, task)
         begun = context.workspace.attempt_begins(task.id, irreversible=task.irreversible, start=start)
         self._effect = begun.effect
-        self._log = context.outputs.open(task.id, begun.effect.attempt)
+        self._log = Output(context.outputs, task=task.id, attempt=begun.effect.attempt)
         context.events.changed(
             "task-started",
             task=task.id,

@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from lastgood.model.report import SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
     from lastgood.model.session import Task
-    from lastgood.workspace.running.output import OutputFolder
     from lastgood.workspace.running.workspace import RunWorkspace
 
 
@@ -175,7 +174,7 @@ class RunContext:
         events: RunEvents,
         signals: Signals,
         commands: GuardedCommands,
-        outputs: OutputFolder,
+        outputs: bytes,
     ) -> None:
         self.workspace = workspace
         self.plan = plan

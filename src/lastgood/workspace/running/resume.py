@@ -95,16 +95,11 @@ _STRIDE = 0.02
 _SHOWN = 5
 
 
-class ResumeRequest(Value):
-    """What a run was asked for beside its plan."""
+class RunRequest(Value):
+    """What a run was asked for beside its plan; of tasks ``redo`` may be done again, ``done`` have been."""
 
     choice: Choice | None = None
     rebase: bool = False
-
-
-class TaskOverrides(Value):
-    """What a person said about tasks: these may be done again, those have been done."""
-
     redo: Collection[str] = ()
     done: Collection[str] = ()
 
@@ -123,27 +118,22 @@ class StartedRun(Value):
 
 
 def start_run(
-    workspace: RunWorkspace,
-    plan: WorkPlan,
-    request: ResumeRequest,
-    *,
-    overrides: TaskOverrides,
-    signals: Signals,
+    workspace: RunWorkspace, plan: WorkPlan, request: RunRequest, *, signals: Signals
 ) -> StartedRun | RunReport:
     """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
     _reclaim(workspace, plan)
     dead = _dead(workspace, plan)
     if request.choice == "fresh":
-        _refuse_overrides(overrides)
+        _refuse_words_on_tasks(request)
         _give_up(workspace, dead, signals)
     elif len(dead) > 1:
         raise _several(dead)
     elif dead:
         return _continued(workspace, plan, dead[0], request, signals=signals)
     elif request.choice == "continue":
-        return _finished(workspace, plan, overrides=overrides)
+        return _finished(workspace, plan, request)
     else:
-        _refuse_overrides(overrides)
+        _refuse_words_on_tasks(request)
     _refuse_the_living(workspace)
     try:
         started = workspace.open_run(plan, goal=goal_of(plan))
@@ -153,8 +143,8 @@ def start_run(
     return StartedRun(workspace=workspace.within(started.session.id), saved=started.saved)
 
 
-def _refuse_overrides(overrides: TaskOverrides) -> None:
-    if overrides.redo or overrides.done:
+def _refuse_words_on_tasks(request: RunRequest) -> None:
+    if request.redo or request.done:
         raise Usage(
             "a run that begins has nothing that could be done again, or be done already",
             hint="leave out --redo and --done",
@@ -227,7 +217,7 @@ def _several(dead: Sequence[Dead]) -> Usage:
     )
 
 
-def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrides) -> RunReport:
+def _finished(workspace: RunWorkspace, plan: WorkPlan, request: RunRequest) -> RunReport:
     """Return the report of the newest run of a plan if that finished: there is nothing left to do.
 
     `Conflict` if a restore took back since what it left: it is done, and what it did is not there.
@@ -246,7 +236,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrid
     back = reverted_since(workspace.context, report.session)
     if back is not None:
         raise _work_gone(report, back)
-    if overrides.redo or overrides.done:
+    if request.redo or request.done:
         raise Usage(
             f"the last run of this plan, {report.id}, has finished: nothing of it is done again",
             hint="carry the whole plan out anew: --fresh    or leave out --redo and --done",
@@ -327,7 +317,7 @@ def _give_up(workspace: RunWorkspace, dead: Sequence[Dead], signals: Signals) ->
 
 
 def _continued(
-    workspace: RunWorkspace, plan: WorkPlan, dead: Dead, request: ResumeRequest, *, signals: Signals
+    workspace: RunWorkspace, plan: WorkPlan, dead: Dead, request: RunRequest, *, signals: Signals
 ) -> StartedRun:
     report, run = dead
     if not request.rebase:

@@ -19,10 +19,9 @@ from lastgood.workspace.running.context import (
     message_of,
     name_of,
 )
-from lastgood.workspace.running.output import OutputFolder, outputs_of
+from lastgood.workspace.running.output import outputs_of
 from lastgood.workspace.running.resume import (
-    ResumeRequest,
-    TaskOverrides,
+    RunRequest,
     check_named,
     hold_runner_lock,
     plan_from,
@@ -50,15 +49,9 @@ if TYPE_CHECKING:
 class Runner:
     """Carries out the plan of one session that is active and this process's own."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        *,
-        overrides: TaskOverrides,
-        engaged: StartedRun,
-    ) -> None:
+    def __init__(self, context: RunContext, *, request: RunRequest, engaged: StartedRun) -> None:
         self._context = context
-        self._orders = overrides
+        self._request = request
         self._engaged = engaged
         self._unknown = list(engaged.unknown)
         self._began = context.workspace.monotonic()
@@ -117,10 +110,10 @@ class Runner:
         left: list[tuple[PlannedTask, Outlook, Effect]] = []
         for task in context.plan.tasks:
             look = outlook(task, task=states[task.id], steps=steps.get(task.id, ()))
-            if look.back is not None and task.id not in self._orders.done:
+            if look.back is not None and task.id not in self._request.done:
                 left.append((task, look, look.back))
         for task, look, attempt in sorted(left, key=lambda one: one[2].after, reverse=True):
-            if task.id not in self._orders.redo and self._doubt(task, look) is not None:
+            if task.id not in self._request.redo and self._doubt(task, look) is not None:
                 keep_once(context, task, attempt)
             elif not self._back(task, attempt):
                 return False
@@ -149,7 +142,7 @@ class Runner:
                 return
 
     def _passed_over(self, task: PlannedTask) -> None:
-        again = "; it is not done again" if task.id in self._orders.redo else ""
+        again = "; it is not done again" if task.id in self._request.redo else ""
         self._context.events.tell(
             "task-skipped", task=task.id, sprint=task.sprint, reason=f"it is done{again}"
         )
@@ -157,13 +150,13 @@ class Runner:
     def _turn(self, task: PlannedTask, states: Mapping[str, Task]) -> bool:
         """See to one task that is not done; False if the run ends here."""
         context = self._context
-        if task.id in self._orders.done:
+        if task.id in self._request.done:
             return self._taken_as_done(task)
         missing = [states[need] for need in task.needs if need in states and states[need].state != "done"]
         if missing:
             return self._skipped(task, missing[0])
         look = outlook(task, task=states[task.id], steps=attempts(context.workspace.context, task.id))
-        if task.id not in self._orders.redo:
+        if task.id not in self._request.redo:
             doubt = self._doubt(task, look)
             if doubt is not None:
                 return self._asked(task, doubt)
@@ -201,7 +194,7 @@ class Runner:
         """
         if not task.irreversible:
             return True
-        return not ended.unknown and (not checks or task.id in self._orders.redo)
+        return not ended.unknown and (not checks or task.id in self._request.redo)
 
     def _failed(self, task: PlannedTask, ended: Ended) -> bool:
         if ended.unknown:
@@ -355,7 +348,7 @@ class Runner:
             exit_code=context.exit_code,
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
-            outputs=to_text(context.outputs.path),
+            outputs=to_text(context.outputs),
         )
 
 
@@ -379,18 +372,19 @@ def run(
     if observer is not None and not callable(observer):
         raise Usage("the observer cannot be called", hint="give a function that takes an event")
     plan = plan_from(given)
-    overrides = TaskOverrides(
-        redo=check_named(plan, redo, option="redo"), done=check_named(plan, done, option="done")
+    request = RunRequest(
+        choice=choice,
+        rebase=rebase,
+        redo=check_named(plan, redo, option="redo"),
+        done=check_named(plan, done, option="done"),
     )
-    both = sorted(set(overrides.redo) & set(overrides.done))
+    both = sorted(set(request.redo) & set(request.done))
     if both:
         raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
     if choice == "review":
         return review_run(workspace, plan)
     with Signals() as signals, hold_runner_lock(workspace, signals):
-        engaged = start_run(
-            workspace, plan, ResumeRequest(choice=choice, rebase=rebase), overrides=overrides, signals=signals
-        )
+        engaged = start_run(workspace, plan, request, signals=signals)
         if isinstance(engaged, RunReport):
             return engaged
         inside = engaged.workspace
@@ -400,6 +394,6 @@ def run(
             events=RunEvents(inside, plan, observer=observer, output=output),
             signals=signals,
             commands=GuardedCommands(os.environ),
-            outputs=OutputFolder(outputs_of(os.fsencode(inside.store), inside.key, inside.own)),
+            outputs=outputs_of(os.fsencode(inside.store), inside.key, inside.own),
         )
-        return Runner(context, overrides=overrides, engaged=engaged).carry_out()
+        return Runner(context, request=request, engaged=engaged).carry_out()
