@@ -120,7 +120,7 @@ class ScannerOfChoice:
 _ASKED_EVERY = 8
 
 
-class Upkeep:
+class AutoMaintenance:
     """Decides whether maintenance is due, after a save and before a ledger is used; starts it detached."""
 
     def __init__(self, mode: Maintenance) -> None:
@@ -342,7 +342,7 @@ class WorkspaceState:
         self._root = root
         self._ledgers = LedgersOfStore(opened, anchor=anchor_path(environment))
         self._scanner: ScannerOfChoice | None = None
-        self.upkeep = Upkeep(maintenance)
+        self.auto_maintenance = AutoMaintenance(maintenance)
         self.rescued = opened.rescued
         self.observers: list[Observer] = []
         self.context = self.recompose()

@@ -546,7 +546,7 @@ class Workspace(Restores, Recovers):
         expect(space, str, what="the space")
         if not space or not space.isprintable():
             raise Invalid(f"{space!r} cannot name a space", hint="name it after your program")
-        self._state.upkeep.before_ledger(self._context)
+        self._state.auto_maintenance.before_ledger(self._context)
         return self._context.ledgers.space(space, workspace=self._context.key)
 
     # --- What was done, and what it takes up ---

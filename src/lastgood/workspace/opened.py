@@ -318,7 +318,7 @@ class OpenWorkspace:
             "saved",
             lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),
         )
-        self._state.upkeep.after_save(self._context)
+        self._state.auto_maintenance.after_save(self._context)
         return report
 
     def _judge(
@@ -388,7 +388,7 @@ class OpenWorkspace:
         report = self._told(type, work)
         if report.saved is not None:
             self._tell("saved", report.saved)
-            self._state.upkeep.after_save(self._context)
+            self._state.auto_maintenance.after_save(self._context)
         return report
 
 
