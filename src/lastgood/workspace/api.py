@@ -6,7 +6,6 @@ import os
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, Usage
-from lastgood.model.activity import PERIODS
 from lastgood.workspace.arguments import check_count, expect, plain, scope
 from lastgood.workspace.restore import Recovers, Restores
 
@@ -557,6 +556,7 @@ class Workspace(Restores, Recovers):
         Of one session only, if its id or the beginning of it is given. Local time decides where
         a day begins.
         """
+        from lastgood.model.activity import PERIODS
         from lastgood.reporting.activity import report
 
         if period not in PERIODS:

@@ -7,7 +7,6 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, looked_up, o
 from lastgood.cli.plans import part_lines, remarks, report_counts
 from lastgood.cli.restoring import check_options, restore
 from lastgood.cli.wording import count, moment, table
-from lastgood.documents import operations_document
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
 
@@ -115,6 +114,8 @@ def _list(call: Call, console: Console, operations: Sequence[Operation]) -> int:
     undoing = call.verb.name == "undo"
     shown = [one for one in operations if one.type in _STACKED and one.undone is not undoing]
     if console.json:
+        from lastgood.documents import operations_document
+
         console.document(operations_document(call.verb.name, shown))
         return 0
     if not shown:
