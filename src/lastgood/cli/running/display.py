@@ -8,7 +8,6 @@ from collections import deque
 
 from lastgood.cli.activity import duration
 from lastgood.cli.wording import count
-from lastgood.documents import event_document
 from lastgood.ids import short
 from lastgood.model.run import RunEvent
 from lastgood.paths import printable, to_text
@@ -326,6 +325,9 @@ class JsonLines(Display):
 
     def __init__(self, console: Console, board: Board) -> None:
         super().__init__(console, board)
+        from lastgood.documents import event_document  # lazily: only programs are told so
+
+        self._document = event_document
         self._standing: dict[str, Task] = {}
         self._last: RunEvent | None = None
 
@@ -339,7 +341,7 @@ class JsonLines(Display):
         if event.type == "finished":
             self._last = event
             return
-        self._console.document(event_document(event))
+        self._console.document(self._document(event))
         self._console.flush()
 
     def end(self, report: RunReport) -> None:
@@ -348,5 +350,5 @@ class JsonLines(Display):
         if last is None:
             # The run had finished before: nothing happened that could have been told.
             last = RunEvent(type="finished", at=time.time_ns(), session=report.session, reason=report.reason)
-        self._console.document(event_document(last, report))
+        self._console.document(self._document(last, report))
         self._console.flush()

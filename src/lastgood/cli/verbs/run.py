@@ -11,7 +11,6 @@ from lastgood.cli.faults import tell_interrupted
 from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.running.display import Board, JsonLines
 from lastgood.cli.running.ending import SIGNALLED, again, asked, end_lines, exit_code, review_lines
-from lastgood.documents import reviewed_document
 from lastgood.errors import LastgoodError, Storage, Usage
 from lastgood.model.run import CHOICES
 from lastgood.value import cast
@@ -221,6 +220,8 @@ def _changed(start: str | None, end: str | None, *, workspace: Workspace) -> int
 def _review(plan: str | WorkPlan, call: Call, console: Console, *, workspace: Workspace) -> int:
     report = workspace.run(plan, choice="review")
     if console.json:
+        from lastgood.documents import reviewed_document
+
         console.document(reviewed_document(report, at=time.time_ns()))
         return 0
     for style, text in review_lines(report, call):
