@@ -100,6 +100,17 @@ def program(*words: str) -> subprocess.CompletedProcess[str]:
     )
 
 
+def test_what_measures_the_house_explains_itself() -> None:
+    done = program("house", "--help")
+    assert (done.returncode, done.stdout[:13]) == (0, "usage: house ")
+
+
+@pytest.mark.parametrize("words", [["--forward"], ["nowhere"], [".", "."]])
+def test_wrong_words_to_what_measures_the_house_end_with_its_usage(words: list[str]) -> None:
+    done = program("house", *words)
+    assert (done.returncode, done.stdout[:13]) == (2, "usage: house ")
+
+
 def test_the_page_of_the_command_line_says_what_help_says() -> None:
     done = program("reference", "--check")
     assert done.returncode == 0, done.stdout

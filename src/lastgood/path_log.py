@@ -33,7 +33,7 @@ def path_log(context: Context, view: View, path: bytes, *, limit: int | None, gu
     A checkpoint that does not know (the path is a gap in it, or it is damaged) is passed over. Raises
     `NotFound` where no checkpoint ever held the path.
     """
-    checkpoints = view.find(Query(workspace_key=context.key, guards=guards, brief=True))
+    checkpoints = context.catalogue.find(Query(workspace_key=context.key, guards=guards, brief=True))
     with context.locks.share_store(wait=context.wait):
         changes = tuple(islice(_History(view, checkpoints, path).changes(), limit))
     if not changes and limit != 0:

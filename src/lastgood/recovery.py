@@ -209,12 +209,14 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
         was = _still_dead(context, found.run)
         replacing, evicted = _rivals(context, was, force=way.force)
         back = _taken_back(context, view, found, force=way.force) if way.rewinds_files else None
-        anew = tasks.revived(
-            was,
+        anew = was.replace(
             owner=way.owner,
-            now=context.clock.now(),
-            uptime=uptime(context),
-            boot=context.processes.boot(),
+            state="active",
+            heartbeat_at=context.clock.now(),
+            heartbeat_uptime=uptime(context),
+            heartbeat_boot=context.processes.boot(),
+            ended_at=None,
+            ended_by=None,
         )
         change = tasks.released if back is None else back.change
         _settle(context, anew, was=was, change=change, replacing=replacing)
@@ -253,7 +255,7 @@ def _given_up(context: Context, view: View, found: Found) -> RecoverReport:
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_dead(context, found.run)
-        ended = tasks.given_up(was, now=context.clock.now())
+        ended = was.replace(state="ended", ended_at=context.clock.now(), ended_by="fresh")
         _settle(context, ended, was=was, change=tasks.released)
     told = _report(context, view, found.replace(run=report_on(context, ended)))
     return told.replace(done="fresh")

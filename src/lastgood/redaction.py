@@ -433,9 +433,7 @@ def _tokens_in(content: bytes) -> tuple[tuple[str, int], ...]:
     return tuple((shape, 1) for _, _, shape in spans(content.decode("latin-1"), named=False))
 
 
-@lru_cache(maxsize=_KEYS)
-def _key(key: str) -> str:
-    return redact(key)
+_key = lru_cache(maxsize=_KEYS)(redact)
 
 
 @lru_cache(maxsize=_KEYS)

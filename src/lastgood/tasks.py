@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.run import PlannedTask
-    from lastgood.model.session import Effect, Owner, Session, TaskState
+    from lastgood.model.session import Effect, TaskState
 
     # Nothing to do; an attempt; its check alone, since the command has ended well; a person's word.
     Way = Literal["done", "attempt", "check", "ask"]
@@ -317,7 +317,7 @@ def leftover(checkpoints: Iterable[Checkpoint], attempt: Effect) -> Checkpoint |
 def begin(progress: Progress, id: str, *, steps: Sequence[Effect], at: int) -> Progress:
     """Start an attempt: its number is higher than that of any before, also of those no longer in progress."""
     tried = max((one.attempt for one in steps), default=0)
-    before = _task(progress, id)
+    before = task(progress, id) or Task(id=id)
     number = max(before.attempts, tried) + 1
     begun = before.replace(state="running", attempts=number, started_at=at, ended_at=None)
     return with_task(progress, begun)
@@ -325,7 +325,7 @@ def begin(progress: Progress, id: str, *, steps: Sequence[Effect], at: int) -> P
 
 def end(progress: Progress, id: str, *, state: Literal["done", "failed"], at: int) -> Progress:
     """End a task, whatever was said of it meanwhile from within."""
-    before = _task(progress, id)
+    before = task(progress, id) or Task(id=id)
     if before.state == state:
         return progress
     return with_task(progress, before.replace(state=state, ended_at=at))
@@ -341,13 +341,7 @@ def registered(progress: Progress, ids: Sequence[str], *, without: Iterable[str]
     return progress.replace(tasks=(*planned, *others))
 
 
-def _task(progress: Progress, id: str) -> Task:
-    return task(progress, id) or Task(id=id)
-
-
 # --- What becomes of a run that died: its tasks, its steps, its session (rules P6, P7) ---
-
-_UNSEEN = ("running", "unknown")
 
 
 def released(progress: Progress) -> Progress:
@@ -376,31 +370,13 @@ def unknown_effects(effects: Sequence[Effect]) -> tuple[Effect, ...]:
     last: dict[tuple[str | None, str], Effect] = {}
     for effect in effects:
         last[effect.task, effect.name] = effect
-    unseen = [effect for effect in last.values() if effect.state in _UNSEEN]
+    unseen = [effect for effect in last.values() if effect.state in _NOBODY_SAW]
     return tuple(sorted(unseen, key=lambda effect: not effect.irreversible))
 
 
 def unseen(effects: Sequence[Effect]) -> tuple[Effect, ...]:
     """Return the records of the steps under way as ones whose end nobody saw."""
     return tuple(effect.replace(state="unknown") for effect in effects if effect.state == "running")
-
-
-def revived(session: Session, *, owner: Owner, now: int, uptime: int, boot: str | None) -> Session:
-    """Return a dead session as it goes on under another owner."""
-    return session.replace(
-        owner=owner,
-        state="active",
-        heartbeat_at=now,
-        heartbeat_uptime=uptime,
-        heartbeat_boot=boot,
-        ended_at=None,
-        ended_by=None,
-    )
-
-
-def given_up(session: Session, *, now: int) -> Session:
-    """Return a dead session as ended, because another is to begin afresh."""
-    return session.replace(state="ended", ended_at=now, ended_by="fresh")
 
 
 def _released(task: Task) -> Task:

@@ -50,7 +50,7 @@ _FORCE = (
 _LIST = "see what was done: lastgood undo --list"
 
 
-class _Turn(Value):
+class _UndoRequest(Value):
     """One way back or forth, to what the steps and parts of an operation want.
 
     ``source`` is the checkpoint that holds what comes back.
@@ -63,25 +63,20 @@ class _Turn(Value):
     parts: tuple[Part, ...]
     source: str | None
 
-    @property
-    def hint(self) -> str:
-        """What to type to go on all the same."""
-        return _FORCE.format(type=self.type)
 
-
-def _revert(restoring: RestoreTransaction, turn: _Turn) -> UndoReport:
-    """Plan what a turn wants from what is there now, and apply that like any other plan."""
-    _refuse_freed(restoring.context, turn)
-    with WorkspaceSnapshot(restoring, forced=_touched(restoring.context, turn)) as snapshot:
-        plan, left = _plan(snapshot, turn)
+def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
+    """Plan what is wanted from what is there now, and apply that like any other plan."""
+    _refuse_freed(restoring.context, request)
+    with WorkspaceSnapshot(restoring, forced=_touched(restoring.context, request)) as snapshot:
+        plan, left = _plan(snapshot, request)
         changed = apply_plan(
             PlanExecution(
                 restoring=restoring,
                 plan=plan,
                 snapshot=snapshot,
-                before=f"{turn.type}ing the restore of {short(turn.operation.target or '')}",
-                type=turn.type,
-                of=turn.operation.id,
+                before=f"{request.type}ing the restore of {short(request.operation.target or '')}",
+                type=request.type,
+                of=request.operation.id,
             )
         )
     assert changed.operation is not None
@@ -93,15 +88,15 @@ def _revert(restoring: RestoreTransaction, turn: _Turn) -> UndoReport:
     )
 
 
-def _plan(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[RestorePlan, tuple[PartOutcome, ...]]:
+def _plan(snapshot: WorkspaceSnapshot, request: _UndoRequest) -> tuple[RestorePlan, tuple[PartOutcome, ...]]:
     """Return the plan from what is there now, and what is to be told of parts that stay."""
     with snapshot.looking():
-        steps, merged = _towards(snapshot, turn)
-    able, left = _parts(snapshot.context, turn)
+        steps, merged = _towards(snapshot, request)
+    able, left = _parts(snapshot.context, request)
     refuse_unheld(tuple(_held(step) for step in steps), snapshot)
     plan = RestorePlan(
         id="",
-        target=turn.operation.guard or "",
+        target=request.operation.guard or "",
         workspace_key=snapshot.context.key,
         paths=(),
         steps=steps,
@@ -111,24 +106,28 @@ def _plan(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[RestorePlan, tuple[
     return with_id(plan), left
 
 
-def _towards(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
+def _towards(
+    snapshot: WorkspaceSnapshot, request: _UndoRequest
+) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps from what is there now, and what of them is merged."""
-    if turn.way == "merge":
+    if request.way == "merge":
         from lastgood.restore.merge import taken_back
 
-        return taken_back(snapshot, turn.steps, source=turn.source)
-    steps, kept = _without_others(snapshot, turn)
-    if turn.way == "force":  # what somebody changed since is in the guard; every touched path goes back
-        return _forced(steps, snapshot, source=turn.source) + kept, ()
-    refuse_changed(steps, snapshot, hint=turn.hint)
+        return taken_back(snapshot, request.steps, source=request.source)
+    steps, kept = _without_others(snapshot, request)
+    if request.way == "force":  # what somebody changed since is in the guard; every touched path goes back
+        return _forced(steps, snapshot, source=request.source) + kept, ()
+    refuse_changed(steps, snapshot, hint=_FORCE.format(type=request.type))
     return steps + kept, ()
 
 
-def _without_others(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
+def _without_others(
+    snapshot: WorkspaceSnapshot, request: _UndoRequest
+) -> tuple[tuple[Step, ...], tuple[Step, ...]]:
     """Take out the steps for what another session changed since, and say that it stays (rule T14)."""
-    steps = unsettled(turn.steps, snapshot.actual)
+    steps = unsettled(request.steps, snapshot.actual)
     changed, full = conflicts(steps, snapshot.actual), occupied(steps, snapshot.scan)
-    others = _changed_by_others(snapshot.context, turn.operation, (*changed, *full.values()))
+    others = _changed_by_others(snapshot.context, request.operation, (*changed, *full.values()))
     others |= {path: others[inside] for path, inside in full.items() if inside in others}
     kept = tuple(
         Step(path=step.path, action="keep", reason=f"changed since by session {others[step.path]}")
@@ -138,24 +137,23 @@ def _without_others(snapshot: WorkspaceSnapshot, turn: _Turn) -> tuple[tuple[Ste
     return tuple(step for step in steps if step.path not in others), kept
 
 
-def _parts(context: Context, turn: _Turn) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
-    if turn.way is not None:
-        return parts.parts_possible(context, turn.parts, forced=turn.way == "force")
+def _parts(context: Context, request: _UndoRequest) -> tuple[tuple[Part, ...], tuple[PartOutcome, ...]]:
+    if request.way is not None:
+        return parts.parts_possible(context, request.parts, forced=request.way == "force")
     try:
-        parts.refuse(context, turn.parts)
-    except Conflict as error:
-        raise Conflict(error.message, hint=turn.hint, details=error.details) from error
-    except (Damaged, NotFound, Unsafe, Unsupported) as error:
-        raise type(error)(error.message, hint=turn.hint, details=error.details) from error
-    return turn.parts, ()
+        parts.refuse(context, request.parts)
+    except (Conflict, Damaged, NotFound, Unsafe, Unsupported) as error:
+        hint = _FORCE.format(type=request.type)
+        raise type(error)(error.message, hint=hint, details=error.details) from error
+    return request.parts, ()
 
 
-def _touched(context: Context, turn: _Turn) -> tuple[bytes, ...]:
+def _touched(context: Context, request: _UndoRequest) -> tuple[bytes, ...]:
     """Return what the guard has to hold, whatever the ignore rules say by now."""
-    touched = {step.path for step in turn.steps if not of_directories(step)}
-    if turn.way == "force":  # what is where a directory has to be goes too
+    touched = {step.path for step in request.steps if not of_directories(step)}
+    if request.way == "force":  # what is where a directory has to be goes too
         with context.applier.looking() as present:
-            found = obstacles((step.path for step in turn.steps if step.want is not None), present)
+            found = obstacles((step.path for step in request.steps if step.want is not None), present)
             touched |= {path for path in found if present(path) is not None}
     return tuple(sorted(touched))
 
@@ -171,10 +169,10 @@ def _forced(steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, *, source: str
     return around(rebased, snapshot.actual, planner=planner)
 
 
-def _refuse_freed(context: Context, turn: _Turn) -> None:
+def _refuse_freed(context: Context, request: _UndoRequest) -> None:
     """Say so if what would be brought back went with its checkpoint (rule K3): that is no damage."""
-    source = turn.source
-    wanted = {step.path: step.want.oid for step in turn.steps if step.want and step.want.kind != DIRECTORY}
+    source = request.source
+    wanted = {step.path: step.want.oid for step in request.steps if step.want and step.want.kind != DIRECTORY}
     missing = context.engine.missing(wanted.values())
     if source is None or not missing:
         return
@@ -318,17 +316,17 @@ def undo(context: Context, *, way: Way | None = None) -> UndoReport:
     """
     with RestoreTransaction(context) as restoring:
         operations = (one for one in _newest_first(context) if not _is_freed(context, one))
-        return _turn(restoring, to_undo(operations, session=_inside(context)), type="undo", way=way)
+        return _undo_or_redo(restoring, to_undo(operations, session=_inside(context)), type="undo", way=way)
 
 
 def redo(context: Context, *, way: Way | None = None) -> UndoReport:
     """Bring again what the last undo took back."""
     with RestoreTransaction(context) as restoring:
         operations = context.catalogue.operations(context.key)
-        return _turn(restoring, to_redo(operations, session=_inside(context)), type="redo", way=way)
+        return _undo_or_redo(restoring, to_redo(operations, session=_inside(context)), type="redo", way=way)
 
 
-def _turn(
+def _undo_or_redo(
     restoring: RestoreTransaction, found: Operation | None, *, type: Literal["undo", "redo"], way: Way | None
 ) -> UndoReport:
     if found is None:
@@ -340,7 +338,7 @@ def _turn(
         return _deletion(restoring, found, undone=back)
     return _revert(
         restoring,
-        _Turn(
+        _UndoRequest(
             operation=found,
             type=type,
             way=way,

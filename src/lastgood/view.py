@@ -11,7 +11,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Sequence
+    from collections.abc import Callable
     from typing import Literal
 
     from lastgood.catalogue import CatalogueReader, WorkReader
@@ -171,13 +171,9 @@ class View:
         self._key = key
         self._clock = clock
 
-    def find(self, query: Query) -> Sequence[Checkpoint]:
-        """Return checkpoints, newest first."""
-        return self._catalogue.find(query)
-
-    def latest(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint that is no guard."""
-        return self._nth(0)
+    def latest(self, *, back: int = 0) -> Checkpoint | None:
+        """Return the newest complete checkpoint that is no guard, or that many before it."""
+        return self._first(Query(workspace_key=self._key, complete=True, guards=False, limit=1, offset=back))
 
     def resolve(self, ref: str) -> Checkpoint:
         """Return the one checkpoint that a REF names.
@@ -211,7 +207,7 @@ class View:
         if request.form == "name":
             return self._by_name(request)
         if request.form in {"latest", "back"}:
-            return self._nth(request.number)
+            return self.latest(back=request.number)
         if request.form == "good":
             return self._first(Query(workspace_key=self._key, good=True, limit=1))
         if request.form in {"ago", "at"}:
@@ -283,9 +279,6 @@ class View:
                 details={"candidates": [one.id for one in candidates]},
             )
         return candidates[0] if candidates else None
-
-    def _nth(self, back: int) -> Checkpoint | None:
-        return self._first(Query(workspace_key=self._key, complete=True, guards=False, limit=1, offset=back))
 
     def _at(self, moment: int) -> Checkpoint | None:
         return self._first(Query(workspace_key=self._key, complete=True, guards=False, until=moment, limit=1))

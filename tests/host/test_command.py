@@ -22,7 +22,7 @@ from hypothesis import strategies as st
 from lastgood.command import TAIL, GuardedCommands
 from lastgood.model.checkpoint import CommandResult
 from lastgood.worker import Worker, is_sound
-from lastgood.workspace.running.output import KEPT_BYTES, OutputFolder, safe_name
+from lastgood.workspace.running.output import KEPT_BYTES, Output, safe_name
 from tools.living import LONG, eventually_gone, lives, written
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ SOURCE = Path(__file__).parent.parent.parent / "src"
 
 
 def kept(folder: Path, *parts: bytes) -> bytes:
-    with OutputFolder(os.fsencode(folder)).open("T01", 1) as output:
+    with Output(os.fsencode(folder), task="T01", attempt=1) as output:
         for part in parts:
             output.write(part)
     assert output.fault is None
@@ -151,7 +151,7 @@ def kept(folder: Path, *parts: bytes) -> bytes:
 
 def test_an_output_is_kept_in_a_private_file_as_it_grows(tmp_path: Path) -> None:
     folder = tmp_path / "runs" / "sess_1"
-    output = OutputFolder(os.fsencode(folder)).open("T01", 2)
+    output = Output(os.fsencode(folder), task="T01", attempt=2)
     output.write(b"one\n")
     file = folder / "T01.2.log"
     assert file.read_bytes() == b"one\n"
@@ -179,7 +179,7 @@ def test_of_more_the_beginning_and_the_end_are_kept(tmp_path: Path, size: int, p
 
 
 def test_the_file_stays_bounded_while_it_grows(tmp_path: Path) -> None:
-    output = OutputFolder(os.fsencode(tmp_path)).open("T01", 1)
+    output = Output(os.fsencode(tmp_path), task="T01", attempt=1)
     for _ in range(200):
         output.write(b"x" * 65536)
         assert (tmp_path / "T01.1.log").stat().st_size <= 3 * KEPT_BYTES + 100
@@ -212,10 +212,10 @@ def test_a_disk_that_is_full_is_told_and_not_raised(tmp_path: Path) -> None:
     """RLIMIT_FSIZE stands for the disk."""
     program = (
         "import os, resource, signal, sys\n"
-        "from lastgood.workspace.running.output import OutputFolder\n"
+        "from lastgood.workspace.running.output import Output\n"
         "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)\n"
         "resource.setrlimit(resource.RLIMIT_FSIZE, (100_000, 100_000))\n"
-        "output = OutputFolder(os.getcwdb()).open('T01', 1)\n"
+        "output = Output(os.getcwdb(), task='T01', attempt=1)\n"
         "for _ in range(100):\n"
         "    output.write(b'x' * 65536)\n"
         "output.close()\n"
@@ -236,7 +236,7 @@ def test_a_disk_that_is_full_is_told_and_not_raised(tmp_path: Path) -> None:
 
 def test_a_folder_that_cannot_be_made_is_told_and_not_raised(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
-    with OutputFolder(os.fsencode(tmp_path / "file" / "sess_1")).open("T01", 1) as output:
+    with Output(os.fsencode(tmp_path / "file" / "sess_1"), task="T01", attempt=1) as output:
         output.write(b"one")
     assert output.fault == os.strerror(errno.EEXIST)
 
@@ -246,7 +246,7 @@ def test_a_link_in_the_place_of_an_output_is_not_followed(tmp_path: Path) -> Non
     folder.mkdir()
     (tmp_path / "mine").write_text("mine")
     (folder / "T01.1.log").symlink_to(tmp_path / "mine")
-    with OutputFolder(os.fsencode(folder)).open("T01", 1) as output:
+    with Output(os.fsencode(folder), task="T01", attempt=1) as output:
         output.write(b"one")
     assert output.fault == os.strerror(errno.ELOOP)
     assert (tmp_path / "mine").read_text() == "mine"

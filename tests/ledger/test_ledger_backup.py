@@ -272,7 +272,7 @@ def test_a_copy_is_made_where_nobody_ever_saves(project: Path, store: Path) -> N
         assert ledgers.is_copy_old()
         workspace.ledger("test")
         wait_for(store / BACKUP)
-        while workspace._state.upkeep._is_running():
+        while workspace._state.auto_maintenance._is_running():
             time.sleep(0.01)
         assert not ledgers.is_copy_old()
         workspace.ledger("test").change(lambda book: put(book, "book", 2))
@@ -289,5 +289,5 @@ def test_a_copy_is_made_where_nobody_ever_saves(project: Path, store: Path) -> N
 def test_a_workspace_without_maintenance_starts_none(project: Path, store: Path, ledger: Ledger) -> None:
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         workspace.ledger("test")
-        assert workspace._state.upkeep._child is None
+        assert workspace._state.auto_maintenance._child is None
     assert texts(ledger)

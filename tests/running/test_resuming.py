@@ -19,6 +19,7 @@ from lastgood.model.session import Owner
 from lastgood.processes import ProcFiles
 from lastgood.workspace import Workspace
 from lastgood.workspace.running.resume import plan_from
+from lastgood.workspace.running.workspace import RunWorkspace
 from tools.living import eventually
 from tools.runs import Runner, Told, states, wait_for
 
@@ -433,7 +434,7 @@ def test_several_runs_that_died_are_named(workspace: Workspace, plan_file: Plan)
     plan = plan_file({"id": "A", "run": "true"})
     ids = []
     for _ in range(2):
-        ids.append(workspace._run_workspace().open_run(plan_from(plan), goal=None).session.id)
+        ids.append(RunWorkspace(workspace).open_run(plan_from(plan), goal=None).session.id)
         workspace.session_break_off(ids[-1], reason="test")
     with pytest.raises(Usage, match=f"2 runs of this plan did not finish: {ids[1]}, {ids[0]}"):
         workspace.run(plan)

@@ -239,9 +239,9 @@ def test_the_way_back_of_an_operation_stays_while_others_come_and_go(
     with pytest.raises(AssertionError, match="in the end"):
         asyncio.run(outer())
     assert (project / "file").read_text() == "good"
-    assert len(recoverer.keeper.list("automatic")) == 6
+    assert len(recoverer.keeper.list_checkpoints("automatic")) == 6
     asyncio.run(inner(8))
-    assert len(recoverer.keeper.list("automatic")) == 5
+    assert len(recoverer.keeper.list_checkpoints("automatic")) == 5
 
 
 @pytest.mark.parametrize("name", ["asyncio", "trio"])

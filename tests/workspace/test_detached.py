@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 import lastgood
 from lastgood.model.checkpoint import KINDS
 from lastgood.settings import CaptureSettings, LimitSettings, Rungs, Settings
-from lastgood.workspace import Upkeep, Workspace, maintenance
+from lastgood.workspace import AutoMaintenance, Workspace, maintenance
 from lastgood.workspace.maintenance import decode_settings, encode_settings
 from tools.command import Command
 from tools.living import eventually, until_tidied
@@ -49,7 +49,7 @@ def test_settings_of_a_program_count_for_its_maintenance(project: Path, store: P
     settings = Settings(limits=LimitSettings(max_checkpoints=FEW))
     with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
         fill(workspace)
-        upkeep = Upkeep("background")
+        upkeep = AutoMaintenance("background")
         upkeep.after_save(workspace._context)
         tidied(upkeep._child)
         assert len(workspace.list()) <= FEW
@@ -81,7 +81,7 @@ def test_the_user_s_file_counts_where_nothing_else_is_said(project: Path, store:
     configured(f"[retention]\nmax_checkpoints = {FEW}\n")
     with lastgood.open(project, store=store, maintenance="off") as workspace:
         fill(workspace)
-        upkeep = Upkeep("background")
+        upkeep = AutoMaintenance("background")
         upkeep.after_save(workspace._context)
         tidied(upkeep._child)
         assert len(workspace.list()) <= FEW

@@ -21,6 +21,7 @@ from lastgood.model.operation import Event
 from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
+from lastgood.workspace.running.workspace import RunWorkspace
 
 
 @pytest.fixture
@@ -38,9 +39,9 @@ def old(tmp_path: Path, store: Path) -> Path:
 def test_what_is_attached_within_a_session_is_attached_for_all_doors(workspace: Workspace, old: Path) -> None:
     """S19: no two of them have different keys, and each stays within its session."""
     inside = workspace.within("sess_0123456789abcdef")
-    before = inside._run_workspace()
+    before = RunWorkspace(inside)
     inside.attach(str(old))
-    doors = [workspace, inside, before, inside.within("sess_fedcba9876543210"), workspace._run_workspace()]
+    doors = [workspace, inside, before, inside.within("sess_fedcba9876543210"), RunWorkspace(workspace)]
     assert len({door._context.key for door in doors}) == 1
     assert [door._context.session for door in doors] == [
         None,

@@ -15,7 +15,7 @@ import lastgood
 from lastgood.retention import maintain
 from lastgood.settings import PACKS_DUE, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
-from lastgood.workspace import Upkeep, Workspace, maintenance
+from lastgood.workspace import AutoMaintenance, Workspace, maintenance
 from tools.living import until_tidied
 from tools.unlocked import writers
 from tools.values import not_none
@@ -268,7 +268,7 @@ def test_maintenance_that_ended_is_let_go(project: Path, store: Path) -> None:
         for number in range(64):
             (project / "file").write_text(str(number))
             workspace.save(str(number))
-        upkeep = Upkeep("background")
+        upkeep = AutoMaintenance("background")
         upkeep.after_save(workspace._context)
         child = not_none(upkeep._child)
         os.waitid(os.P_PID, child, os.WEXITED | os.WNOWAIT)
@@ -309,7 +309,7 @@ def test_maintenance_is_not_started_beside_one_that_was(project: Path, store: Pa
         for number in range(64):
             (project / "file").write_text(str(number))
             workspace.save(str(number))
-        first, *others = [Upkeep("background") for _ in range(8)]
+        first, *others = [AutoMaintenance("background") for _ in range(8)]
         first.after_save(workspace._context)
         for upkeep in others:
             upkeep.after_save(workspace._context)

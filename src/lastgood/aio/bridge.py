@@ -96,16 +96,29 @@ class AsyncFace(Generic[Inner]):
         self._running = running
 
     async def _call(self, work: Callable[[], Result], *, whole: bool = False) -> Result:
-        return await self._running.bridge.call(partial(self._running.carry_out, work), whole=whole)
+        return await self._running.bridge().call(partial(self._running.carry_out, work), whole=whole)
 
     async def _certain(self, work: Callable[[], Result]) -> Result:
-        return await self._running.bridge.certain(partial(self._running.carry_out, work))
+        return await self._running.bridge().certain(partial(self._running.carry_out, work))
+
+    async def _begin(
+        self, work: Callable[[], Result], undo: Callable[[Result, BaseException], object]
+    ) -> Result:
+        """Await the beginning of something, undone if the call is cancelled just when it was made."""
+        begun: list[Result] = []
+        try:
+            await self._call(lambda: begun.append(work()), whole=True)
+        except BaseException as error:
+            for one in begun:
+                await self._certain(partial(undo, one, error))
+            raise
+        return begun[0]
 
 
 class RunningCalls:
-    """The calls of one open workspace that are under way, in whichever threads; ``bridge`` is to its loop."""
+    """The calls of one object that are under way, in whichever threads; ``bridge`` finds that to its loop."""
 
-    def __init__(self, bridge: Bridge) -> None:
+    def __init__(self, bridge: Callable[[], Bridge]) -> None:
         self.bridge = bridge
         self._changed = Condition()
         self._count = 0
@@ -154,7 +167,7 @@ def awaited(
     @wraps(verb)
     async def call(face: AsyncFace[Any], *args: Any, **words: Any) -> object:  # noqa: ANN401 - the verb's own
         if live is not None and words.get(live) is not None:
-            words[live] = partial(face._running.bridge.tell, plain_observer(words[live]))  # noqa: SLF001 - it is a method of the face
+            words[live] = partial(face._running.bridge().tell, plain_observer(words[live]))  # noqa: SLF001 - it is a method of the face
         return await face._call(partial(verb, face._inner, *args, **words), whole=whole)  # noqa: SLF001 - the same
 
     return cast("Awaited[Words, Report_co]", call)

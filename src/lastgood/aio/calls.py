@@ -43,16 +43,12 @@ class Calls:
 
     async def whole(self, work: Callable[[], Result]) -> Result:
         """Await work that goes to its end once it has started; cancelled before that, it never does."""
-        return await self._bridge().call(work, whole=True)
-
-    def _bridge(self) -> Bridge:
-        bridge = present_bridge()
-        loop = _loop()
+        bridge, loop = present_bridge(), _loop()
         for known, kept in self._bridges:
             if known is loop:
-                return kept
+                return await kept.call(work, whole=True)
         self._bridges = [(loop, bridge), *self._bridges[: _LOOPS_KEPT - 1]]
-        return bridge
+        return await bridge.call(work, whole=True)
 
 
 def _loop() -> object:

@@ -29,6 +29,7 @@ if TYPE_CHECKING:
 
 Words = ParamSpec("Words")
 Result = TypeVar("Result")
+_NOT_BEGUN = "cancelled before it began"
 
 
 class AsyncOnce(AsyncFace[Once]):
@@ -65,7 +66,7 @@ class AsyncOnce(AsyncFace[Once]):
         return once
 
     async def _done(self, name: str, work: Callable[[], Coroutine[Any, Any, object]]) -> Effect:
-        step = await self._begun(name)
+        step = await self._begin(partial(self._inner.begin, name), self._undo)
         if step.state != "running":
             return step
         try:
@@ -75,23 +76,15 @@ class AsyncOnce(AsyncFace[Once]):
             raise
         return await self._certain(partial(self._inner.end, step, result))
 
-    async def _begun(self, name: str) -> Effect:
-        begun: list[Effect] = []
-        try:
-            await self._call(lambda: begun.append(self._inner.begin(name)), whole=True)
-        except BaseException:
-            if begun and begun[0].state == "running":  # cancelled just when it was recorded: nothing was done
-                nothing = InterruptedError("cancelled before it began")
-                await self._certain(partial(self._inner.break_off, begun[0], nothing))
-            raise
-        return begun[0]
+    def _undo(self, step: Effect, _error: BaseException) -> None:
+        if step.state == "running":  # nothing was done
+            self._inner.break_off(step, InterruptedError(_NOT_BEGUN))
 
 
 # --- A session as an ``async with`` block; what it does is done by the synchronous one ---
 
 Begun = TypeVar("Begun")
 Outer = TypeVar("Outer")
-_NOT_BEGUN = "cancelled before it began"
 
 
 class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
@@ -125,14 +118,10 @@ class AsyncSession(AsyncFace["OpenSession[Workspace]"], Generic[Outer]):
         self._under_way: set[str] = set()
 
     async def __aenter__(self) -> Self:
-        begun: list[object] = []
-        try:
-            await self._call(lambda: begun.append(self._inner.__enter__()), whole=True)
-        except BaseException as error:
-            if begun:  # cancelled just when it began
-                await self._certain(partial(self._inner.__exit__, type(error), error, None))
-            raise
-        self._termination = self._running.bridge.on_termination()
+        await self._begin(
+            self._inner.__enter__, lambda _begun, error: self._inner.__exit__(type(error), error, None)
+        )
+        self._termination = self._running.bridge().on_termination()
         return self
 
     async def __aexit__(
@@ -213,24 +202,16 @@ class Block(AsyncFace["AbstractContextManager[Begun]"], Generic[Begun]):
     """A ``with`` block whose beginning and end are blocking work; the end comes whatever happens."""
 
     async def __aenter__(self) -> Begun:
-        begun: list[Begun] = []
-        try:
-            await self._call(lambda: begun.append(self._inner.__enter__()), whole=True)
-        except BaseException:
-            if begun:
-                await self._certain(partial(self._leave, _NOT_BEGUN))
-            raise
-        return begun[0]
+        return await self._begin(self._inner.__enter__, self._undo)
 
     async def __aexit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         await self._certain(partial(self._inner.__exit__, kind, error, trace))
 
-    def _leave(self, reason: str) -> None:
+    def _undo(self, _begun: Begun, _error: BaseException) -> None:
         """End a block that was cancelled when only its beginning was recorded: nothing was done in it."""
-        error = InterruptedError(reason)
-        self._inner.__exit__(InterruptedError, error, None)
+        self._inner.__exit__(InterruptedError, InterruptedError(_NOT_BEGUN), None)
 
 
 class TaskBlock(Block["Task"]):

@@ -202,7 +202,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
         It is called in the event loop's own thread, before the verb returns to its caller; it is a plain
         call, such as a queue's ``put_nowait``. An exception of an observer never harms the operation.
         """
-        told: Callable[[Event], None] = partial(self._running.bridge.tell, plain_observer(observer))
+        told: Callable[[Event], None] = partial(self._running.bridge().tell, plain_observer(observer))
         return self._inner.subscribe(told)
 
     async def close(self) -> None:
@@ -286,4 +286,4 @@ class Opening:
             for workspace in opened:  # cancelled just when it was open
                 await bridge.certain(workspace.close)
             raise
-        return AsyncWorkspace(opened[0], running=RunningCalls(bridge))
+        return AsyncWorkspace(opened[0], running=RunningCalls(lambda: bridge))

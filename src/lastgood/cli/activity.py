@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli.wording import count, duration, moment, pairs, shortened, size, table
+from lastgood.model.activity import SPANS, session_states
 from lastgood.paths import printable
 from lastgood.redaction import redact
 
@@ -16,7 +17,6 @@ if TYPE_CHECKING:
 
     Facts = list[tuple[str, str]]
 
-_SPANS = {"day": "the last day", "week": "the last 7 days", "month": "the last 30 days", "all": "all time"}
 _SESSIONS_SHOWN = 20
 _TEXT = 60
 
@@ -26,7 +26,7 @@ def sections(activity: Activity, console: Console, *, detailed: bool) -> Iterato
     room = console.columns()
     since = "" if activity.since is None else f", since {moment(activity.since)}"
     yield console.styled(f"Report on {printable(activity.workspace)}", "bold")
-    yield f"{_SPANS[activity.period]}{since}{'' if activity.session is None else f', {activity.session}'}"
+    yield f"{SPANS[activity.period]}{since}{'' if activity.session is None else f', {activity.session}'}"
     for heading, facts in (
         ("Sessions", _session_facts(activity)),
         ("Tasks", _task_facts(activity)),
@@ -49,9 +49,7 @@ def sections(activity: Activity, console: Console, *, detailed: bool) -> Iterato
 def _session_facts(activity: Activity) -> Facts:
     if not activity.sessions:
         return [("total", "none")]
-    states = ("active", "ended", "incomplete")
-    counts = {state: sum(one.report.state == state for one in activity.sessions) for state in states}
-    said = ", ".join(f"{amount} {state}" for state, amount in counts.items() if amount)
+    said = ", ".join(f"{amount} {state}" for state, amount in session_states(activity).items() if amount)
     facts = [("total", f"{len(activity.sessions)} ({said})"), ("time", duration(activity.seconds))]
     if activity.tokens is not None:
         facts.append(("tokens", f"{activity.tokens:,}"))

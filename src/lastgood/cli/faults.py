@@ -33,18 +33,10 @@ def tell(error: LastgoodError, console: Console) -> int:
 
 def tell_interrupted(console: Console) -> int:
     """Tell that the person stopped it and return the exit code."""
-    if console.json:
-        from lastgood.documents import document
-
-        fields = {
-            "code": "interrupted",
-            "message": "interrupted",
-            "hint": "see where things stand: lastgood status",
-            "details": {},
-        }
-        console.document(document("error", {"error": fields}))
-    else:
-        console.warn("lastgood: interrupted\n  see where things stand: lastgood status")
+    word, hint = "interrupted", "see where things stand: lastgood status"
+    said = {"code": word, "message": word, "hint": hint, "details": {}}
+    if not console.answer("error", {"error": said}):
+        console.warn(f"lastgood: {word}\n  {hint}")
     return INTERRUPTED
 
 

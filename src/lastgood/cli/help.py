@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs, spellings, verb_of
 from lastgood.cli.wording import pairs
-from lastgood.documents import document
 from lastgood.errors import Usage
 from lastgood.paths import printable
 
@@ -76,9 +75,7 @@ Environment variables
 
 def show_version(console: Console) -> int:
     """Print the version."""
-    if console.json:
-        console.document(document("version", {"version": VERSION}))
-    else:
+    if not console.answer("version", {"version": VERSION}):
         console.line(f"lastgood {VERSION}")
     return 0
 
@@ -96,9 +93,7 @@ def show_topic(topic: str | None, console: Console) -> int:
         text = _REFS if topic == "refs" else _ENVIRONMENT
     else:
         raise _unknown(topic)
-    if console.json:
-        console.document(document("help", {"topic": topic, "text": text}))
-    else:
+    if not console.answer("help", {"topic": topic, "text": text}):
         console.line(text.rstrip())
     return 0
 
@@ -114,10 +109,7 @@ def _unknown(topic: str) -> Usage:
 
 def show_overview(console: Console) -> int:
     """Print what lastgood is, and every verb in a line."""
-    if console.json:
-        console.document(
-            document("help", {"verbs": [_record(verb) for verb in all_verbs() if not verb.hidden]})
-        )
+    if console.answer("help", {"verbs": [_record(verb) for verb in all_verbs() if not verb.hidden]}):
         return 0
     console.line("lastgood: checkpoints of a workspace, and safe ways back to them")
     console.line()
@@ -137,8 +129,7 @@ def show_overview(console: Console) -> int:
 
 def show_verb(verb: Verb, console: Console) -> int:
     """Print all about one verb."""
-    if console.json:
-        console.document(document("help", {"verbs": [_record(verb)]}))
+    if console.answer("help", {"verbs": [_record(verb)]}):
         return 0
     console.line(f"lastgood {verb.usage}")
     console.line(f"  {verb.says}")

@@ -10,11 +10,12 @@ from lastgood.cli.grammar import quoted
 from lastgood.errors import Invalid, LastgoodError, NotFound, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from types import FrameType, TracebackType
+    from types import FrameType
 
     from lastgood.cli.grammar import Call
     from lastgood.model.checkpoint import Checkpoint
@@ -22,23 +23,16 @@ if TYPE_CHECKING:
     from lastgood.workspace.opened import OpenWorkspace
 
 
-def open_for(call: Call, *, purpose: Purpose = "make") -> Workspace:
+# Exit codes: something was left out, or a person said no.
+OMISSIONS = 3
+DECLINED = 130
+
+
+def open_for(call: Call, *, purpose: Purpose = "find", anywhere: bool = False) -> Workspace:
     """Return the workspace of a call, with all verbs."""
     from lastgood.workspace import Workspace
 
-    return open_group(call, Workspace, purpose=purpose)
-
-
-def open_anywhere(call: Call, *, purpose: Purpose = "find") -> Workspace:
-    """Return the workspace of a call that is about the store: any folder will do, whatever its file says."""
-    from lastgood.workspace import Workspace
-
-    return open_group(call, Workspace, purpose=purpose, anywhere=True)
-
-
-def open_existing(call: Call) -> Workspace:
-    """Return the workspace of a call that needs what is there already: no store is made for it."""
-    return open_for(call, purpose="find")
+    return open_group(call, Workspace, purpose=purpose, anywhere=anywhere)
 
 
 def open_at_work(call: Call) -> Workspace:
@@ -50,6 +44,7 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
     """Return the workspace of a call with the verbs of one class: others are not even loaded.
 
     To ``find`` or ``need`` one makes no store; to ``repair`` mends first what keeps it from being opened.
+    Of a call that is about the store ``anywhere`` any folder will do, whatever its file says.
     A configuration file with a fault in it is told of, and stops nothing: an agent may have broken that
     very file, or a merge has.
     """
@@ -195,6 +190,14 @@ class Console:
 
         self.send(dumps(document) + b"\n")
 
+    def answer(self, verb: str, said: Value | Mapping[str, object]) -> bool:
+        """Print what a verb found as its document if that is wanted, and tell whether it was."""
+        if self.json:
+            from lastgood.documents import document
+
+            self.document(document(verb, cast("dict[str, object]", _recorded(said))))
+        return self.json
+
     def note(self, text: str) -> None:
         """Say something beside the data, unless quiet."""
         if not self.quiet:
@@ -251,6 +254,16 @@ class Console:
                 if descriptor == 1 and not isinstance(error, BrokenPipeError):
                     raise Storage(f"the output could not be written: {error.strerror}") from error
                 return
+
+
+def _recorded(said: object) -> object:
+    from lastgood.documents import record
+
+    if isinstance(said, Value):
+        return record(said)
+    if isinstance(said, dict):
+        return {key: _recorded(one) for key, one in said.items()}
+    return [_recorded(one) for one in said] if isinstance(said, list | tuple) else said
 
 
 def _wait_until_writable(descriptor: int) -> None:
@@ -333,6 +346,14 @@ def moment_option(call: Call, option: str, *, now: int) -> int | None:
     return moment
 
 
+def one_of(call: Call, *options: str) -> str | None:
+    """Return which of some options was given, of which only one can be."""
+    given = [option for option in options if call.has(option)]
+    if len(given) > 1:
+        raise Usage(f"--{given[0]} and --{given[1]} do not go together", hint="give one of them")
+    return given[0] if given else None
+
+
 def pairs_option(call: Call, option: str) -> dict[str, str]:
     """Return the ``KEY=VALUE`` pairs given for a repeatable option."""
     pairs: dict[str, str] = {}
@@ -381,12 +402,7 @@ class ProgressLine:
             signal.signal(signal.SIGALRM, self._tick)
             signal.setitimer(signal.ITIMER_REAL, _AFTER, _EVERY)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        fault: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         if self._on:
             import signal
 

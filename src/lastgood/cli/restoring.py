@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import ProgressLine, paths_of
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
 from lastgood.cli.wording import called, count
 from lastgood.errors import Conflict, Unsafe, Usage
@@ -121,9 +121,6 @@ def drift_lines(workspace: Restores) -> list[str]:
 
 # --- The way of a restore on the command line: plan, show, ask, carry out, tell the way back ---
 
-_OMISSIONS = 3
-DECLINED = 130
-
 
 def check_options(call: Call) -> None:
     """Refuse combinations that contradict each other."""
@@ -151,13 +148,9 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
         return DECLINED
     with ProgressLine(console, "restoring"):
         report = workspace.apply(plan)
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document(call.verb.name, report))
-    else:
+    if not console.answer(call.verb.name, report):
         _tell(report, target, call, console)
-    return 0 if report.complete else _OMISSIONS
+    return 0 if report.complete else OMISSIONS
 
 
 def _options(call: Call, workspace: Restores) -> Options:
@@ -175,11 +168,8 @@ def _options(call: Call, workspace: Restores) -> Options:
 
 def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> int:
     plan = report.planned
-    code = 0 if report.dry_run or report.complete else _OMISSIONS
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document(call.verb.name, report))
+    code = 0 if report.dry_run or report.complete else OMISSIONS
+    if console.answer(call.verb.name, report):
         return code
     if plan.empty:
         same = "nothing is left to take back" if plan.base else "what was asked for already is"
@@ -202,15 +192,11 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
             to=folder,
             only=cast("tuple[Scope, ...]", call.texts("only")) or None,
         )
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document(call.verb.name, report))
-    else:
+    if not console.answer(call.verb.name, report):
         console.line(f"wrote {called(target)} to {printable(folder)}: {report_counts(report.outcomes)}")
         for line in remarks(report.outcomes):
             console.warn(line)
-    return 0 if report.complete else _OMISSIONS
+    return 0 if report.complete else OMISSIONS
 
 
 def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:

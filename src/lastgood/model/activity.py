@@ -17,7 +17,14 @@ if TYPE_CHECKING:
 
     Period = Literal["day", "week", "month", "all"]
 
-PERIODS: tuple[Period, ...] = ("day", "week", "month", "all")
+# What a report can be on, in words.
+SPANS: dict[Period, str] = {
+    "day": "the last day",
+    "week": "the last 7 days",
+    "month": "the last 30 days",
+    "all": "all time",
+}
+PERIODS: tuple[Period, ...] = tuple(SPANS)
 
 
 class TaskCounts(Value):
@@ -181,3 +188,9 @@ class Records(Value):
     outside_features: tuple[str, ...] = ()
     operations: tuple[Operation, ...] = ()
     effects: tuple[Effect, ...] = ()
+
+
+def session_states(activity: Activity) -> dict[str, int]:
+    """Return how many sessions of a report are in which state."""
+    states = [one.report.state for one in activity.sessions]
+    return {state: states.count(state) for state in ("active", "ended", "incomplete")}

@@ -44,9 +44,6 @@ if TYPE_CHECKING:
     Command = str | tuple[str, ...]
 
 
-RUN_STATES: tuple[RunState, ...] = ("done", "failed", "interrupted")
-
-
 class PlannedRun(Value):
     """The plan that a session carries out, as it is kept; ``fingerprint`` tells it from an edited one."""
 

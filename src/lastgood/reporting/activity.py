@@ -399,43 +399,41 @@ def _saves(checkpoints: Sequence[Checkpoint]) -> Saves:
 
 
 def _notes(activity: Activity) -> tuple[HealthNote, ...]:
-    notes = []
     dead = [one.report.id for one in activity.sessions if one.report.state == "incomplete"]
-    if dead:
-        notes.append(
-            HealthNote(
-                code="incomplete-sessions",
-                message=f"{_count(len(dead), 'session')} incomplete: {_some(dead)}",
-                hint="lastgood recover",
-            )
-        )
     tried = [one.task.id for one in activity.worked if one.task.attempts >= _MANY_ATTEMPTS]
-    if tried:
-        notes.append(
-            HealthNote(
-                code="many-attempts",
-                message=f"{_count(len(tried), 'task')} took {_MANY_ATTEMPTS} tries or more: {_some(tried)}",
-                hint="look at what went wrong: lastgood list --kind error",
-            )
-        )
-    counts = activity.checkpoints
-    for amount, code, says, hint in (
-        (counts.damaged, "damaged-checkpoints", "damaged", "lastgood verify"),
-        (counts.partial, "partial-checkpoints", "partial: a time budget ended the save", "lastgood list"),
-        (counts.gaps, "gaps", "with gaps: files that are not held", "which: lastgood show @"),
-    ):
-        if amount:
-            notes.append(HealthNote(code=code, message=f"{_count(amount, 'checkpoint')} {says}", hint=hint))
     unknown = [one.name for one in activity.effects if one.state == "unknown"]
-    if unknown:
-        notes.append(
-            HealthNote(
-                code="unknown-effects",
-                message=f"{_count(len(unknown), 'step')} started and nobody saw the end: {_some(unknown)}",
-                hint="look whether it happened before it is done again",
-            )
-        )
-    return tuple(notes)
+    counts = activity.checkpoints
+    found = (
+        (len(dead), "incomplete-sessions", "session", f"incomplete: {_some(dead)}", "lastgood recover"),
+        (
+            len(tried),
+            "many-attempts",
+            "task",
+            f"took {_MANY_ATTEMPTS} tries or more: {_some(tried)}",
+            "look at what went wrong: lastgood list --kind error",
+        ),
+        (counts.damaged, "damaged-checkpoints", "checkpoint", "damaged", "lastgood verify"),
+        (
+            counts.partial,
+            "partial-checkpoints",
+            "checkpoint",
+            "partial: a time budget ended the save",
+            "lastgood list",
+        ),
+        (counts.gaps, "gaps", "checkpoint", "with gaps: files that are not held", "which: lastgood show @"),
+        (
+            len(unknown),
+            "unknown-effects",
+            "step",
+            f"started and nobody saw the end: {_some(unknown)}",
+            "look whether it happened before it is done again",
+        ),
+    )
+    return tuple(
+        HealthNote(code=code, message=f"{_count(amount, noun)} {says}", hint=hint)
+        for amount, code, noun, says, hint in found
+        if amount
+    )
 
 
 def _count(amount: int, noun: str) -> str:

@@ -11,6 +11,7 @@ from xml.etree import ElementTree as ET
 
 from lastgood.errors import Unsupported
 from lastgood.ids import short
+from lastgood.model.activity import SPANS, session_states
 from lastgood.model.canonical import iso
 from lastgood.model.checkpoint import KINDS
 from lastgood.paths import printable
@@ -375,7 +376,6 @@ def _local(at: int, offset: int) -> int:
 # --- A report as one HTML page: everything in it, nothing loaded, nothing run ---
 
 _FOLDER = os.path.dirname(os.path.abspath(__file__))
-_SPANS = {"day": "the last day", "week": "the last 7 days", "month": "the last 30 days", "all": "all time"}
 _SIZES = ("B", "KiB", "MiB", "GiB", "TiB")
 _ROWS = 200
 _NOTHING = "\u2013"
@@ -409,18 +409,14 @@ def page(activity: Activity, *, offset: int) -> str:
     return environment.get_template("page.html").render(
         activity=activity,
         plots=plots(activity, offset=offset),
-        period=_SPANS[activity.period],
+        period=SPANS[activity.period],
         states=_states(activity),
         rows=_ROWS,
     )
 
 
 def _states(activity: Activity) -> str:
-    counts = {
-        state: sum(one.report.state == state for one in activity.sessions)
-        for state in ("active", "ended", "incomplete")
-    }
-    return ", ".join(f"{amount} {state}" for state, amount in counts.items() if amount)
+    return ", ".join(f"{amount} {state}" for state, amount in session_states(activity).items() if amount)
 
 
 def _size(amount: int) -> str:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
     from typing import Literal
 
-    from lastgood.model.run import Command, OnFailure
+    from lastgood.model.run import Command
 
     Form = Literal[
         "id", "ids", "text", "texts", "command", "count", "duration", "flag", "choice", "env", "cwd"
@@ -515,25 +515,18 @@ def path_text(path: Path) -> str:
 
 def _task(task: ReadTask, shared: Mapping[str, object]) -> PlannedTask:
     """Return a task, with what the plan says for all of them."""
-    fields = task.fields
-    run = cast("Command", fields["run"])
-    risky = cast("bool | None", fields["risky"])
-    if risky is None:
-        risky = any(matches(pattern, run) for pattern in cast("Sequence[str]", shared["risky"]))
-    cwd = cast("str | None", fields["cwd"] or shared["cwd"])
-    return PlannedTask(
-        id=cast("str", fields["id"]),
-        run=run,
-        sprint=task.sprint,
-        check=cast("Command | None", fields["check"]),
-        retries=cast("int", fields["retries"]),
-        timeout=cast("float | None", fields["timeout"]),
-        on_failure=cast("OnFailure", fields["on_failure"]),
-        irreversible=cast("bool", fields["irreversible"]),
-        risky=risky,
-        needs=tuple(dict.fromkeys(cast("Sequence[str]", fields["needs"]))),
-        env={**cast("Mapping[str, str]", shared["env"]), **cast("Mapping[str, str]", fields["env"])},
-        cwd=None if cwd == "." else cwd,
+    fields = {**task.fields}
+    run, cwd = cast("Command", fields["run"]), fields["cwd"] or shared["cwd"]
+    if fields["risky"] is None:
+        fields["risky"] = any(matches(pattern, run) for pattern in cast("Sequence[str]", shared["risky"]))
+    return PlannedTask(id="", run=run).replace(
+        **fields
+        | {
+            "sprint": task.sprint,
+            "needs": tuple(dict.fromkeys(cast("Sequence[str]", fields["needs"]))),
+            "env": cast("dict[str, str]", shared["env"]) | cast("dict[str, str]", fields["env"]),
+            "cwd": None if cwd == "." else cwd,
+        }
     )
 
 

@@ -26,7 +26,6 @@ from lastgood.workspace.arguments import (
     programs,
     store_path,
 )
-from lastgood.workspace.opened import WorkspaceState
 from lastgood.workspace.store import AbsentStore, LedgersOfStore, Store
 
 TYPE_CHECKING = False
@@ -39,6 +38,7 @@ if TYPE_CHECKING:
     from lastgood.errors import Invalid
     from lastgood.host import Clock, Processes, Reserve, ScanRequest
     from lastgood.model.checkpoint import HealthNote
+    from lastgood.model.operation import Observer
     from lastgood.model.report import StoreSize
     from lastgood.scanner.remote import RemoteScanner
     from lastgood.scanner.scan import WorkspaceScanner
@@ -112,7 +112,7 @@ class ScannerOfChoice:
 _ASKED_EVERY = 8
 
 
-class Upkeep:
+class AutoMaintenance:
     """Decides whether maintenance is due, after a save and before a ledger is used; starts it detached."""
 
     def __init__(self, mode: Maintenance) -> None:
@@ -182,7 +182,7 @@ def maintain(root: str, store: str) -> None:
         workspace.maintain()
 
 
-# --- Ties adapters to ports: one store, one workspace of it ---
+# --- Opens a workspace: one store, one folder, and all that works on them ---
 
 
 def open_workspace(
@@ -260,10 +260,15 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
         root = find_root(wanted, given, known=paths.__contains__)
         admit(root, given, allow_root=allow_root)
         _apart(root, opened)
-        composer = Composer(
-            opened, catalogue, configured=chosen.of(root), root=to_bytes(root), environment=given
+        state = WorkspaceState(
+            opened,
+            catalogue,
+            configured=chosen.of(root),
+            root=to_bytes(root),
+            environment=given,
+            maintenance=_mode(maintenance, given),
         )
-        return kind(composer.state(_mode(maintenance, given)))
+        return kind(state)
     except BaseException:
         catalogue.close()
         opened.close()
@@ -308,8 +313,8 @@ def _opened(directory: bytes, *, clock: Clock, purpose: Purpose) -> Store:
     return Store(directory, clock=clock, repair=purpose == "repair")
 
 
-class Composer:
-    """Makes the context of one folder in one store."""
+class WorkspaceState:
+    """What all objects of one open workspace share: its context, and what that is made of."""
 
     def __init__(
         self,
@@ -319,6 +324,7 @@ class Composer:
         configured: Configured,
         root: bytes,
         environment: Mapping[str, str],
+        maintenance: Maintenance,
     ) -> None:
         self._session = environment.get(SESSION_VARIABLE) or None
         self._search_path = programs(environment, to_text(root))
@@ -328,6 +334,10 @@ class Composer:
         self._root = root
         self._ledgers = LedgersOfStore(opened, anchor=anchor_path(environment))
         self._scanner: ScannerOfChoice | None = None
+        self.auto_maintenance = AutoMaintenance(maintenance)
+        self.rescued = opened.rescued
+        self.observers: list[Observer] = []
+        self.context = self.recompose()
 
     def release(self) -> None:
         """Let go of the store; harmless when repeated."""
@@ -337,18 +347,8 @@ class Composer:
         self._catalogue.close()
         self._opened.close()
 
-    def state(self, maintenance: Maintenance) -> WorkspaceState:
-        """Return what all objects of one open workspace share."""
-        return WorkspaceState(
-            self.context(),
-            upkeep=Upkeep(maintenance),
-            recompose=self.context,
-            release=self.release,
-            rescued=self._opened.rescued,
-        )
-
-    def context(self) -> Context:
-        """Return the ports of the folder's workspace, under the key that the catalogue knows it by."""
+    def recompose(self) -> Context:
+        """Return the context of the folder, under the key that the catalogue knows it by now."""
         opened = self._opened
         row = opened.place(self._catalogue, self._root)
         settings, told = self._carried_on(row.key)
@@ -365,7 +365,7 @@ class Composer:
             settings=settings,
             engine_of=opened.engine,
             catalogue=self._catalogue,
-            locks=opened.locks(),
+            locks=opened.locks,
             clock=opened.clock,
             journal=journal,
             scanner=scanner,

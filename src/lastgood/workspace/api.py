@@ -6,7 +6,7 @@ import os
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, Usage
-from lastgood.workspace.arguments import check_count, expect, plain
+from lastgood.workspace.arguments import check_count, expect, plain, scope
 from lastgood.workspace.restore import Recovers, Restores
 
 TYPE_CHECKING = False
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, EffectState, Progress, SessionReport, Task
     from lastgood.retention.policy import PrunePlan, PruneReport, Sizes
     from lastgood.workspace.arguments import PathLike
-    from lastgood.workspace.running.workspace import RunWorkspace
     from lastgood.workspace.session import OpenSession
 
 _OWN = -1
@@ -269,7 +268,7 @@ class Workspace(Restores, Recovers):
             expect(number, int, type(None), what=what)
         if state is not None and not hasattr(state, "keys"):
             raise Usage("the state is no JSON object", hint='for example {"retries": 2}')
-        paths = None if artifacts is None else self._paths(artifacts)
+        paths = None if artifacts is None else scope(artifacts, self._context.root)
         return self._changed(
             lambda: progress.move(
                 self._context,
@@ -342,9 +341,10 @@ class Workspace(Restores, Recovers):
         be reviewed.
         """
         from lastgood.workspace.running.run import run
+        from lastgood.workspace.running.workspace import RunWorkspace
 
         return run(
-            self._run_workspace(),
+            RunWorkspace(self),
             plan,
             choice=choice,
             rebase=rebase,
@@ -393,7 +393,7 @@ class Workspace(Restores, Recovers):
         if repair:
             mended = (*self._state.rescued, *proof.repair(self._context))
             self._state.rescued = ()  # told
-        chosen = self._view.find(Query()) if ref is None else [self._view.resolve(ref)]
+        chosen = self._context.catalogue.find(Query()) if ref is None else [self._view.resolve(ref)]
         return proof.verify(self._context, chosen, deep=deep).replace(repaired=mended)
 
     def plan_prune(
@@ -511,7 +511,7 @@ class Workspace(Restores, Recovers):
         chosen = {one.id: one for one in map(self._view.resolve, refs)}
         damaged: tuple[str, ...] = ()
         if not refs:
-            found = self._view.find(Query(workspace_key=self._context.key))
+            found = self._context.catalogue.find(Query(workspace_key=self._context.key))
             damaged = tuple(one.id for one in found if one.damaged is not None)
             chosen = {one.id: one for one in found if one.damaged is None}
         choices = Choices(private=private, conversation=conversation, exact=exact, secrets=allow_secrets)
@@ -545,7 +545,7 @@ class Workspace(Restores, Recovers):
         expect(space, str, what="the space")
         if not space or not space.isprintable():
             raise Invalid(f"{space!r} cannot name a space", hint="name it after your program")
-        self._state.upkeep.before_ledger(self._context)
+        self._state.auto_maintenance.before_ledger(self._context)
         return self._context.ledgers.space(space, workspace=self._context.key)
 
     # --- What was done, and what it takes up ---
@@ -600,11 +600,6 @@ class Workspace(Restores, Recovers):
         from lastgood.workspace.arguments import interrupted_workspaces
 
         return interrupted_workspaces(self._context.store)
-
-    def _run_workspace(self) -> RunWorkspace:
-        from lastgood.workspace.running.workspace import RunWorkspace
-
-        return RunWorkspace(self._state, session=self._session, workspace=self)
 
 
 def _offset() -> int:

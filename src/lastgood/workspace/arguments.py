@@ -58,15 +58,14 @@ def check_settings(settings: Settings) -> None:
 
     expect(settings, Settings, what="settings")
     capture, limits, auto = settings.capture, settings.limits, settings.auto
-    expect(capture, CaptureSettings, what="settings.capture")
-    expect(limits, LimitSettings, what="settings.limits")
-    expect(auto, AutoSettings, what="settings.auto")
+    for part, form in (("capture", CaptureSettings), ("limits", LimitSettings), ("auto", AutoSettings)):
+        expect(getattr(settings, part), form, what=f"settings.{part}")
     _whole(capture.max_file_size, what="settings.capture.max_file_size")
     for name in ("built_in", "exclude", "include", "state_files"):
         _texts(getattr(capture, name), what=f"settings.capture.{name}")
     expect(capture.global_excludes, str, type(None), what="settings.capture.global_excludes")
-    _whole(limits.max_checkpoints, what="settings.limits.max_checkpoints")
-    _whole(limits.max_store_size, what="settings.limits.max_store_size")
+    for name, number in limits.as_dict().items():
+        _whole(number, what=f"settings.limits.{name}")
     expect(auto.enabled, bool, what="settings.auto.enabled")
     expect(auto.interval, int, float, what="settings.auto.interval")
     _texts(auto.on, what="settings.auto.on")
@@ -201,32 +200,34 @@ def _respelled(path: bytes, root: bytes) -> bytes:
 
 # --- Which folders are refused as workspaces: too large, or not anybody's project (rule S11) ---
 
-_SYSTEM = (
-    "/bin",
-    "/boot",
-    "/dev",
-    "/etc",
-    "/lib",
-    "/lib32",
-    "/lib64",
-    "/opt",
-    "/proc",
-    "/root",
-    "/run",
-    "/sbin",
-    "/srv",
-    "/sys",
-    "/usr",
-    "/var",
-    "/Applications",
-    "/Library",
-    "/System",
-    "/Users",
-    "/Volumes",
-    "/home",
-    "/media",
-    "/mnt",
-    "/private",
+_SYSTEM = frozenset(
+    [
+        "/bin",
+        "/boot",
+        "/dev",
+        "/etc",
+        "/lib",
+        "/lib32",
+        "/lib64",
+        "/opt",
+        "/proc",
+        "/root",
+        "/run",
+        "/sbin",
+        "/srv",
+        "/sys",
+        "/usr",
+        "/var",
+        "/home",
+        "/media",
+        "/mnt",
+        "/private",
+        "/Applications",
+        "/Library",
+        "/System",
+        "/Users",
+        "/Volumes",
+    ]
 )
 # Nothing below these is a project either.
 _CLOSED = ("/bin", "/boot", "/dev", "/etc", "/proc", "/sbin", "/sys", "/usr/bin", "/usr/lib", "/usr/sbin")

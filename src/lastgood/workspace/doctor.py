@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from lastgood.context import Context
+    from lastgood.model.checkpoint import HealthNote
+    from lastgood.model.report import FindingState
     from lastgood.model.session import SessionReport
 
 _LITTLE_SPACE = 1 << 30
@@ -39,9 +41,9 @@ _EXTRAS = {
 def examine_machine() -> list[Finding]:
     """Look at what lastgood runs on."""
     return [
-        good("python", f"{platform.python_version()} ({sys.executable})"),
-        good("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
-        good("sqlite", sqlite3.sqlite_version),
+        finding("python", f"{platform.python_version()} ({sys.executable})"),
+        finding("platform", f"{platform.system()} {platform.release()} {platform.machine()}"),
+        finding("sqlite", sqlite3.sqlite_version),
         _compression(),
         *(_extra(name, *extra) for name, extra in _EXTRAS.items()),
     ]
@@ -51,35 +53,29 @@ def examine_git(environment: Mapping[str, str], root: str) -> Finding:
     """Look for git where it would be run from: never in the workspace (rule S12)."""
     version = git_version(programs(environment, root))
     if version is not None:
-        return good("git", version)
+        return finding("git", version)
     message = "not found: saving and restoring need none, tidying large stores does"
-    return Finding(code="git", state="note", message=message, hint="install git when it suits you")
+    return finding("git", message, "install git when it suits you")
 
 
 def _compression() -> Finding:
     if find_spec("isal") is not None:
-        return good("compression", "ISA-L")
-    message = "zlib alone, so that first saves take longer"
-    return Finding(code="compression", state="note", message=message, hint="pip install isal")
+        return finding("compression", "ISA-L")
+    return finding("compression", "zlib alone, so that first saves take longer", "pip install isal")
 
 
 def _extra(name: str, libraries: tuple[str, ...], purpose: str) -> Finding:
     missing = [library for library in libraries if find_spec(library) is None]
     if not missing:
-        return good(f"extra-{name}", purpose)
-    return Finding(
-        code=f"extra-{name}",
-        state="note",
-        message=f"not installed ({', '.join(missing)}); it is for {purpose}",
-        hint=f"if you want it: pip install 'lastgood[{name}]'",
-    )
+        return finding(f"extra-{name}", purpose)
+    message = f"not installed ({', '.join(missing)}); it is for {purpose}"
+    return finding(f"extra-{name}", message, f"if you want it: pip install 'lastgood[{name}]'")
 
 
 def examine_store(context: Context) -> list[Finding]:
     """Look at the store's place, and at the clocks."""
     if not os.path.isdir(context.store):
-        message = "nothing was saved here yet, so there is no store"
-        return [Finding(code="no-store", state="note", message=message, hint=_MAKING)]
+        return [finding("no-store", "nothing was saved here yet, so there is no store", _MAKING)]
     try:
         return [
             _space(context.store),
@@ -90,60 +86,51 @@ def examine_store(context: Context) -> list[Finding]:
             *_clocks(context),
         ]
     except OSError as error:
-        return [
-            _bad("store-access", f"the store cannot be used: {error.strerror}", "check disk and permissions")
-        ]
+        message = f"the store cannot be used: {error.strerror}"
+        return [finding("store-access", message, "check disk and permissions", state="bad")]
 
 
 def _space(store: bytes) -> Finding:
     figures = os.statvfs(store)
     free = figures.f_bavail * figures.f_frsize
     if free >= _LITTLE_SPACE:
-        return good("space", f"{free >> 30:,} GiB free")
-    return Finding(
-        code="space",
-        state="note",
-        message=f"only {free >> 20:,} MiB free where the store is",
-        hint="free space, or keep the store elsewhere: LASTGOOD_STORE",
-    )
+        return finding("space", f"{free >> 30:,} GiB free")
+    message = f"only {free >> 20:,} MiB free where the store is"
+    return finding("space", message, "free space, or keep the store elsewhere: LASTGOOD_STORE")
 
 
 def _locks(store: bytes) -> Finding:
     hint = "keep the store on a local disk: LASTGOOD_STORE"
     try:
         if locks_exclude(store):
-            return good("locks", "a held lock keeps others out")
+            return finding("locks", "a held lock keeps others out")
     except OSError as error:
-        return _bad("locks", f"the store's file system has no locks: {error.strerror}", hint)
-    return _bad("locks", "the store's file system gives a lock to two at once", hint)
+        message = f"the store's file system has no locks: {error.strerror}"
+    else:
+        message = "the store's file system gives a lock to two at once"
+    return finding("locks", message, hint, state="bad")
 
 
 def _privacy(store: bytes) -> list[Finding]:
-    found = exposures(store)
-    if not found:
-        return [good("privacy", "the store is yours alone")]
-    return [Finding(code=one.code, state="note", message=one.message, hint=one.hint) for one in found]
+    found = [noted(one) for one in exposures(store)]
+    return found or [finding("privacy", "the store is yours alone")]
 
 
 def _packs(store: bytes) -> Finding:
     # Looked up without opening the engine, which would make what a store lacks.
     found = suspect_packs(Layout(store + b"/objects.git", temporary=store + b"/tmp"))
     if not found:
-        return good("packs", "no pack is doubted")
+        return finding("packs", "no pack is doubted")
     message = (
         f"{len(found)} doubted, and relied on by no new checkpoint: copied and not proven yet, or damaged"
     )
-    return Finding(
-        code="packs",
-        state="note",
-        message=message,
-        hint="lastgood maintain proves what was copied, lastgood verify --repair mends what is damaged",
-    )
+    hint = "lastgood maintain proves what was copied, lastgood verify --repair mends what is damaged"
+    return finding("packs", message, hint)
 
 
 def _kept(context: Context) -> list[Finding]:
-    found = kept_edits(context.store, [row.key for row in context.catalogue.workspaces()])
-    return [Finding(code=one.code, state="note", message=one.message, hint=one.hint) for one in found]
+    keys = [row.key for row in context.catalogue.workspaces()]
+    return [noted(one) for one in kept_edits(context.store, keys)]
 
 
 def _clocks(context: Context) -> list[Finding]:
@@ -154,18 +141,15 @@ def _clocks(context: Context) -> list[Finding]:
     if now < _YEAR_2020 or latest > now + _SECOND:
         shown = "the clock was never set" if now < _YEAR_2020 else "the clock went back since the last save"
         message = f"{shown}; checkpoints keep their order, times do not tell it"
-        clock = Finding(code="clock", state="note", message=message, hint="set the clock: timedatectl status")
+        clock = finding("clock", message, "set the clock: timedatectl status")
     else:
-        clock = good("clock", "not behind the last checkpoint")
+        clock = finding("clock", "not behind the last checkpoint")
     if abs(ahead) <= _SKEW:
         return [clock]
     message = (
         f"the store's file system is {abs(ahead):.0f} s {'ahead of' if ahead > 0 else 'behind'} this machine"
     )
-    return [
-        clock,
-        Finding(code="file-clock", state="note", message=message, hint="keep both machines on network time"),
-    ]
+    return [clock, finding("file-clock", message, "keep both machines on network time")]
 
 
 def examine_leases(context: Context, sessions: list[SessionReport]) -> list[Finding]:
@@ -179,20 +163,18 @@ def examine_leases(context: Context, sessions: list[SessionReport]) -> list[Find
             else f"nobody known on {owner.host}"
         )
         age = max(0, context.clock.now() - one.session.heartbeat_at) // _SECOND
-        if one.state == "active":
-            findings.append(
-                good("lease", f"{one.id} is active: {printable(who)}, last heartbeat {age:,} s ago")
-            )
-        else:
-            message = f"{one.id} ended without finishing: {printable(who)}, last heartbeat {age:,} s ago"
-            findings.append(Finding(code="lease", state="note", message=message, hint="lastgood recover"))
-    return findings or [good("lease", "no session holds this workspace")]
+        is_active = one.state == "active"
+        how = "is active" if is_active else "ended without finishing"
+        message = f"{one.id} {how}: {printable(who)}, last heartbeat {age:,} s ago"
+        findings.append(finding("lease", message, "" if is_active else "lastgood recover"))
+    return findings or [finding("lease", "no session holds this workspace")]
 
 
-def good(code: str, message: str) -> Finding:
-    """Return that something is as it should be."""
-    return Finding(code=code, state="good", message=message)
+def finding(code: str, message: str, hint: str = "", *, state: FindingState | None = None) -> Finding:
+    """Return what was found: what comes with a hint is a note, the rest is good, unless it is said."""
+    return Finding(code=code, state=state or ("note" if hint else "good"), message=message, hint=hint)
 
 
-def _bad(code: str, message: str, hint: str) -> Finding:
-    return Finding(code=code, state="bad", message=message, hint=hint)
+def noted(note: HealthNote) -> Finding:
+    """Return as a finding what `status` says too."""
+    return finding(note.code, note.message, note.hint, state="note")

@@ -76,12 +76,8 @@ def kept_edits(store: bytes, keys: Iterable[str]) -> tuple[HealthNote, ...]:
                 HealthNote(
                     code="kept-edits",
                     message=f"{files} ({size:,} bytes) that somebody was writing to when a restore came"
-                    f" lie in {_shown_folder(folder)}",
+                    f" lie in {_shown(folder)}",
                     hint="take from there what you want, then delete it: lastgood never does",
                 )
             )
     return tuple(notes)
-
-
-def _shown_folder(path: bytes) -> str:
-    return printable(to_text(path))

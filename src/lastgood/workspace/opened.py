@@ -15,7 +15,6 @@ from lastgood.workspace.arguments import check_budget, check_count, check_draft,
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
-    from types import TracebackType
     from typing import Self, TypeVar
 
     from lastgood.context import Context
@@ -43,34 +42,15 @@ if TYPE_CHECKING:
     from lastgood.settings import Settings
     from lastgood.transaction import Draft
     from lastgood.view import View
-    from lastgood.workspace import Upkeep
+    from lastgood.workspace import WorkspaceState
     from lastgood.workspace.arguments import PathLike
+    from lastgood.worktree import Commands
 
     Report = TypeVar("Report")
     Changed = TypeVar("Changed", ProgressReport, SessionStarted, SessionEnded)
 
 
 _MOMENTS: dict[str, Moment] = {"task": "after", "risky": "before"}
-
-
-class WorkspaceState:
-    """What all objects of one open workspace share."""
-
-    def __init__(
-        self,
-        context: Context,
-        *,
-        upkeep: Upkeep,
-        recompose: Callable[[], Context],
-        release: Callable[[], None],
-        rescued: tuple[str, ...] = (),
-    ) -> None:
-        self.context = context
-        self.upkeep = upkeep
-        self.recompose = recompose
-        self.release = release
-        self.rescued = rescued
-        self.observers: list[Observer] = []
 
 
 class OpenWorkspace:
@@ -119,9 +99,7 @@ class OpenWorkspace:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self.close()
 
     @property
@@ -258,7 +236,7 @@ class OpenWorkspace:
             good=good,
             brief=brief,
         )
-        return tuple(self._view.find(query))
+        return tuple(self._context.catalogue.find(query))
 
     def _session_meant(self, text: str) -> str:
         """Return the whole id of a session named by some digits; of another workspace it is given whole."""
@@ -330,7 +308,7 @@ class OpenWorkspace:
         from lastgood import diff
 
         before = self._view.resolve("@" if a is None else a)
-        chosen = self._paths(paths)
+        chosen = scope(paths, self._context.root)
         if b is not None:
             after = self._view.resolve(b)
             return diff.between(self._context, self._view, before, after, paths=chosen, patch=patch)
@@ -364,10 +342,17 @@ class OpenWorkspace:
             "saved",
             lambda: save(self._context, draft, allow_empty=allow_empty, budget=budget, given=given),
         )
-        self._state.upkeep.after_save(self._context)
+        self._state.auto_maintenance.after_save(self._context)
         return report
 
-    def _judge(self, checkpoint: Checkpoint, order: CheckOrder, *, here: bool = False) -> CheckReport:
+    def _judge(
+        self,
+        checkpoint: Checkpoint,
+        order: CheckOrder,
+        *,
+        here: bool = False,
+        commands: Commands | None = None,
+    ) -> CheckReport:
         # Lazily: a save without a check has no use for processes.
         from lastgood.cancellation import check_cancelled
         from lastgood.check import check
@@ -379,13 +364,10 @@ class OpenWorkspace:
             self._view,
             checkpoint,
             order=order,
-            commands=GuardedCommands(os.environ, tick=check_cancelled),
+            commands=commands or GuardedCommands(os.environ, tick=check_cancelled),
             aside=in_copy(self._context.store, name=os.path.basename(self._context.root) or b"copy"),
             here=here,
         )
-
-    def _paths(self, paths: Sequence[PathLike]) -> tuple[bytes, ...]:
-        return scope(paths, self._context.root)
 
     def _told(self, type: EventType, work: Callable[[], Report]) -> Report:
         began = self._context.clock.now() if self._state.observers else None
@@ -432,7 +414,7 @@ class OpenWorkspace:
         report = self._told(type, work)
         if report.saved is not None:
             self._tell("saved", report.saved)
-            self._state.upkeep.after_save(self._context)
+            self._state.auto_maintenance.after_save(self._context)
         return report
 
 

@@ -7,7 +7,7 @@ from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.paths import printable
 from lastgood.settings import DEFAULT_SCOPES, SCOPES
 from lastgood.value import Value
-from lastgood.workspace.arguments import check_count, expect, make_empty
+from lastgood.workspace.arguments import check_count, expect, make_empty, scope
 from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
@@ -54,28 +54,6 @@ class Extent(Value):
     merge: bool = False
     base: str | None = None
     conflict: Favour | None = None
-
-    @property
-    def given(self) -> bool:
-        """Whether anything was said."""
-        return self != Extent()
-
-
-def request_of(
-    view: View, ref: str, *, paths: tuple[bytes, ...], extent: Extent, discard: bool, force: bool
-) -> RestoreRequest:
-    """Return what is to be restored; `Usage` for what does not go together."""
-    from lastgood.restore.restore import RestoreRequest
-
-    scopes = scopes_of(extent, paths=bool(paths))
-    return RestoreRequest(
-        target=view.resolve(ref),
-        paths=paths,
-        scopes=scopes,
-        merge=_merge_of(view, extent, scopes=scopes),
-        discard=discard,
-        force=force,
-    )
 
 
 def scopes_of(extent: Extent, *, paths: bool) -> tuple[Scope, ...]:
@@ -142,9 +120,7 @@ class Restores(OpenWorkspace):
         from lastgood.restore.restore import plan_restore
 
         extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
-        request = request_of(
-            self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force
-        )
+        request = self._request(ref, paths, extent=extent, discard=discard, force=force)
         return plan_restore(self._context, self._view, request)
 
     def preview(self, plan: RestorePlan) -> RestoreReport:
@@ -191,25 +167,34 @@ class Restores(OpenWorkspace):
         extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
         if to is not None:
             return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
-        request = request_of(
-            self._view, ref, paths=self._paths(paths), extent=extent, discard=discard, force=force
-        )
+        request = self._request(ref, paths, extent=extent, discard=discard, force=force)
         return self._told("restored", lambda: restore(self._context, self._view, request))
 
     def rewound(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to."""
-        return self._before(turns)
+        from lastgood.undo import before_turn
+
+        check_count(turns, least=1, what="how many turns to rewind")
+        line = self._context.catalogue.find(
+            Query(workspace_key=self._context.key, complete=True, guards=False)
+        )
+        found = before_turn(line, turns=turns)
+        if found is None:
+            raise NotFound(
+                f"cannot rewind {turns}: there is no checkpoint that far back", hint="see: lastgood list"
+            )
+        return found
 
     def plan_rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestorePlan:
         """Return what `rewind` would do; the options are those of `plan_restore`."""
-        return self.plan_restore(self._before(turns).id, **options)
+        return self.plan_restore(self.rewound(turns).id, **options)
 
     def rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestoreReport:
         """Go back to before the Nth last turn; where there are no turns, N checkpoints back.
 
         The options are those of `restore`.
         """
-        return self.restore(self._before(turns).id, **options)
+        return self.restore(self.rewound(turns).id, **options)
 
     def undo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
         """Take back the last restore or delete; `Conflict` if its paths changed since.
@@ -229,24 +214,29 @@ class Restores(OpenWorkspace):
         way = way_of(force=force, merge=merge)
         return self._told("undone", lambda: redo(self._context, way=way))
 
-    def _before(self, turns: int) -> Checkpoint:
-        from lastgood.undo import before_turn
+    def _request(
+        self, ref: str, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
+    ) -> RestoreRequest:
+        """Return what is to be restored; `Usage` for what does not go together."""
+        from lastgood.restore.restore import RestoreRequest
 
-        check_count(turns, least=1, what="how many turns to rewind")
-        line = self._view.find(Query(workspace_key=self._context.key, complete=True, guards=False))
-        found = before_turn(line, turns=turns)
-        if found is None:
-            raise NotFound(
-                f"cannot rewind {turns}: there is no checkpoint that far back", hint="see: lastgood list"
-            )
-        return found
+        chosen = scope(paths, self._context.root)
+        scopes = scopes_of(extent, paths=bool(chosen))
+        return RestoreRequest(
+            target=self._view.resolve(ref),
+            paths=chosen,
+            scopes=scopes,
+            merge=_merge_of(self._view, extent, scopes=scopes),
+            discard=discard,
+            force=force,
+        )
 
     def _aside(self, target: Checkpoint, to: PathLike, *, limited: bool, extent: Extent) -> RestoreReport:
         from lastgood.restore.restore import restore_aside
 
         if limited:
             raise Invalid("a restore aside writes the whole checkpoint", hint="leave the paths out")
-        if extent.replace(only=None).given or tuple(extent.only or ("files",)) != ("files",):
+        if extent.replace(only=None) != Extent() or tuple(extent.only or ("files",)) != ("files",):
             raise Usage(
                 "a restore aside writes files, and touches nothing else",
                 hint="leave out the rest; a conversation is printed by: lastgood show REF --conversation",

@@ -86,15 +86,9 @@ class OpenSession(Generic[AnyWorkspace]):
         self._disarm()
         plain = error is not None and _is_plain_exit(error) and not self.progress().count("running")
         if error is None or plain:
-            self._ended = self._entered.session_end(self.id)
+            self._ended = self.workspace.session_end(self.id)
         else:
             self._beside(error, partial(self._break_off, error))
-
-    @property
-    def _entered(self) -> AnyWorkspace:
-        if self._inside is None:
-            raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
-        return self._inside
 
     @property
     def _task(self) -> str | None:
@@ -126,24 +120,26 @@ class OpenSession(Generic[AnyWorkspace]):
     @property
     def workspace(self) -> AnyWorkspace:
         """The workspace as the session sees it: every verb of it belongs to the session."""
-        return self._entered
+        if self._inside is None:
+            raise Usage("the session has not begun", hint="with workspace.session(...) as session:")
+        return self._inside
 
     def save(self, message: str = "", **options: Unpack[SaveOptions]) -> SaveReport:
         """Make a checkpoint within the session; takes what `Workspace.save` takes."""
         task = self._task
         if task is not None:
             options.setdefault("task", task)
-        return self._entered.save(message, **options)
+        return self.workspace.save(message, **options)
 
     checkpoint = save
 
     def show(self) -> SessionReport:
         """Return the session as it stands now."""
-        return self._entered.get_session(self.id)
+        return self.workspace.get_session(self.id)
 
     def heartbeat(self) -> SessionReport:
         """Tell that the session lives (saves and tasks do so too); `Conflict` if its lease is lost."""
-        return self._entered.session_heartbeat(self.id)
+        return self.workspace.session_heartbeat(self.id)
 
     def progress(
         self,
@@ -159,8 +155,8 @@ class OpenSession(Generic[AnyWorkspace]):
         """Say where the work stands, and return how far it has come; without words only the latter."""
         said = (goal, phase, iteration, step, steps, artifacts, state)
         if all(one is None for one in said):
-            return self._entered.progress()
-        report = self._entered.progress_set(
+            return self.workspace.progress()
+        report = self.workspace.progress_set(
             goal=goal,
             phase=phase,
             iteration=iteration,
@@ -177,7 +173,7 @@ class OpenSession(Generic[AnyWorkspace]):
 
         After an interruption it is still running, and `recover` reports its effect as unknown.
         """
-        started = self._entered.task_start(id, risky=risky, irreversible=irreversible)
+        started = self.workspace.task_start(id, risky=risky, irreversible=irreversible)
         assert started.task is not None
         outer = self._task
         self._at_work.append(id)
@@ -190,35 +186,35 @@ class OpenSession(Generic[AnyWorkspace]):
         finally:
             work_on(self.id, outer)
             self._at_work.remove(id)
-        self._entered.task_done(id)
+        self.workspace.task_done(id)
 
     @contextmanager
     def feature(self, id: str) -> Iterator[None]:
         """Build a feature: complete when the block ends without an exception."""
-        self._entered.feature_start(id)
+        self.workspace.feature_start(id)
         yield
-        self._entered.feature_done(id)
+        self.workspace.feature_done(id)
 
     @contextmanager
     def sprint(self, id: str) -> Iterator[None]:
         """Work through a sprint: over when the block ends without an exception."""
-        self._entered.sprint_start(id)
+        self.workspace.sprint_start(id)
         yield
-        self._entered.sprint_done(id)
+        self.workspace.sprint_done(id)
 
     @contextmanager
     def step(self, name: str, *, irreversible: bool = False) -> Iterator[Effect]:
         """Do something that must not be done twice unawares: recorded before and after (rule P6)."""
-        effect = self._entered.step_start(name, task=self._task, irreversible=irreversible)
+        effect = self.workspace.step_start(name, task=self._task, irreversible=irreversible)
         try:
             yield effect
         except Exception as error:
-            self._beside(error, partial(self._entered.step_end, effect, state="failed"))
+            self._beside(error, partial(self.workspace.step_end, effect, state="failed"))
             raise
         except BaseException as error:
-            self._beside(error, partial(self._entered.step_end, effect, state="unknown"))
+            self._beside(error, partial(self.workspace.step_end, effect, state="unknown"))
             raise
-        self._entered.step_end(effect, state="done")
+        self.workspace.step_end(effect, state="done")
 
     def once(self, name: str | None = None, *, irreversible: bool = False) -> Once:
         """Make a function a step that is done once in a session, however often the program starts (rule P6).
@@ -231,16 +227,16 @@ class OpenSession(Generic[AnyWorkspace]):
         """
         from lastgood.workspace.step import Once
 
-        return Once(self._entered, name, task=self._task, irreversible=irreversible, turns=self._turns)
+        return Once(self.workspace, name, task=self._task, irreversible=irreversible, turns=self._turns)
 
     def _fail(self, id: str, error: Exception) -> None:
-        self._entered.task_fail(id, reason=reason_of(error))
+        self.workspace.task_fail(id, reason=reason_of(error))
         self._kept = error
 
     def _break_off(self, error: BaseException) -> None:
         """Make the checkpoint of an interruption or error, and leave the session to be continued."""
         stopped = _is_interruption(error)
-        self._ended = self._entered.session_break_off(
+        self._ended = self.workspace.session_break_off(
             self.id,
             reason="interrupted" if stopped else reason_of(error),
             interrupted=stopped,

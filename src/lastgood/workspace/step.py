@@ -44,7 +44,7 @@ class Once:
     ) -> None:
         if name is not None and (not isinstance(name, str) or not name.strip()):
             raise Usage(f"{name!r} is no name of a step", hint='for example session.once("deploy")')
-        self._entered = workspace
+        self._workspace = workspace
         self._name = name
         self._task = task
         self._irreversible = irreversible
@@ -88,25 +88,25 @@ class Once:
 
         Raises `Conflict` if it is irreversible and may have been done.
         """
-        found = self._entered.step_found(name, task=self._task)
+        found = self._workspace.step_found(name, task=self._task)
         if found is not None and found.state == "done":
             return found
         if found is not None and found.irreversible and found.state in {"unknown", "running"}:
             raise _unseen(found)
         if found is not None and found.state == "running":
-            self._entered.step_end(found, state="unknown")
-        return self._entered.step_start(name, task=self._task, irreversible=self._irreversible)
+            self._workspace.step_end(found, state="unknown")
+        return self._workspace.step_start(name, task=self._task, irreversible=self._irreversible)
 
     def end(self, effect: Effect, result: object) -> Effect:
         """Record that a step has been done, with its result if that can be kept."""
         text = _json(result)
         kept = effect if text is None else effect.replace(result={_VALUE: loads(text)})
-        return self._entered.step_end(kept, state="done")
+        return self._workspace.step_end(kept, state="done")
 
     def break_off(self, effect: Effect, error: BaseException) -> None:
         """Record that a step failed, or that nobody saw its end; the exception goes on in any case."""
         try:
-            self._entered.step_end(effect, state="failed" if isinstance(error, Exception) else "unknown")
+            self._workspace.step_end(effect, state="failed" if isinstance(error, Exception) else "unknown")
         except LastgoodError as failure:
             error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
 

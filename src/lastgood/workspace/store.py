@@ -16,7 +16,6 @@ from lastgood.store import ensure_store, make_private, system_machine, workspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
-    from types import TracebackType
 
     from lastgood.engine import Engine
     from lastgood.host import Clock, Locks
@@ -56,6 +55,7 @@ class Store:
         self.directory = directory
         self.temporary = directory + b"/tmp"
         self.repository = directory + b"/objects.git"
+        self.locks: Locks = FlockLocks(directory)
         self._catalogue = directory + b"/catalogue.sqlite3"
 
     def engine(self) -> Engine:
@@ -75,10 +75,6 @@ class Store:
         """Let go of the engine's files; harmless when repeated."""
         if self._engine is not None:
             self._engine.close()
-
-    def locks(self) -> Locks:
-        """Return the store's locks."""
-        return FlockLocks(self.directory)
 
     def machine(self, catalogue: SqliteCatalogue) -> str:
         """Return what tells this machine from others: its own id, or (without one) the store's."""
@@ -132,6 +128,7 @@ class AbsentStore(Store):
 
     def __init__(self, directory: bytes, *, clock: Clock) -> None:
         self._name(os.path.realpath(directory), clock=clock)
+        self.locks = _NoLocks()
 
     def engine(self) -> Engine:
         """Return an engine that holds nothing."""
@@ -142,10 +139,6 @@ class AbsentStore(Store):
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:  # noqa: ARG002 - nothing is written
         """Return a catalogue that knows nothing."""
         return SqliteCatalogue.of_nothing(to_text(self._catalogue))
-
-    def locks(self) -> Locks:
-        """Return locks that keep nobody out: there is nothing to be kept from."""
-        return _NoLocks()
 
     def close(self) -> None:
         """Let go of nothing."""
@@ -165,9 +158,7 @@ class _NoHold:
     def __enter__(self) -> ExclusiveHold:
         return ExclusiveHold()
 
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         """Nothing was held."""
 
 

@@ -104,12 +104,12 @@ def verify(context: Context, checkpoints: Sequence[Checkpoint], *, deep: bool) -
 
 def repair(context: Context) -> tuple[str, ...]:
     """Mend the store's small files, engine, catalogue and ledger, and set a damaged journal aside."""
-    with MaintenanceTransaction(context) as upkeep:  # no other repair meanwhile, nor any copy
+    with MaintenanceTransaction(context) as maintenance:  # no other repair meanwhile, nor any copy
         done = (
             *mend(context),
-            *proving.repair(upkeep),
-            *proving.readopt(upkeep),
-            *upkeep.catalogue.mend_copies(),
-            *upkeep.ledgers.repair(),
+            *proving.repair(maintenance),
+            *proving.readopt(maintenance),
+            *maintenance.catalogue.mend_copies(),
+            *maintenance.ledgers.repair(),
         )
     return (*done, *proving.set_journal_aside(context))

@@ -13,8 +13,7 @@ from lastgood.paths import printable, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterator
-    from types import TracebackType
+    from collections.abc import Callable, Iterable, Iterator
     from typing import Self
 
     from lastgood.cli.opening import Console
@@ -98,11 +97,7 @@ def _task_started(event: RunEvent) -> Iterator[Line]:
 
 def _checkpoint(event: RunEvent) -> Iterator[Line]:
     kind = "" if event.kind is None else f" ({event.kind})"
-    yield "dim", f"checkpoint {_short(event) or '?'}{kind}"
-
-
-def _check_started(_event: RunEvent) -> Iterator[Line]:
-    yield "", "checking"
+    yield "dim", f"checkpoint {'?' if event.checkpoint is None else short(event.checkpoint)}{kind}"
 
 
 def _attempt_failed(event: RunEvent) -> Iterator[Line]:
@@ -111,7 +106,7 @@ def _attempt_failed(event: RunEvent) -> Iterator[Line]:
 
 
 def _rolled_back(event: RunEvent) -> Iterator[Line]:
-    kept = "" if event.checkpoint is None else f"; what was there is in {_short(event)}"
+    kept = "" if event.checkpoint is None else f"; what was there is in {short(event.checkpoint)}"
     back = f"{count(len(event.paths), 'path')} taken back" if event.paths else "nothing had to be taken back"
     yield "yellow", f"{back}{kept}"
     yield from _paths(event)
@@ -130,21 +125,9 @@ def _task_failed(event: RunEvent) -> Iterator[Line]:
     yield "red", f"failed{attempts}"
 
 
-def _task_skipped(event: RunEvent) -> Iterator[Line]:
-    yield "dim", f"skipped{_because(event)}"
-
-
-def _sprint_done(event: RunEvent) -> Iterator[Line]:
-    yield "green", f"sprint {printable(event.sprint or '?')}: done{_at(event)}"
-
-
 def _noticed(event: RunEvent) -> Iterator[Line]:
     yield "yellow", printable(event.reason or "?")
     yield from _paths(event)
-
-
-def _interrupted(event: RunEvent) -> Iterator[Line]:
-    yield "yellow", f"{printable(event.reason or 'interrupted')}{_at(event)}"
 
 
 def _paths(event: RunEvent) -> Iterator[Line]:
@@ -152,10 +135,6 @@ def _paths(event: RunEvent) -> Iterator[Line]:
         yield "", f"    {printable(to_text(path))}"
     if len(event.paths) > PATHS_SHOWN:
         yield "", f"    and {len(event.paths) - PATHS_SHOWN:,} more"
-
-
-def _short(event: RunEvent) -> str:
-    return "" if event.checkpoint is None else short(event.checkpoint)
 
 
 def _at(event: RunEvent) -> str:
@@ -166,19 +145,19 @@ def _because(event: RunEvent) -> str:
     return f": {printable(event.reason)}" if event.reason else ""
 
 
-_WORDS: dict[str, Callable[[RunEvent], Iterator[Line]]] = {
+_WORDS: dict[str, Callable[[RunEvent], Iterable[Line]]] = {
     "started": _started,
     "task-started": _task_started,
     "checkpoint": _checkpoint,
-    "check-started": _check_started,
+    "check-started": lambda _event: [("", "checking")],
     "attempt-failed": _attempt_failed,
     "rolled-back": _rolled_back,
     "task-done": _task_done,
     "task-failed": _task_failed,
-    "task-skipped": _task_skipped,
-    "sprint-done": _sprint_done,
+    "task-skipped": lambda event: [("dim", f"skipped{_because(event)}")],
+    "sprint-done": lambda event: [("green", f"sprint {printable(event.sprint or '?')}: done{_at(event)}")],
     "noticed": _noticed,
-    "interrupted": _interrupted,
+    "interrupted": lambda event: [("yellow", f"{printable(event.reason or 'interrupted')}{_at(event)}")],
 }
 
 
@@ -282,9 +261,7 @@ class Display:
     def __enter__(self) -> Self:
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         self._console.flush()
 
     def __call__(self, event: RunEvent) -> None:
@@ -347,6 +324,9 @@ class JsonLines(Display):
 
     def __init__(self, console: Console, board: Board) -> None:
         super().__init__(console, board)
+        from lastgood.documents import event_document  # lazily: only programs are told so
+
+        self._document = event_document
         self._standing: dict[str, Task] = {}
         self._last: RunEvent | None = None
 
@@ -360,9 +340,7 @@ class JsonLines(Display):
         if event.type == "finished":
             self._last = event
             return
-        from lastgood.documents import event_document
-
-        self._console.document(event_document(event))
+        self._console.document(self._document(event))
         self._console.flush()
 
     def end(self, report: RunReport) -> None:
@@ -371,7 +349,5 @@ class JsonLines(Display):
         if last is None:
             # The run had finished before: nothing happened that could have been told.
             last = RunEvent(type="finished", at=time.time_ns(), session=report.session, reason=report.reason)
-        from lastgood.documents import event_document
-
-        self._console.document(event_document(last, report))
+        self._console.document(self._document(last, report))
         self._console.flush()

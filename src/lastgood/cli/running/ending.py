@@ -6,9 +6,11 @@ import time
 from signal import SIGINT
 
 from lastgood.cli.grammar import quoted
+from lastgood.cli.opening import OMISSIONS
 from lastgood.cli.wording import count, duration, effect_words
 from lastgood.errors import NotFound
 from lastgood.ids import short
+from lastgood.model.run import CHOICES
 from lastgood.model.session import TASK_STATES
 from lastgood.paths import printable
 
@@ -25,7 +27,6 @@ if TYPE_CHECKING:
     Line = tuple[str, str]
 
 
-OMISSIONS = 3
 SIGNALLED = 128
 _SHOWN = 10
 _STYLES = {"done": "green", "failed": "red", "interrupted": "yellow"}
@@ -116,14 +117,7 @@ def _named(report: RunReport, state: TaskState) -> str:
 
 # --- What a person is told of a run that did not finish, and asked about it (rule P7) ---
 
-_ANSWERS: dict[str, Choice] = {
-    "c": "continue",
-    "continue": "continue",
-    "f": "fresh",
-    "fresh": "fresh",
-    "r": "review",
-    "review": "review",
-}
+_ANSWERS = {word: choice for choice in CHOICES for word in (choice, choice[0])}
 _SHOWN_TASKS = 5
 
 

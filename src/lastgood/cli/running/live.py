@@ -18,7 +18,7 @@ from lastgood.paths import printable
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
-    from types import FrameType, TracebackType
+    from types import FrameType
     from typing import Self
 
     from lastgood.cli.opening import Console
@@ -120,9 +120,7 @@ class LiveDisplay(Display):
         signal.setitimer(signal.ITIMER_REAL, _EVERY, _EVERY)
         return self
 
-    def __exit__(
-        self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    def __exit__(self, *_error: object) -> None:
         signal.setitimer(signal.ITIMER_REAL, 0)
         signal.signal(signal.SIGCONT, signal.SIG_DFL)
         # The handler stays: an alarm may be on its way, and what is ignored would be inherited.

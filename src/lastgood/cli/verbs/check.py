@@ -5,7 +5,7 @@ from __future__ import annotations
 import signal
 
 from lastgood.cli import opening
-from lastgood.cli.opening import ProgressLine, looked_up, open_existing
+from lastgood.cli.opening import OMISSIONS, ProgressLine, looked_up, open_for
 from lastgood.cli.wording import called
 from lastgood.paths import printable
 
@@ -73,19 +73,13 @@ def _interrupt(_number: int, _frame: FrameType | None) -> NoReturn:
 
 # --- check: a command's verdict on a checkpoint ---
 
-_OMISSIONS = 3
-
 
 def check_verb(call: Call, console: Console) -> int:
     """Check; exit code 3 unless the command passed, and counts."""
     timeout = opening.seconds_option(call, "timeout")
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         report = judged(workspace, checkpoint.id, call.paths or (), timeout=timeout, console=console)
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document("check", report))
-    else:
+    if not console.answer("check", report):
         tell_verdict(report, console, note=console.note)
-    return 0 if report.good else _OMISSIONS
+    return 0 if report.good else OMISSIONS

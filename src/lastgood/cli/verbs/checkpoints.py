@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, open_existing
+from lastgood.cli.opening import looked_up, open_for
 from lastgood.cli.wording import called, count, moment
-from lastgood.documents import document, record
 from lastgood.ids import short
 from lastgood.paths import printable
 
@@ -17,11 +16,9 @@ if TYPE_CHECKING:
 
 def delete_verb(call: Call, console: Console) -> int:
     """Delete without asking: it can be undone."""
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.delete(*(looked_up(ref, call, workspace).id for ref in call.arguments))
-    if console.json:
-        console.document(document("delete", report))
-    else:
+    if not console.answer("delete", report):
         tell(report, call, console)
     return 0
 
@@ -42,11 +39,9 @@ def tell(report: DeleteReport, call: Call, console: Console) -> None:
 
 def name_verb(call: Call, console: Console) -> int:
     """Name one checkpoint."""
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         checkpoint = workspace.name(looked_up(call.arguments[0], call, workspace).id, call.arguments[1])
-    if console.json:
-        console.document(document("name", {"checkpoint": record(checkpoint)}))
-    else:
+    if not console.answer("name", {"checkpoint": checkpoint}):
         console.line(f"named {checkpoint.short_id}: {printable(checkpoint.name or '')}")
     return 0
 
@@ -57,11 +52,9 @@ def name_verb(call: Call, console: Console) -> int:
 def pin_verb(call: Call, console: Console) -> int:
     """Pin or unpin one checkpoint."""
     verb = call.verb.name
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         act = workspace.pin if verb == "pin" else workspace.unpin
         checkpoint = act(looked_up(call.arguments[0], call, workspace).id)
-    if console.json:
-        console.document(document(verb, {"checkpoint": record(checkpoint)}))
-    else:
+    if not console.answer(verb, {"checkpoint": checkpoint}):
         console.line(f"{verb}ned {called(checkpoint)}")
     return 0

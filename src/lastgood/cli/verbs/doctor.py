@@ -5,13 +5,12 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.help import VERSION
-from lastgood.cli.opening import open_existing
+from lastgood.cli.opening import open_for
 from lastgood.cli.wording import size, span, table, wrapped
 from lastgood.configuration import read_configuration, user_file
 from lastgood.configuration.rules import KEYS
-from lastgood.documents import document, folder_value, record, text_value
+from lastgood.documents import folder_value, text_value
 from lastgood.errors import LastgoodError, Usage
-from lastgood.model.report import Finding
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -20,27 +19,24 @@ if TYPE_CHECKING:
     from lastgood.cli.opening import Console
     from lastgood.configuration.import_ import Imported
     from lastgood.configuration.rules import Configuration, Setting
+    from lastgood.model.report import Finding
     from lastgood.workspace import Workspace
 
 
 def doctor_verb(call: Call, console: Console) -> int:
     """Examine; the exit code is that of the first thing that does not work."""
-    from lastgood.workspace.doctor import examine_machine, good
+    from lastgood.workspace.doctor import examine_machine, finding
 
-    findings = [good("lastgood", VERSION), *examine_machine()]
+    findings = [finding("lastgood", VERSION), *examine_machine()]
     code = 0
     try:
-        with open_existing(call) as workspace:
+        with open_for(call) as workspace:
             findings += _place(workspace)
     except LastgoodError as error:
         code = error.exit_code
-        findings.append(
-            Finding(code=f"workspace-{error.code}", state="bad", message=error.message, hint=error.hint)
-        )
+        findings.append(finding(f"workspace-{error.code}", error.message, error.hint, state="bad"))
     code = code or (1 if any(one.state == "bad" for one in findings) else 0)
-    if console.json:
-        records = [record(one) for one in findings]
-        console.document(document("doctor", {"ok": code == 0, "findings": records}))
+    if console.answer("doctor", {"ok": code == 0, "findings": findings}):
         return code
     console.lines(table([_row(one) for one in findings], flexible=2, limit=None))
     for one in findings:
@@ -54,20 +50,17 @@ def _row(finding: Finding) -> tuple[str, str, str]:
 
 
 def _place(workspace: Workspace) -> list[Finding]:
-    from lastgood.workspace.doctor import examine_git, good
+    from lastgood.workspace.doctor import examine_git, finding, noted
 
     report = workspace.status()
-    findings = [
-        good("workspace", workspace.path),
-        good("store", f"{workspace.store} ({size(report.store_bytes)})"),
-        good("checkpoints", f"{report.checkpoints:,}"),
+    return [
+        finding("workspace", workspace.path),
+        finding("store", f"{workspace.store} ({size(report.store_bytes)})"),
+        finding("checkpoints", f"{report.checkpoints:,}"),
+        examine_git(os.environ, workspace.path),
+        *workspace.examine(),
+        *map(noted, report.health),
     ]
-    findings.append(examine_git(os.environ, workspace.path))
-    findings += workspace.examine()
-    findings += [
-        Finding(code=note.code, state="note", message=note.message, hint=note.hint) for note in report.health
-    ]
-    return findings
 
 
 # --- config: every setting, its value, and where it comes from (rules S6, K7); AIWF's brought over ---
@@ -90,8 +83,7 @@ def _import(call: Call, console: Console) -> int:
 
     planned = call.has("print")
     imported = import_configuration(file, environment=os.environ, write=not planned)
-    if console.json:
-        console.document(document("config", _import_record(imported, planned=planned)))
+    if console.answer("config", _import_record(imported, planned=planned)):
         return 0
     if planned:
         console.line(printable_lines(imported.content).rstrip("\n"))
@@ -131,11 +123,11 @@ def _import_record(imported: Imported, *, planned: bool) -> dict[str, object]:
 
 
 def _show(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         path, store = workspace.path, workspace.store
     found = read_configuration(path, environment=os.environ, flags=call.texts("set"))
-    if console.json:
-        console.document(_document(found, path=path, store=store))
+    said = {"workspace": folder_value(path), "store": folder_value(store), **_settings_record(found)}
+    if console.answer("config", said):
         return 0
     rows = [("Setting", "From", "Value")]
     rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]
@@ -172,20 +164,12 @@ def _shown(setting: Setting) -> str:
     return printable(str(value))
 
 
-def _document(found: Configuration, *, path: str, store: str) -> dict[str, object]:
+def _settings_record(found: Configuration) -> dict[str, object]:
     settings = [
         {"key": one.key, "value": _plain(one.value), "from": [text_value(source) for source in one.sources]}
         for one in found.origins
     ]
-    return document(
-        "config",
-        {
-            "workspace": folder_value(path),
-            "store": folder_value(store),
-            "settings": settings,
-            "built_in_excludes": [".git", *found.settings.capture.built_in],
-        },
-    )
+    return {"settings": settings, "built_in_excludes": [".git", *found.settings.capture.built_in]}
 
 
 def _plain(value: object) -> object:

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import os
 
-from lastgood.cli.opening import open_anywhere, open_for
+from lastgood.cli.opening import OMISSIONS, open_for
 from lastgood.cli.wording import count, size
-from lastgood.documents import document
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.workspace.exchange import refuse_none
@@ -18,7 +17,6 @@ if TYPE_CHECKING:
     from lastgood.model.exchange import ExportReport
 
 
-_OMISSIONS = 3
 _SHOWN_WITHHELD = 10
 
 
@@ -35,9 +33,8 @@ def export_verb(call: Call, console: Console) -> int:
             allow_secrets=call.has("allow-secrets"),
         )
         root = workspace.path
-    if console.json:
-        console.document(document("export", report))
-        return _OMISSIONS if report.damaged else 0
+    if console.answer("export", report):
+        return OMISSIONS if report.damaged else 0
     console.line(
         f"{printable(report.file)}: {count(len(report.checkpoints), 'checkpoint')}, {size(report.size)}"
     )
@@ -46,7 +43,7 @@ def export_verb(call: Call, console: Console) -> int:
         console.note("it lies in the workspace: the next save takes it in unless it is ignored")
     for id in report.damaged:
         console.warn(f"left out, being damaged: {short(id)}")
-    return _OMISSIONS if report.damaged else 0
+    return OMISSIONS if report.damaged else 0
 
 
 def _tell_withheld(report: ExportReport, console: Console) -> None:
@@ -79,11 +76,10 @@ def import_verb(call: Call, console: Console) -> int:
     """Import, and say where the checkpoints are now."""
     attach = call.has("attach")
     refuse_none(call.arguments[0])
-    with open_for(call) if attach else open_anywhere(call, purpose="make") as workspace:
+    with open_for(call, purpose="make", anywhere=not attach) as workspace:
         report = workspace.import_file(call.arguments[0], attach=attach)
         here = workspace.path
-    if console.json:
-        console.document(document("import", report))
+    if console.answer("import", report):
         return 0
     known = f", {len(report.known):,} known already" if report.known else ""
     books = f", {count(report.books, 'book')} of the ledger" if report.books else ""

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from lastgood.cli.help import show_topic
 from lastgood.cli.table import GLOBAL_OPTIONS, all_verbs
-from lastgood.documents import document
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -112,7 +111,8 @@ def _zsh() -> str:
     described = []
     cases = []
     for verb in _listed():
-        described += [f"    {_zsh_word(word)}:{_zsh_says(verb.says)}" for word in _words(verb)]
+        says = verb.says.translate(_ZSH_SAYS)
+        described += [f"    {word}:{says}" for word in _words(verb)]
         specs = [_zsh_option(option) for option in (*verb.options, *GLOBAL_OPTIONS)]
         arguments = _plain_arguments(verb)
         if arguments:
@@ -151,12 +151,7 @@ if [[ $funcstack[1] == _lastgood ]]; then _lastgood "$@"; else compdef _lastgood
 """
 
 
-def _zsh_word(word: str) -> str:
-    return word.replace(":", "\\:")
-
-
-def _zsh_says(says: str) -> str:
-    return says.replace("'", "").replace("`", "").replace("[", "(").replace("]", ")").replace(":", "\\:")
+_ZSH_SAYS = str.maketrans({"'": None, "`": None, "[": "(", "]": ")", ":": "\\:"})
 
 
 def _zsh_option(option: Option) -> str:
@@ -169,7 +164,7 @@ def _zsh_option(option: Option) -> str:
         value = f":{option.value}:_files -/"
     elif option.value:
         value = f":{option.value}:"
-    return f"'{repeated}{name}[{_zsh_says(option.says)}]{value}'"
+    return f"'{repeated}{name}[{option.says.translate(_ZSH_SAYS)}]{value}'"
 
 
 def _fish() -> str:
@@ -182,7 +177,7 @@ def _fish() -> str:
 
 
 def _fish_verb(verb: Verb, *, first: str) -> list[str]:
-    says = _fish_says(verb.says)
+    says = verb.says.translate(_FISH_SAYS)
     lines = [f"complete -c lastgood -n '{first}' -a {word} -d '{says}'" for word in _words(verb)]
     seen = f"__fish_seen_subcommand_from {' '.join(_words(verb))}"
     lines += [_fish_option(option, condition=seen) for option in verb.options]
@@ -194,8 +189,7 @@ def _fish_verb(verb: Verb, *, first: str) -> list[str]:
     return lines
 
 
-def _fish_says(says: str) -> str:
-    return says.replace("\\", "\\\\").replace("'", "\\'")
+_FISH_SAYS = str.maketrans({"\\": "\\\\", "'": "\\'"})
 
 
 def _fish_option(option: Option, *, condition: str) -> str:
@@ -212,7 +206,7 @@ def _fish_option(option: Option, *, condition: str) -> str:
         words.append("-r -F")
     elif option.value:
         words.append("-x")
-    words.append(f"-d '{_fish_says(option.says)}'")
+    words.append(f"-d '{option.says.translate(_FISH_SAYS)}'")
     return " ".join(words)
 
 
@@ -222,8 +216,6 @@ def _fish_option(option: Option, *, condition: str) -> str:
 def completion_verb(call: Call, console: Console) -> int:
     """Print the script."""
     shell = call.arguments[0]
-    if console.json:
-        console.document(document("completion", {"shell": shell, "script": script(shell)}))
-    else:
+    if not console.answer("completion", {"shell": shell, "script": script(shell)}):
         console.send(script(shell).encode())
     return 0

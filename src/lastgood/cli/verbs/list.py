@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.opening import open_anywhere, open_group
+from lastgood.cli.opening import open_group
 from lastgood.cli.wording import count, moment, place_cell, shortened, table, title
 from lastgood.paths import printable
 from lastgood.value import cast
@@ -33,7 +33,7 @@ def list_verb(call: Call, console: Console) -> int:
     limit = opening.number_option(call, "limit")
     since = opening.moment_option(call, "since", now=time.time_ns())
     everywhere = call.has("all-workspaces")
-    with open_anywhere(call) if everywhere else open_group(call, OpenWorkspace, purpose="find") as workspace:
+    with open_group(call, OpenWorkspace, purpose="find", anywhere=everywhere) as workspace:
         checkpoints = workspace.list(
             limit=limit,
             kind=cast("Kind | None", call.text("kind")),

@@ -62,13 +62,12 @@ def cat_verb(call: Call, console: Console) -> int:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         path = path_of(call.arguments[1], call, workspace)
         content = workspace.read(checkpoint.id, path)
-    if console.json:
-        from lastgood.documents import document
-        from lastgood.model.canonical import path_value
-        from lastgood.paths import to_bytes
-
-        said = {"checkpoint": checkpoint.id, "path": path_value(to_bytes(path)), "size": len(content)}
-        console.document(document("cat", said | {"content": path_value(content)}))
+    if not console.json:
+        print_bytes(content, console)
         return 0
-    print_bytes(content, console)
+    from lastgood.model.canonical import path_value
+    from lastgood.paths import to_bytes
+
+    said = {"checkpoint": checkpoint.id, "path": path_value(to_bytes(path)), "size": len(content)}
+    console.answer("cat", said | {"content": path_value(content)})
     return 0

@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import ProgressLine, open_existing
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     artifact_line,
     going_on,
@@ -18,11 +18,10 @@ from lastgood.cli.plans import (
     settled_line,
     standing_lines,
 )
-from lastgood.cli.restoring import DECLINED
 from lastgood.cli.verbs.work import owner as whose
 from lastgood.cli.wording import moment
-from lastgood.documents import document
 from lastgood.errors import Usage
+from lastgood.model.run import CHOICES
 from lastgood.paths import printable
 from lastgood.value import cast
 
@@ -34,8 +33,6 @@ if TYPE_CHECKING:
     from lastgood.model.session import Session
     from lastgood.workspace import Workspace
 
-_OMISSIONS = 3
-_CHOICES = ("continue", "fresh", "review")
 _ANSWERS: dict[str, Choice] = {"c": "continue", "continue": "continue", "f": "fresh", "fresh": "fresh"}
 
 
@@ -43,7 +40,7 @@ def recover_verb(call: Call, console: Console) -> int:
     """Recover; on a terminal a person is asked what to do about a run that died."""
     ref, choice = call.argument(0), _choice(call)
     owner = opening.number_option(call, "owner-pid")
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         if choice is None and console.can_ask:
             ref, choice, declined = _asked(ref, call, console, workspace=workspace)
             if declined:
@@ -56,22 +53,18 @@ def recover_verb(call: Call, console: Console) -> int:
                 owner_pid=owner,
                 force=call.has("force"),
             )
-    if console.json:
-        console.document(document("recover", report))
-    else:
+    if not console.answer("recover", report):
         _tell(report, call, console)
-    return _OMISSIONS if report.omissions else 0
+    return OMISSIONS if report.omissions else 0
 
 
 def _choice(call: Call) -> Choice | None:
-    given = [name for name in _CHOICES if call.has(name)]
-    if len(given) > 1:
-        raise Usage(f"--{given[0]} and --{given[1]} do not go together", hint="give one of them")
-    if call.has("rollback") and given and given[0] != "continue":
-        raise Usage(f"--{given[0]} changes no file: --rollback does not go with it", hint="leave one out")
-    if call.has("force") and given and given[0] != "continue":
-        raise Usage(f"--{given[0]} disturbs no other session: it needs no --force", hint="leave one out")
-    return cast("Choice", given[0]) if given else None
+    choice = opening.one_of(call, *CHOICES)
+    if call.has("rollback") and choice in {"fresh", "review"}:
+        raise Usage(f"--{choice} changes no file: --rollback does not go with it", hint="leave one out")
+    if call.has("force") and choice in {"fresh", "review"}:
+        raise Usage(f"--{choice} disturbs no other session: it needs no --force", hint="leave one out")
+    return cast("Choice | None", choice)
 
 
 def _asked(
@@ -137,7 +130,7 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
         return
     console.line(line)
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
-    if report.restored is not None and report.restored.operation is not None:
+    if report.operation is not None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
     console.line("Ready to continue.")
@@ -149,7 +142,7 @@ def _tell_living(report: RecoverReport, living: Session, call: Call, console: Co
     console.line(f"Session {living.id}{goal} is at work: {whose(living)}, since {moment(living.started_at)}.")
     for artifact in report.artifacts:
         console.line(artifact_line(artifact, report))
-    if report.restored is not None and report.restored.operation is not None:
+    if report.operation is not None:
         console.note(f"take the reloading back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
     console.line("There is nothing to recover.")
@@ -182,7 +175,7 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
         console.line(f"{active}; {going_on(run, call)}")
     else:
         console.line(f"{active}: export LASTGOOD_SESSION={run.id}")
-    if report.restored is not None and report.restored.operation is not None:
+    if report.operation is not None:
         console.note(f"take the files back with: {call.command('undo')}")
     _tell_waiting(report, call, console)
     console.line("Ready to continue.")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.activity import sections
-from lastgood.cli.opening import ProgressLine, open_existing
+from lastgood.cli.opening import ProgressLine, open_for
 from lastgood.errors import Conflict, LastgoodError, Storage
 from lastgood.paths import printable
 from lastgood.value import cast
@@ -22,7 +22,7 @@ def report_verb(call: Call, console: Console) -> int:
     period = cast("Period", call.text("period") or "all")
     target = call.text("html")
     page = None
-    with open_existing(call) as workspace, ProgressLine(console, "adding up"):
+    with open_for(call) as workspace, ProgressLine(console, "adding up"):
         activity = workspace.report(period, session=call.text("session"))
         if target is not None:
             page = workspace.report_page(activity)

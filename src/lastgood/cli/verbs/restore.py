@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from lastgood.cli import opening
-from lastgood.cli.opening import ProgressLine, looked_up, open_group
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, looked_up, open_group
 from lastgood.cli.plans import part_lines, remarks, report_counts
-from lastgood.cli.restoring import DECLINED, check_options, restore
+from lastgood.cli.restoring import check_options, restore
 from lastgood.cli.wording import count, moment, table
 from lastgood.errors import NotFound, Usage
 from lastgood.ids import short
@@ -75,7 +75,6 @@ def rewind_verb(call: Call, console: Console) -> int:
 
 # --- undo, redo: take back the last restore, delete or prune, or do it again ---
 
-_OMISSIONS = 3
 _STACKED = frozenset({"restore", "delete", "prune"})
 
 
@@ -90,13 +89,9 @@ def undo_verb(call: Call, console: Console) -> int:
             report = act(force=call.has("force"), merge=call.has("merge"))
         done = report.operation
         original = next((one for one in workspace.operations() if one.id == done.of), done)
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document(verb, report))
-    else:
+    if not console.answer(verb, report):
         _tell(report, original, call, console)
-    return 0 if report.complete else _OMISSIONS
+    return 0 if report.complete else OMISSIONS
 
 
 def _tell(report: UndoReport, operation: Operation, call: Call, console: Console) -> None:

@@ -2,10 +2,9 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import ProgressLine, number_option, open_existing, open_for
-from lastgood.cli.restoring import DECLINED, agreed
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, number_option, open_for
+from lastgood.cli.restoring import agreed
 from lastgood.cli.wording import count, moment, size, table
-from lastgood.documents import document
 from lastgood.errors import Usage
 from lastgood.ids import short
 from lastgood.paths import printable, to_text
@@ -18,9 +17,6 @@ if TYPE_CHECKING:
     from lastgood.retention.policy import PrunePlan, PruneReport
 
 
-_OMISSIONS = 3
-
-
 def prune_verb(call: Call, console: Console) -> int:
     """Prune, or show what that would do."""
     if call.has("verify"):
@@ -28,7 +24,7 @@ def prune_verb(call: Call, console: Console) -> int:
     from lastgood.retention.prune import dry
 
     keep, older_than, now = number_option(call, "keep"), call.text("older-than"), call.has("now")
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         if call.has("dry-run"):
             plan = workspace.plan_prune(keep=keep, older_than=older_than, now=now)
             return _tell_prune(dry(plan), call, console)
@@ -64,13 +60,11 @@ def _verify(call: Call, console: Console) -> int:
                 f"`prune --verify` removes nothing and takes no --{option}",
                 hint="verify first, then prune",
             )
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.prune(verify=True)
-    if console.json:
-        console.document(document("prune", report))
-    else:
+    if not console.answer("prune", report):
         _tell_proof(report, call, console)
-    return _OMISSIONS if report.set_aside or report.faults else 0
+    return OMISSIONS if report.set_aside or report.faults else 0
 
 
 def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
@@ -86,9 +80,8 @@ def _tell_proof(report: PruneReport, call: Call, console: Console) -> None:
 
 
 def _tell_prune(report: PruneReport, call: Call, console: Console) -> int:
-    code = _OMISSIONS if report.waiting_bytes else 0
-    if console.json:
-        console.document(document("prune", report))
+    code = OMISSIONS if report.waiting_bytes else 0
+    if console.answer("prune", report):
         return code
     words = ("would keep", "would remove") if report.dry_run else ("kept", "removed")
     rows = [(words[1], short(one.id), printable(one.reason)) for one in report.remove]
@@ -125,8 +118,7 @@ def maintain_verb(call: Call, console: Console) -> int:
     """Tidy, and say what was done."""
     with open_for(call, purpose="need") as workspace:
         done = workspace.maintain()
-    if console.json:
-        console.document(document("maintain", {"done": list(done)}))
+    if console.answer("maintain", {"done": done}):
         return 0
     for line in done:
         console.line(printable(line))
@@ -148,9 +140,7 @@ def verify_verb(call: Call, console: Console) -> int:
         ProgressLine(console, "verifying"),
     ):
         report = workspace.verify(call.argument(0), deep=call.has("deep"), repair=repair)
-    if console.json:
-        console.document(document("verify", report))
-    else:
+    if not console.answer("verify", report):
         _tell_damage(report, call, console)
     return 0 if report.ok else _DAMAGED
 

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import os
 import time
+from functools import partial
 
 from lastgood.cli import opening
 from lastgood.cli.faults import tell_interrupted
-from lastgood.cli.opening import open_for
-from lastgood.cli.restoring import DECLINED
+from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.running.display import Board, JsonLines
 from lastgood.cli.running.ending import SIGNALLED, again, asked, end_lines, exit_code, review_lines
 from lastgood.errors import LastgoodError, Storage, Usage
+from lastgood.model.run import CHOICES
 from lastgood.value import cast
 from lastgood.workspace.running.context import Signals
 from lastgood.workspace.running.resume import plan_from
@@ -41,6 +42,7 @@ class Screen:
         self._console = console
         self._display = display
         self._board = board
+        self.output = partial(self._show, display.output)
         self._fault: Storage | None = None
 
     def __enter__(self) -> Self:
@@ -51,7 +53,7 @@ class Screen:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
-            self._display.__exit__(kind, fault, trace)
+            self._display.__exit__()
         except Storage as failure:
             self._fault = self._fault or failure
         if self._fault is not None and fault is None:
@@ -63,10 +65,6 @@ class Screen:
         """Show one event."""
         self._board.take(event)
         self._show(self._display, event)
-
-    def output(self, part: bytes) -> None:
-        """Show what a command wrote."""
-        self._show(self._display.output, part)
 
     def _show(self, show: Callable[[Shown], None], shown: Shown) -> None:
         if self._fault is None:
@@ -100,7 +98,6 @@ def can_draw(console: Console) -> bool:
 
 # --- run: carry out a plan of tasks, or one command (rules P1, P3, P6, P7) ---
 
-_CHOICES = ("continue", "fresh", "review")
 # Said only of a run that goes on.
 _GOING_ON = ("rebase", "redo", "done")
 _OF_A_COMMAND = frozenset({"check", "retries", "timeout", "on-failure", "goal"})
@@ -110,7 +107,7 @@ def run_verb(call: Call, console: Console) -> int:
     """Run; on a terminal a person is asked what to do about a run that did not finish."""
     if call.has("schema"):
         return _schema(call, console)
-    plan, choice = _plan(call), _choice(call)
+    plan, choice = _plan(call), cast("Choice | None", opening.one_of(call, *CHOICES))
     plan_from(plan)  # one that is not there, or none, makes no store
     begun = choice in {"review", "continue"} or call.has("redo") or call.has("done")
     with open_for(call, purpose="find" if begun else "make") as workspace:
@@ -140,13 +137,6 @@ def _schema(call: Call, console: Console) -> int:
         raise Usage("--schema carries nothing out", hint="write: lastgood run --schema")
     console.line(dumps(plan_schema(), indent=2))
     return 0
-
-
-def _choice(call: Call) -> Choice | None:
-    given = [name for name in _CHOICES if call.has(name)]
-    if len(given) > 1:
-        raise Usage(f"--{given[0]} and --{given[1]} do not go together", hint="give one of them")
-    return cast("Choice", given[0]) if given else None
 
 
 def _plan(call: Call) -> str | WorkPlan:

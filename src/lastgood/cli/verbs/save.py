@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.cli import opening
-from lastgood.cli.opening import ProgressLine, open_group
+from lastgood.cli.opening import OMISSIONS, ProgressLine, open_group
 from lastgood.cli.wording import changes, count, size, where_it_stands
 from lastgood.errors import Usage
 from lastgood.paths import printable, to_text
@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import CheckReport, HealthNote, Kind, SaveReport
     from lastgood.model.tree import Gap
 
-_OMISSIONS = 3
 _GAPS_SHOWN = 10
 
 
@@ -48,12 +47,9 @@ def save_verb(call: Call, console: Console) -> int:
         verdict = None if order is None else _judged(report, order, console, workspace=workspace)
     if verdict is not None:
         report = report.replace(checkpoint=verdict.checkpoint)
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document("save", report))
+    console.answer("save", report)
     failed = verdict is not None and not verdict.good
-    return _OMISSIONS if report.new_gaps or failed else 0
+    return OMISSIONS if report.new_gaps or failed else 0
 
 
 def _order(call: Call) -> tuple[str, float | None] | None:

@@ -120,21 +120,13 @@ def show_verb(call: Call, console: Console) -> int:
         entries = workspace.entries(checkpoint.id) if call.has("files") else None
         changed = _changed(workspace, checkpoint) if call.has("stat") else None
         spoken = workspace.conversation(checkpoint.id, redacted=True) if call.has("conversation") else None
-    if console.json:
-        from lastgood.documents import document, record
-
-        said: dict[str, object] = {"checkpoint": record(checkpoint)}
-        if entries is not None:
-            said["entries"] = [record(entry) for entry in entries]
-        if spoken is not None:
-            said["messages"] = list(spoken)
-        if changed is not None:
-            said["stat"] = [record(one) for one in changed.files]
-        console.document(document("show", said))
+    files = None if changed is None else changed.files
+    said = {"checkpoint": checkpoint, "entries": entries, "messages": spoken, "stat": files}
+    if console.answer("show", {key: one for key, one in said.items() if one is not None}):
         return 0
     console.lines(pairs(_facts(checkpoint), limit=console.columns()))
-    if changed is not None:
-        _tell_all(stat_lines(changed.files), console)
+    if files is not None:
+        _tell_all(stat_lines(files), console)
     if entries is not None:
         _tell_all(_listing(entries), console)
     if spoken is not None:
@@ -274,11 +266,7 @@ def diff_verb(call: Call, console: Console) -> int:
         paths = paths_of(call, workspace)
         with ProgressLine(console, "comparing"):
             report = workspace.diff(before, after, paths=paths, patch=not call.has("name-status"))
-    if console.json:
-        from lastgood.documents import document
-
-        console.document(document("diff", report.replace(patch=None) if summary else report))
-    else:
+    if not console.answer("diff", report.replace(patch=None) if summary else report):
         _print(report, call, console)
     if report.patch is not None and not summary and not console.json:
         _warn_of_told(report, console)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import time
 
 from lastgood.cli import opening
-from lastgood.cli.opening import ProgressLine, open_at_work, open_existing, open_for
+from lastgood.cli.opening import OMISSIONS, ProgressLine, open_at_work, open_for
 from lastgood.cli.wording import (
     ago,
     artifacts,
@@ -18,7 +18,6 @@ from lastgood.cli.wording import (
     table,
     where_it_stands,
 )
-from lastgood.documents import document, record
 from lastgood.errors import Usage
 from lastgood.model.canonical import dumps
 from lastgood.model.session import TASK_STATES
@@ -39,7 +38,6 @@ if TYPE_CHECKING:
 
 # --- task, feature, sprint: tell what starts and ends (rule P2) ---
 
-_OMISSIONS = 3
 _TASK_TAKES = {
     ("task", "start"): frozenset({"risky", "irreversible"}),
     ("task", "fail"): frozenset({"reason"}),
@@ -60,16 +58,14 @@ def task_verb(call: Call, console: Console) -> int:
     """Record it, and tell of the checkpoint that came of it."""
     verb, (action, id) = call.verb.name, call.arguments
     opening.only(call, takes=_TASK_TAKES.get((verb, action), frozenset()))
-    opened = open_existing if action in {"done", "fail"} else open_at_work
+    opened = open_for if action in {"done", "fail"} else open_at_work
     with opened(call) as workspace, ProgressLine(console, "saving"):
         report = _carried_out(workspace, call)
-    if console.json:
-        console.document(document(verb, report))
-    elif not console.quiet:
+    if not console.answer(verb, report) and not console.quiet:
         attempt = f", attempt {report.task.attempts}" if report.task and action == "start" else ""
         console.line(f"{_SAYS[verb, action]} {printable(id)}{attempt}{_where(report)}")
         tell_saved(report, console)
-    return _OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+    return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
 
 
 def _carried_out(workspace: Workspace, call: Call) -> ProgressReport:
@@ -137,7 +133,7 @@ def session_verb(call: Call, console: Console) -> int:
 
 def _start(call: Call, console: Console) -> int:
     pid = opening.number_option(call, "owner-pid")
-    with open_for(call) as workspace, ProgressLine(console, "saving"):
+    with open_for(call, purpose="make") as workspace, ProgressLine(console, "saving"):
         report = workspace.session_start(
             goal=call.text("goal"),
             sprint=call.text("sprint"),
@@ -146,27 +142,27 @@ def _start(call: Call, console: Console) -> int:
             exclusive=not call.has("shared"),
             force=call.has("force"),
         )
-    if console.json:
-        console.document(_started(report))
-    elif console.quiet:
+    said = {
+        **_saved(report),
+        "took_over": None if report.took_over is None else report.took_over.id,
+        "unfinished": report.unfinished,
+    }
+    if console.answer("session", said):
+        return _code(report.saved)
+    if console.quiet:
         console.line(report.session.id)
     else:
         _tell_start(report, call, console)
     return _code(report.saved)
 
 
-def _started(report: SessionStarted) -> dict[str, object]:
-    took_over = report.took_over
-    return document(
-        "session",
-        {
-            "session": record(report.session),
-            "checkpoint": _saved(report.saved),
-            "new_gaps": _new_gaps(report.saved),
-            "took_over": None if took_over is None else took_over.id,
-            "unfinished": list(report.unfinished),
-        },
-    )
+def _saved(report: SessionStarted | SessionEnded) -> dict[str, object]:
+    saved = report.saved
+    return {
+        "session": report.session,
+        "checkpoint": None if saved is None else saved.checkpoint,
+        "new_gaps": () if saved is None else saved.new_gaps,
+    }
 
 
 def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
@@ -182,27 +178,15 @@ def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
         console.warn(f"session {id} did not finish: {call.command('recover')}")
 
 
-def _new_gaps(saved: SaveReport | None) -> list[object]:
-    return [] if saved is None else [record(gap) for gap in saved.new_gaps]
-
-
 def _code(saved: SaveReport | None) -> int:
     """Return the exit code of a checkpoint that came by itself (rule S7)."""
-    return _OMISSIONS if saved is not None and saved.new_gaps else 0
+    return OMISSIONS if saved is not None and saved.new_gaps else 0
 
 
 def _end(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace, ProgressLine(console, "saving"):
+    with open_for(call) as workspace, ProgressLine(console, "saving"):
         report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
-    if console.json:
-        fields: dict[str, object] = {
-            "session": record(report.session),
-            "checkpoint": _saved(report.saved),
-            "new_gaps": _new_gaps(report.saved),
-            "unknown_effects": [record(one) for one in report.unknown],
-        }
-        console.document(document("session", fields))
-    else:
+    if not console.answer("session", {**_saved(report), "unknown_effects": report.unknown}):
         _tell_end(report, console)
     return _code(report.saved)
 
@@ -221,10 +205,9 @@ def _tell_end(report: SessionEnded, console: Console) -> None:
 
 
 def _list(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         reports = workspace.sessions()
-    if console.json:
-        console.document(document("session", {"sessions": [record(one) for one in reports]}))
+    if console.answer("session", {"sessions": reports}):
         return 0
     if not reports:
         console.note(f"no sessions yet; start one: {call.command('session start')}")
@@ -250,12 +233,10 @@ def _row(report: SessionReport) -> tuple[str, ...]:
 
 
 def _show_session(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.get_session(call.argument(1))
-    if console.json:
-        console.document(document("session", {"session": record(report)}))
-        return 0
-    console.lines(pairs(_session_facts(report), limit=console.columns()))
+    if not console.answer("session", {"session": report}):
+        console.lines(pairs(_session_facts(report), limit=console.columns()))
     return 0
 
 
@@ -279,11 +260,9 @@ def _session_facts(report: SessionReport) -> list[tuple[str, str]]:
 
 
 def _heartbeat(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.session_heartbeat(call.argument(1))
-    if console.json:
-        console.document(document("session", {"session": record(report)}))
-    else:
+    if not console.answer("session", {"session": report}):
         console.line(f"session {report.id} lives")
     return 0
 
@@ -308,10 +287,6 @@ def standing(report: SessionReport) -> list[str]:
         counted = [f"{progress.count(state)} {state}" for state in TASK_STATES if progress.count(state)]
         lines.append(f"{count(len(progress.tasks), 'task')}: {', '.join(counted)}")
     return lines
-
-
-def _saved(report: SaveReport | None) -> dict[str, object] | None:
-    return None if report is None else record(report.checkpoint)
 
 
 _ACTIONS: dict[str, Callable[[Call, Console], int]] = {
@@ -347,19 +322,16 @@ def progress_verb(call: Call, console: Console) -> int:
             artifacts=_artifacts(call),
             state=_state(call),
         )
-    if console.json:
-        console.document(document("progress", report))
-    elif not console.quiet:
+    if not console.answer("progress", report) and not console.quiet:
         console.line(where_it_stands(report.progress.position) or "Recorded.")
         tell_saved(report, console)
-    return _OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+    return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
 
 
 def _show_progress(call: Call, console: Console) -> int:
-    with open_existing(call) as workspace:
+    with open_for(call) as workspace:
         report = workspace.progress_report()
-    if console.json:
-        console.document(document("progress", report))
+    if console.answer("progress", report):
         return 0
     facts = _report_facts(report)
     if not facts:

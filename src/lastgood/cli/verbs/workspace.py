@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import open_anywhere, open_for
-from lastgood.cli.restoring import DECLINED, agreed
+from lastgood.cli.opening import DECLINED, open_for
+from lastgood.cli.restoring import agreed
 from lastgood.cli.verbs import checkpoints as delete
 from lastgood.cli.wording import count, moment, size, table
-from lastgood.documents import document, record
 from lastgood.errors import Usage
 from lastgood.paths import printable
 
@@ -35,11 +34,9 @@ def workspace_verb(call: Call, console: Console) -> int:
 
 
 def _list(call: Call, console: Console) -> int:
-    with open_anywhere(call) as workspace:
+    with open_for(call, anywhere=True) as workspace:
         summaries = workspace.workspaces()
-    if console.json:
-        records = [record(one) for one in summaries]
-        console.document(document("workspace", {"workspaces": records}))
+    if console.answer("workspace", {"workspaces": summaries}):
         return 0
     if not summaries:
         console.note("the store knows no workspace yet")
@@ -58,16 +55,14 @@ def _row(summary: WorkspaceSummary) -> tuple[str, ...]:
 def _attach(old: str, call: Call, console: Console) -> int:
     with open_for(call, purpose="need") as workspace:
         summary = workspace.attach(old)
-    if console.json:
-        console.document(document("workspace", {"workspaces": [record(summary)]}))
-    else:
+    if not console.answer("workspace", {"workspaces": [summary]}):
         what = count(summary.checkpoints, "checkpoint")
         console.line(f"{printable(summary.path)} now has the {what} of {printable(old)}")
     return 0
 
 
 def _forget(path: str, call: Call, console: Console) -> int:
-    with open_anywhere(call) as workspace:
+    with open_for(call, anywhere=True) as workspace:
         checkpoints = workspace.plan_forget(path)
         if call.has("dry-run"):
             return _preview(checkpoints, path, console)
@@ -81,17 +76,13 @@ def _forget(path: str, call: Call, console: Console) -> int:
             if not agreed("Delete them?", console):
                 return DECLINED
         report = workspace.forget(path)
-    if console.json:
-        console.document(document("workspace", report))
-    else:
+    if not console.answer("workspace", report):
         delete.tell(report, call, console)
     return 0
 
 
 def _preview(checkpoints: Sequence[Checkpoint], path: str, console: Console) -> int:
-    if console.json:
-        records = [record(one) for one in checkpoints]
-        console.document(document("workspace", {"dry_run": True, "checkpoints": records}))
+    if console.answer("workspace", {"dry_run": True, "checkpoints": checkpoints}):
         return 0
     from lastgood.cli.verbs.list import lines
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import stat
+from collections.abc import Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
 from threading import Lock
@@ -18,10 +19,10 @@ from lastgood.workspace.arguments import expect, plain
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Iterator, Sequence
 
     from lastgood.model import checkpoint as model
-    from lastgood.model.report import RestoreReport, UndoReport
+    from lastgood.model.report import UndoReport
     from lastgood.model.session import Features
     from lastgood.settings import Settings
     from lastgood.workspace import Workspace
@@ -74,17 +75,7 @@ class Checkpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Return the record as JSON-compatible values."""
-        return {
-            "id": self.id,
-            "name": self.name,
-            "description": self.description,
-            "timestamp": self.timestamp,
-            "git_state": dict(self.git_state),
-            "feature_state": dict(self.feature_state),
-            "context": dict(self.context),
-            "type": self.type,
-            "lastgood_id": self.lastgood_id,
-        }
+        return {key: dict(value) if isinstance(value, Facts) else value for key, value in vars(self).items()}
 
 
 def type_of(given: str) -> str:
@@ -108,8 +99,10 @@ def noted(record: Mapping[str, object]) -> dict[str, str]:
 def record_of(checkpoint: model.Checkpoint) -> Checkpoint | None:
     """Return the record that a checkpoint keeps; None if it keeps none."""
     record = _read_note(checkpoint.metadata.get(NOTE))
-    if record is None:
-        return None
+    return None if record is None else _recorded(checkpoint, record)
+
+
+def _recorded(checkpoint: model.Checkpoint, record: Mapping[str, Any]) -> Checkpoint:
     git = checkpoint.git
     return Checkpoint(
         id=record["id"],
@@ -209,8 +202,6 @@ def _is_complete(feature: Mapping[str, object]) -> bool:
 
 # --- What the manager does, synchronously: checkpoints of a project, each with its record ---
 
-Records = list[Checkpoint]
-
 # What operations of this program, one within the other or beside each other, may have to go back to.
 _HELD: list[str] = []
 
@@ -236,29 +227,6 @@ class Rollback:
         return not self.failed
 
 
-@dataclass(frozen=True)
-class NewCheckpoint:
-    """What is said about a checkpoint that is about to be made."""
-
-    name: str
-    description: str
-    type: str
-    context: Mapping[str, Any]
-    messages: Iterable[Mapping[str, object]] | None = None
-
-
-class Newest:
-    """The newest checkpoint, whichever it is; no value that a program has by mistake means that."""
-
-
-NEWEST = Newest()
-
-
-def flag(given: object, *, what: str) -> None:
-    """Refuse what is neither True nor False: a text such as "no" would count as True."""
-    expect(given, bool, what=what)
-
-
 class RecordedCheckpoints:
     """Makes checkpoints and goes back to them, one operation at a time. Raises `lastgood.errors`."""
 
@@ -266,9 +234,9 @@ class RecordedCheckpoints:
         self,
         project_dir: PathLike,
         *,
-        store: PathLike | None,
-        feature_list: str | None,
-        progress_file: str | None,
+        store: PathLike | None = None,
+        feature_list: str | None = None,
+        progress_file: str | None = None,
     ) -> None:
         self.root = os.path.realpath(os.fsdecode(plain(project_dir)))
         self._store = None if store is None else os.fsdecode(plain(store))
@@ -277,78 +245,103 @@ class RecordedCheckpoints:
         self._lock = Lock()
         self._settings: Settings | None = None
 
-    def create(self, request: NewCheckpoint) -> Checkpoint:
-        """Make a checkpoint, and let go what is beyond what is kept of its type."""
-        type = type_of(request.type)
+    def create_checkpoint(
+        self,
+        name: str = "",
+        description: str = "",
+        type: str = "manual",
+        *,
+        context: Mapping[str, Any] | None = None,
+        messages: Iterable[Mapping[str, object]] | None = None,
+    ) -> Checkpoint:
+        """Make a checkpoint.
+
+        Of type automatic five stay, of type session three; manual ones stay until they are deleted,
+        those of a feature for ever. ``context`` may give ``session_number`` and ``token_usage``,
+        ``messages`` the conversation so far.
+        """
+        name, description = _text(name, "the name"), _text(description, "the description")
+        given, type = _facts(context), type_of(type)
         with self._at_work() as workspace, alone(self.root):
             every = _records(workspace)
-            context = {"session_number": _session_number(every, type), "token_usage": 0, **request.context}
+            context = {"session_number": _session_number(every, type), "token_usage": 0, **given}
             record = {
                 "id": _new_id({known.id for _, known in every}),
-                "name": request.name,
-                "description": request.description,
+                "name": name,
+                "description": description,
                 "type": type,
                 "feature_state": feature_state(self.root, self._lists, workspace.progress().features),
                 "context": context,
             }
             tokens = context["token_usage"]
-            lasting, named = type not in KEPT, bool(request.name) and name_fault(request.name) is None
+            lasting, named = type not in KEPT, bool(name) and name_fault(name) is None
             report = workspace.save(
-                ": ".join(text for text in (request.name, request.description) if text),
+                ": ".join(text for text in (name, description) if text),
                 kind=TYPES[type],
                 metadata=noted(record),
                 allow_empty=True,
                 # Manual ones stay until they are deleted: what is named or pinned is never let go.
-                name=request.name if lasting and named else None,
+                name=name if lasting and named else None,
                 pin=lasting and not named,
                 tokens=tokens if isinstance(tokens, int) and tokens > 0 else None,
-                messages=request.messages,
+                messages=messages,
             )
             made = record_of(report.checkpoint)
             assert made is not None
             _delete_surplus(workspace, type)
             return made
 
-    def roll_back(self, id: str | Newest, *, git: bool) -> Rollback:
-        """Bring a checkpoint back: files, feature list, progress."""
-        flag(git, what="git")
-        with self._at_work() as workspace:
-            target, record = _newest(workspace) if isinstance(id, Newest) else _found(workspace, id)
-            report = workspace.restore(target.id, only=["files", "progress"], git=git)
-            return _checkpoint_of(report, record)
+    def rollback(self, checkpoint_id: str, *, git: bool = False) -> Rollback:
+        """Go back to a checkpoint: files, feature list, progress; ``undo`` takes it back.
 
-    def undo(self, *, force: bool, merge: bool) -> UndoReport:
-        """Take the last rollback back."""
-        flag(force, what="force")
-        flag(merge, what="merge")
+        The present state is saved first. HEAD, branches and the index stay, unless ``git``.
+        """
+        expect(git, bool, what="git")
+        with self._at_work() as workspace:
+            return _rolled_back(workspace, *_found(workspace, checkpoint_id), git=git)
+
+    def rollback_to_latest(self, *, git: bool = False) -> Rollback:
+        """Go back to the newest checkpoint."""
+        expect(git, bool, what="git")
+        with self._at_work() as workspace:
+            return _rolled_back(workspace, *_newest(workspace), git=git)
+
+    def undo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
+        """Take the last rollback back; `Conflict` if its files changed since.
+
+        ``force`` takes it back all the same (the present state is saved first), ``merge`` keeps what
+        changed since.
+        """
+        expect(force, bool, what="force")
+        expect(merge, bool, what="merge")
         with self._at_work() as workspace:
             return workspace.undo(force=force, merge=merge)
 
-    def list(self, type: str | None) -> Records:
-        """Return records, newest first."""
+    def list_checkpoints(self, type: str | None = None) -> list[Checkpoint]:
+        """Return the checkpoints, newest first, all or those of a type."""
         wanted = None if type is None else type_of(type)
         with self._at_work() as workspace:
             return [record for _, record in _records(workspace) if wanted in {None, record.type}]
 
-    def get(self, id: str) -> Checkpoint:
-        """Return a record."""
+    def get_checkpoint(self, checkpoint_id: str) -> Checkpoint:
+        """Return a checkpoint's record."""
         with self._at_work() as workspace:
-            return _found(workspace, id)[1]
+            return _found(workspace, checkpoint_id)[1]
 
-    def read(self, id: str, path: str) -> bytes:
+    def read(self, checkpoint_id: str, path: str) -> bytes:
         """Return a file of the project as a checkpoint holds it."""
         with self._at_work() as workspace:
-            return workspace.read(_found(workspace, id)[0].id, path)
+            return workspace.read(_found(workspace, checkpoint_id)[0].id, path)
 
-    def is_whole(self, id: str) -> bool:
+    def validate_checkpoint(self, checkpoint_id: str) -> bool:
         """Prove that a checkpoint can be brought back, by bringing it back aside."""
         with self._at_work() as workspace:
-            return workspace.verify(_found(workspace, id)[0].id, deep=True).ok
+            return workspace.verify(_found(workspace, checkpoint_id)[0].id, deep=True).ok
 
-    def delete(self, id: str) -> None:
-        """Delete a checkpoint; its bytes stay for a day."""
+    def delete_checkpoint(self, checkpoint_id: str) -> None:
+        """Delete a checkpoint; for a day ``lastgood undo`` brings it back."""
         with self._at_work() as workspace:
-            target, _ = _found(workspace, id)
+            target, _ = _found(workspace, checkpoint_id)
             if target.pinned:
                 workspace.unpin(target.id)
             workspace.delete(target.id)
@@ -423,10 +416,7 @@ def _foreign(checkpoint: model.Checkpoint) -> Checkpoint:
         },
         "context": {},
     }
-    manifest = checkpoint.manifest.replace(metadata=noted(record))
-    made = record_of(checkpoint.replace(manifest=manifest))
-    assert made is not None
-    return made
+    return _recorded(checkpoint, record)
 
 
 def _new_id(taken: set[str]) -> str:
@@ -455,7 +445,12 @@ def _delete_surplus(workspace: Workspace, type: str) -> None:
         workspace.let_go(*(one.id for one, record in beyond if record.id not in _HELD))
 
 
-def _checkpoint_of(report: RestoreReport, record: Checkpoint) -> Rollback:
+def _rolled_back(
+    workspace: Workspace, target: model.Checkpoint, record: Checkpoint, *, git: bool
+) -> Rollback:
+    """Bring a checkpoint back: files, feature list, progress."""
+    report = workspace.restore(target.id, only=["files", "progress"], git=git)
+
     def named(*results: str) -> tuple[str, ...]:
         return tuple(
             os.fsdecode(one.path) + (f" ({one.reason})" if one.reason else "")
@@ -473,3 +468,16 @@ def _checkpoint_of(report: RestoreReport, record: Checkpoint) -> Rollback:
         failed=(*named("failed", "skipped"), *parts),
         commits_since=None if moved is None else moved.commits,
     )
+
+
+def _text(given: object, what: str) -> str:
+    """Return a text; None is none, as programs leave it out."""
+    if given is not None and not isinstance(given, str):
+        raise Usage(f"{what} is {type(given).__name__}, not str", hint=f"give {what} as a text")
+    return given or ""
+
+
+def _facts(context: object) -> dict[str, Any]:
+    if context is not None and not isinstance(context, Mapping):
+        raise Usage(f"the context is {type(context).__name__}, not dict", hint="give the context as a dict")
+    return dict(context or {})

@@ -17,7 +17,7 @@ from typing import Any, TypeVar, overload
 
 from lastgood.aio.calls import present_bridge
 from lastgood.errors import Busy, LastgoodError, Storage, Usage
-from lastgood.integrations.checkpoint_manager.records import NEWEST, NewCheckpoint, RecordedCheckpoints
+from lastgood.integrations.checkpoint_manager.records import RecordedCheckpoints
 from lastgood.workspace.arguments import check_count, expect
 
 TYPE_CHECKING = False
@@ -339,7 +339,7 @@ class ErrorRecoverer:
         orders: Mapping[ErrorCategory, Sequence[RecoveryStrategy]] | None = None,
         fix: Callable[[Exception], Any] | None = None,
     ) -> None:
-        self.keeper = RecordedCheckpoints(project_dir, store=store, feature_list=None, progress_file=None)
+        self.keeper = RecordedCheckpoints(project_dir, store=store)
         check_count(retries, least=0, what="the number of retries")
         self._retries = retries
         self._delay = seconds(delay, "the delay")
@@ -411,8 +411,7 @@ class ErrorRecoverer:
         fix: Callable[[Exception], Any] | None,
     ) -> Generator[Step, Any, Any]:
         name = getattr(getattr(operation, "func", operation), "__name__", "operation")
-        request = NewCheckpoint(name=f"before {name}", description="", type="automatic", context={})
-        made = yield Blocking(partial(self.keeper.create, request))
+        made = yield Blocking(partial(self.keeper.create_checkpoint, f"before {name}", type="automatic"))
         with self.keeper.holding(made.id):
             try:
                 return (yield Call(operation))
@@ -460,8 +459,8 @@ class ErrorRecoverer:
             return None
         if strategy is RecoveryStrategy.ROLLBACK:
             named = context.get("checkpoint")
-            target = NEWEST if named is None else named
-            back = yield Blocking(partial(self.keeper.roll_back, target, git=False))
+            latest, rollback = self.keeper.rollback_to_latest, self.keeper.rollback
+            back = yield Blocking(latest if named is None else partial(rollback, named))
             if not back.success:
                 raise _Incomplete("not everything came back: " + ", ".join(back.failed))
             return back.checkpoint.id

@@ -66,7 +66,7 @@ def moment_of(entry: LedgerEntry) -> Batch:
                 batch=batch,
                 prompts=prompts,
             )
-    raise Damaged("what is kept of a session cannot be read", hint="run: lastgood verify")
+    raise _unreadable()
 
 
 def files_at(moments: Sequence[Batch], place: int, line: SessionStoreEntry) -> str | None:

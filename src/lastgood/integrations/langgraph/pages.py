@@ -55,22 +55,17 @@ def spot_of(config: RunnableConfig) -> ThreadPosition:
     id = get_checkpoint_id(config)
     space = named.get("checkpoint_ns")
     return ThreadPosition(
-        thread=thread_name(thread),
-        space=None if space is None else _named(space, "the namespace"),
-        id=None if id is None or id == "" else _named(id, "the id of the checkpoint"),
+        thread=name_of(thread),
+        space=None if space is None else name_of(space, "the namespace"),
+        id=None if id is None or id == "" else name_of(id, "the id of the checkpoint"),
     )
-
-
-def thread_name(thread: object) -> str:
-    """Return the name of a thread's book."""
-    return _named(thread, "the id of the thread")
 
 
 def names(given: Iterable[object], what: str) -> list[str]:
     """Return the names of several threads or runs; `Usage` for one text, whose letters would be names."""
     if isinstance(given, (str, bytes, Mapping)) or not isinstance(given, Iterable):
         raise Usage(f"{what} is {type(given).__name__}, not list", hint="give a list of ids")
-    return [_named(one, f"one of {what}") for one in given]
+    return [name_of(one, f"one of {what}") for one in given]
 
 
 def config_of(spot: ThreadPosition, id: str) -> RunnableConfig:
@@ -85,7 +80,7 @@ def checkpoints(space: str | None) -> str:
 
 def checkpoint_key(space: str, id: str) -> str:
     """Return the key of a checkpoint."""
-    return f"{_CHECKPOINT}{space}\0{_named(id, 'the id of the checkpoint')}"
+    return f"{_CHECKPOINT}{space}\0{name_of(id, 'the id of the checkpoint')}"
 
 
 def writes(space: str, id: str) -> str:
@@ -95,7 +90,7 @@ def writes(space: str, id: str) -> str:
 
 def write(space: str, id: str, *, task: str, place: int) -> str:
     """Return the key of a write."""
-    return f"{writes(space, id)}{_named(task, 'the id of the task')}\0{place}"
+    return f"{writes(space, id)}{name_of(task, 'the id of the task')}\0{place}"
 
 
 def parts_of(key: str) -> tuple[str, str]:
@@ -104,16 +99,13 @@ def parts_of(key: str) -> tuple[str, str]:
     return space, id
 
 
-def _named(given: object, what: str) -> str:
-    """Return an id as a text: a number or a UUID names as its text does."""
+def name_of(given: object, what: str = "the id of the thread") -> str:
+    """Return an id as a text, by which a book or an entry is called: that of a number or a UUID too."""
     expect(given, str, int, UUID, what=what)
-    return _sound(str(given))
-
-
-def _sound(name: str) -> str:
-    if "\0" in name:
-        raise Invalid(f"{name!r} holds a NUL", hint="name threads, namespaces and tasks without one")
-    return name
+    text = str(given)
+    if "\0" in text:
+        raise Invalid(f"{text!r} holds a NUL", hint="name threads, namespaces and tasks without one")
+    return text
 
 
 # --- How threads are written into a ledger: one book a thread, an entry a checkpoint and a write ---

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Mapping
-from functools import partial
-from typing import Any
+from functools import partial, wraps
+from typing import Any, ParamSpec, TypeVar
 
 from langgraph.checkpoint.base import BaseCheckpointSaver, get_checkpoint_metadata
 
@@ -29,7 +29,8 @@ from lastgood.workspace.arguments import check_count, expect
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import AsyncIterator, Collection, Iterable, Iterator, Sequence
+    from collections.abc import AsyncIterator, Callable, Collection, Coroutine, Iterable, Iterator, Sequence
+    from typing import Concatenate
 
     from langchain_core.runnables import RunnableConfig
     from langgraph.checkpoint.base import (
@@ -47,10 +48,24 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Kind
     from lastgood.model.report import RestoreReport
 
+Words = ParamSpec("Words")
+Result = TypeVar("Result")
 _SPACE = "langgraph"
 # Where a run tells its saver how it waits for it (langgraph's CONFIG_KEY_DURABILITY), if it was asked to.
 _DURABILITY = "__pregel_durability"
 _WAITING = frozenset({"sync", "exit"})
+
+
+def _awaited(
+    verb: Callable[Concatenate[LastgoodSaver, Words], Result],
+) -> Callable[Concatenate[LastgoodSaver, Words], Coroutine[Any, Any, Result]]:
+    """Return the awaited form of a method, which waits in a thread."""
+
+    @wraps(verb)
+    async def waiting(self: LastgoodSaver, /, *args: Words.args, **words: Words.kwargs) -> Result:
+        return await self._records.whole(partial(verb, self, *args, **words))
+
+    return waiting
 
 
 class LastgoodSaver(BaseCheckpointSaver[int]):
@@ -144,7 +159,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
 
     def delete_thread(self, thread_id: str) -> None:
         """Remove a thread, at once and for good; the workspace's checkpoints stay."""
-        name = keys.thread_name(thread_id)
+        name = keys.name_of(thread_id)
         self._records.ledger.change(lambda book: book.drop_book(name))
 
     def delete_for_runs(self, run_ids: Sequence[str]) -> None:
@@ -163,7 +178,7 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
 
     def copy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
         """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
-        source, target = keys.thread_name(source_thread_id), keys.thread_name(target_thread_id)
+        source, target = keys.name_of(source_thread_id), keys.name_of(target_thread_id)
 
         def work(book: LedgerWriter) -> None:
             if not book.entries(source, limit=1):
@@ -216,10 +231,9 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
 
     def files_of(self, config: RunnableConfig) -> str | None:
         """Return the id of the workspace's checkpoint of the same moment, None if none was made."""
-        page = self._page(keys.spot_of(config))
-        return page.files
+        return self._page(keys.spot_of(config)).files
 
-    def restore_files(self, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - those of restore
+    def restore_files(self, /, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - those of restore
         """Bring the files of a thread's checkpoint back; the options are those of `Workspace.restore`.
 
         The present files are saved first, and it can be undone. `NotFound` if the checkpoint has no
@@ -277,9 +291,16 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
         said = {"langgraph_thread": spot.thread, "langgraph_checkpoint": id}
         return self._records.keep_files(f"thread {spot.thread}{where}"[:200], said)
 
-    async def aget_tuple(self, config: RunnableConfig) -> CheckpointTuple | None:
-        """Return the checkpoint that a configuration names, or the newest of its thread."""
-        return await self._records.whole(partial(self.get_tuple, config))
+    aget_tuple = _awaited(get_tuple)
+    aput = _awaited(put)
+    aput_writes = _awaited(put_writes)
+    adelete_thread = _awaited(delete_thread)
+    adelete_for_runs = _awaited(delete_for_runs)
+    acopy_thread = _awaited(copy_thread)
+    aprune = _awaited(prune)
+    aget_delta_channel_history = _awaited(get_delta_channel_history)
+    afiles_of = _awaited(files_of)
+    arestore_files = _awaited(restore_files)
 
     async def alist(
         self,
@@ -297,54 +318,6 @@ class LastgoodSaver(BaseCheckpointSaver[int]):
             found = await self._records.whole(partial(self._tuple, spot))
             if found is not None:
                 yield found
-
-    async def aput(
-        self,
-        config: RunnableConfig,
-        checkpoint: Checkpoint,
-        metadata: CheckpointMetadata,
-        new_versions: ChannelVersions,
-    ) -> RunnableConfig:
-        """Keep a checkpoint, after the workspace's files where these belong to it; durable on return."""
-        return await self._records.whole(partial(self.put, config, checkpoint, metadata, new_versions))
-
-    async def aput_writes(
-        self, config: RunnableConfig, writes: Sequence[tuple[str, Any]], task_id: str, task_path: str = ""
-    ) -> None:
-        """Keep what a task wrote after a checkpoint; durable on return."""
-        await self._records.whole(partial(self.put_writes, config, writes, task_id, task_path))
-
-    async def adelete_thread(self, thread_id: str) -> None:
-        """Remove a thread, at once and for good; the workspace's checkpoints stay."""
-        await self._records.whole(partial(self.delete_thread, thread_id))
-
-    async def adelete_for_runs(self, run_ids: Sequence[str]) -> None:
-        """Remove the checkpoints that some runs made, in whatever thread."""
-        await self._records.whole(partial(self.delete_for_runs, run_ids))
-
-    async def acopy_thread(self, source_thread_id: str, target_thread_id: str) -> None:
-        """Copy a thread whole; `NotFound` if there is none, `Conflict` if the other is there already."""
-        await self._records.whole(partial(self.copy_thread, source_thread_id, target_thread_id))
-
-    async def aprune(self, thread_ids: Sequence[str], *, strategy: str = "keep_latest") -> None:
-        """Remove all of some threads (``delete``), or what their newest checkpoints do not need."""
-        await self._records.whole(partial(self.prune, thread_ids, strategy=strategy))
-
-    async def aget_delta_channel_history(
-        self, *, config: RunnableConfig, channels: Sequence[str]
-    ) -> Mapping[str, DeltaChannelHistory]:
-        """Return what was written to channels since they were last stored."""
-        return await self._records.whole(
-            partial(self.get_delta_channel_history, config=config, channels=channels)
-        )
-
-    async def afiles_of(self, config: RunnableConfig) -> str | None:
-        """Return the id of the workspace's checkpoint of the same moment, None if none was made."""
-        return await self._records.whole(partial(self.files_of, config))
-
-    async def arestore_files(self, config: RunnableConfig, **options: Any) -> RestoreReport:  # noqa: ANN401 - as above
-        """Bring the files of a thread's checkpoint back; the options are those of `Workspace.restore`."""
-        return await self._records.whole(partial(self.restore_files, config, **options))
 
 
 def _refuse_racing(config: RunnableConfig, metadata: CheckpointMetadata) -> None:

@@ -242,9 +242,7 @@ class CheckpointService:
         """Return the one checkpoint whose id begins so; None if there is none, or several."""
         return await self._looked(lambda: self.timeline.get(_named(checkpoint_id)), None)
 
-    async def get(self, checkpoint_id: Reference) -> Checkpoint | None:
-        """Return a checkpoint."""
-        return await self.get_checkpoint(checkpoint_id)
+    get = get_checkpoint
 
     async def get_checkpoint_by_step(self, step: int) -> Checkpoint | None:
         """Return the newest checkpoint of a step."""

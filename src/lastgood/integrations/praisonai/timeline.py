@@ -136,12 +136,12 @@ class Line:
         return target if since else newest
 
 
+@dataclass
 class UnchangedRestore:
     """A restore that had nothing to change: where to, and how the line stood then."""
 
-    def __init__(self, target: str, mark: tuple[str | None, str | None]) -> None:
-        self.target = target
-        self.mark = mark
+    target: str
+    mark: tuple[str | None, str | None]
 
 
 def line_of(workspace: Workspace, moved: UnchangedRestore | None = None) -> Line:
@@ -206,13 +206,13 @@ def refuse_unfit(config: CheckpointConfig) -> None:
 
 def prepared(config: CheckpointConfig) -> Settings:
     """Make a workspace's store, if there is none, and return the settings to open it with."""
-    root, store = config.root, store_of(config)
-    with lastgood.open(root, store=store, maintenance="off", allow_root=_is_meant(root)) as workspace:
+    store = store_of(config)
+    with opened(config) as workspace:
         return settled(config, workspace.settings, store=store)
 
 
-def opened(config: CheckpointConfig, settings: Settings) -> Workspace:
-    """Open a workspace that is prepared."""
+def opened(config: CheckpointConfig, settings: Settings | None = None) -> Workspace:
+    """Open a workspace; its settings are known when it is prepared."""
     root, store = config.root, store_of(config)
     return lastgood.open(root, store=store, maintenance="off", allow_root=_is_meant(root), settings=settings)
 

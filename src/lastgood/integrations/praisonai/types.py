@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import stat
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from enum import Enum
 from hashlib import sha256
@@ -129,11 +129,7 @@ class ChangedFiles(list[str]):
     def __ge__(self, other: object) -> bool:
         return len(self) >= other if isinstance(other, (int, float)) else super().__ge__(_texts(other))
 
-    def __int__(self) -> int:
-        return len(self)
-
-    def __index__(self) -> int:
-        return len(self)
+    __int__ = __index__ = list.__len__
 
     def __add__(self, other: Any) -> Any:  # noqa: ANN401 - a list's sum, or a number's
         return len(self) + other if isinstance(other, int) else super().__add__(other)
@@ -185,16 +181,8 @@ class Checkpoint:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-compatible values."""
-        return {
-            "id": self.id,
-            "short_id": self.short_id,
-            "message": self.message,
-            "timestamp": self.timestamp.isoformat(),
-            "files_changed": int(self.files_changed),
-            "insertions": self.insertions,
-            "deletions": self.deletions,
-            "step": self.step,
-        }
+        record = {one.name: getattr(self, one.name) for one in fields(self) if one.name != "metadata"}
+        return record | {"timestamp": self.timestamp.isoformat(), "files_changed": int(self.files_changed)}
 
 
 @dataclass
@@ -214,13 +202,8 @@ class FileDiff:
 
     def to_dict(self) -> dict[str, Any]:
         """Return it as JSON-compatible values, without the contents."""
-        return {
-            "path": self.path,
-            "absolute_path": self.absolute_path,
-            "status": self.status,
-            "additions": self.additions,
-            "deletions": self.deletions,
-        }
+        shown = ("path", "absolute_path", "status", "additions", "deletions")
+        return {key: getattr(self, key) for key in shown}
 
 
 @dataclass

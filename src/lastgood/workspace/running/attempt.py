@@ -12,18 +12,17 @@ from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
 from lastgood.value import Value
 from lastgood.workspace.running.context import Interrupted, message_of, name_of
+from lastgood.workspace.running.output import Output
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.command import GuardedCommands
     from lastgood.model.checkpoint import Checkpoint, CheckReport, CommandResult
     from lastgood.model.report import HeadMoved, RestoreReport
-    from lastgood.model.run import PlannedTask
+    from lastgood.model.run import Command, PlannedTask
     from lastgood.model.session import Effect, EffectState
     from lastgood.workspace.running.context import RunContext
-    from lastgood.workspace.running.output import Output
 
 
 # --- What an attempt left: kept before anything of it is taken back, and taken back (rule T17) ---
@@ -189,17 +188,16 @@ def _changed(context: RunContext, one: Checkpoint, other: Checkpoint | None = No
 def _merged(
     context: RunContext, start: Checkpoint, left: Checkpoint, paths: Sequence[bytes]
 ) -> RestoreReport:
-    for _ in range(_TRIES - 1):
+    tries = _TRIES
+    while True:
         try:
-            return context.workspace.workspace.restore(
+            return context.workspace.verbs.restore(
                 start.id, paths=paths, only=["files"], merge=True, base=left.id
             )
         except Conflict as error:
-            if not error.details.get("paths"):
+            tries -= 1
+            if not tries or not error.details.get("paths"):
                 raise
-    return context.workspace.workspace.restore(
-        start.id, paths=paths, only=["files"], merge=True, base=left.id
-    )
 
 
 def _attempt_report(
@@ -267,15 +265,16 @@ class Lines:
         pieces = [piece for line in known for piece in _pieces(line)] + early
         amount = amount + len(early) if flood else len(pieces)
         if amount <= most:
-            return [_text(piece) for piece in pieces], 0
+            return [str(piece, "utf-8", "replace") for piece in pieces], 0
         if flood and not early:
             pieces.append(_pieces(text[text.rfind(b"\n") + 1 :])[-1])
-        return [_text(piece) for piece in (*pieces[: most - 1], pieces[-1])], amount - most
+        pieces = [*pieces[: most - 1], pieces[-1]]
+        return [str(piece, "utf-8", "replace") for piece in pieces], amount - most
 
     def rest(self) -> list[str]:
         """Return the line that has no end, if any; the output is over."""
         begun, self._begun = self._begun, b""
-        return [_text(begun)] if begun else []
+        return [str(begun, "utf-8", "replace")] if begun else []
 
 
 def _without_empty(text: bytes) -> bytes:
@@ -286,10 +285,6 @@ def _without_empty(text: bytes) -> bytes:
 
 def _pieces(line: bytes) -> list[bytes]:
     return [line[at : at + LINE_LIMIT] for at in range(0, len(line), LINE_LIMIT)]
-
-
-def _text(line: bytes) -> str:
-    return line.decode("utf-8", "replace")
 
 
 # --- The output of a task, told line by line, as far as anybody can follow ---
@@ -350,7 +345,7 @@ class Ended(Value):
 
 
 class Attempt:
-    """An attempt of a task under way; ``effect`` is its record."""
+    """An attempt of a task under way, which runs its own check; ``effect`` is its record."""
 
     def __init__(self, context: RunContext, task: PlannedTask) -> None:
         self._context = context
@@ -377,7 +372,7 @@ class Attempt:
     def check_again(self, effect: Effect) -> Ended:
         """Make the check alone of an attempt whose command ended well before the run was interrupted."""
         self._effect = effect
-        self._log = self._context.outputs.open(f"{self._task.id} check", effect.attempt)
+        self._log = Output(self._context.outputs, task=f"{self._task.id} check", attempt=effect.attempt)
         try:
             return self._checked()
         finally:
@@ -402,7 +397,7 @@ class Attempt:
         start = keep_start(context, task)
         begun = context.workspace.attempt_begins(task.id, irreversible=task.irreversible, start=start)
         self._effect = begun.effect
-        self._log = context.outputs.open(task.id, begun.effect.attempt)
+        self._log = Output(context.outputs, task=task.id, attempt=begun.effect.attempt)
         context.events.changed(
             "task-started",
             task=task.id,
@@ -413,18 +408,7 @@ class Attempt:
 
     def _run(self) -> CommandResult:
         context, task = self._context, self._task
-        try:
-            ran = context.commands.attend(
-                task.run,
-                directory=context.folder(task),
-                variables=context.variables(task, attempt=self.effect.attempt),
-                timeout=task.timeout,
-                output=self._written,
-                tick=lambda: context.tick(task),
-                asked=lambda: context.asked(task),
-            )
-        finally:
-            self._quiet()
+        ran = self._attend(task.run, context.folder(task), timeout=task.timeout, output=self._written)
         for one in ran.left[:_LEFT_TOLD]:
             command = printable(one.command) or "?"
             context.events.notice(
@@ -448,9 +432,7 @@ class Attempt:
         left = _FOREVER
         if task.timeout is not None:
             left = max(task.timeout - (context.workspace.monotonic() - self._began), 0.001)
-        verdict = context.workspace.judge(
-            saved.checkpoint, task.check, commands=_Checking(self, context.commands), timeout=left
-        )
+        verdict = context.workspace.judge(saved.checkpoint, task.check, commands=self, timeout=left)
         context.signals.check()
         if verdict.check.exit_code != 0:
             return self._failed(f"its check failed: {_check_fault(verdict)}", ran=None, verdict=verdict)
@@ -460,18 +442,33 @@ class Attempt:
             )
         return self._done(verdict)
 
-    def attend_check(
+    def run(
         self, words: Sequence[str], *, directory: bytes, variables: Mapping[str, str], timeout: float
     ) -> CommandResult:
         """Run the check's command as the task's own, where that runs."""
+        folder = directory
+        if directory == self._context.workspace.root:
+            folder = self._context.folder(self._task)
+        limit = None if timeout == _FOREVER else timeout
+        return self._attend(tuple(words), folder, variables=variables, timeout=limit, output=self._output)
+
+    def _attend(
+        self,
+        command: Command,
+        folder: bytes,
+        *,
+        timeout: float | None,
+        output: Callable[[bytes], None],
+        variables: Mapping[str, str] = {},
+    ) -> CommandResult:
         context, task = self._context, self._task
         try:
             return context.commands.attend(
-                tuple(words),
-                directory=context.folder(task) if directory == context.workspace.root else directory,
+                command,
+                directory=folder,
                 variables={**variables, **context.variables(task, attempt=self.effect.attempt)},
-                timeout=None if timeout == _FOREVER else timeout,
-                output=self._output,
+                timeout=timeout,
+                output=output,
                 tick=lambda: context.tick(task),
                 asked=lambda: context.asked(task),
             )
@@ -566,14 +563,6 @@ class Attempt:
 
     def _seconds(self) -> float:
         return round(self._context.workspace.monotonic() - self._began, 3)
-
-
-class _Checking:
-    """Runs a check as a part of its attempt."""
-
-    def __init__(self, attempt: Attempt, commands: GuardedCommands) -> None:
-        self.run = attempt.attend_check
-        self.attend = commands.attend
 
 
 def _exit_code(ran: CommandResult) -> int | None:

@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
     from lastgood.model.session import Task
-    from lastgood.workspace.running.output import OutputFolder
     from lastgood.workspace.running.workspace import RunWorkspace
 
 
@@ -174,7 +173,7 @@ class RunContext:
         events: RunEvents,
         signals: Signals,
         commands: GuardedCommands,
-        outputs: OutputFolder,
+        outputs: bytes,
     ) -> None:
         self.workspace = workspace
         self.plan = plan
@@ -249,7 +248,7 @@ class RunContext:
 
     def _beat(self) -> None:
         try:
-            self.workspace.workspace.session_heartbeat(self.workspace.own)
+            self.workspace.verbs.session_heartbeat(self.workspace.own)
         except (Busy, Storage) as error:
             self.events.notice(f"no sign of life could be given: {message_of(error)}")
 

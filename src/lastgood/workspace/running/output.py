@@ -26,34 +26,23 @@ _DIGEST_HEX = 16
 _FLAGS = os.O_RDWR | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC | os.O_NOFOLLOW
 
 
-class OutputFolder:
-    """The outputs of one run; ``path`` is its folder, which is made when there is something to keep."""
-
-    def __init__(self, path: bytes) -> None:
-        self.path = path
-
-    def open(self, task: str, attempt: int) -> Output:
-        """Return where the output of an attempt goes; an earlier one of the same number is replaced."""
-        return Output(os.path.join(self.path, b"%s.%d.log" % (safe_name(task), attempt)))
-
-
 class Output:
-    """The output of one attempt, in a file of mode 0600.
+    """The output of one attempt, in a file of mode 0600; one of the same number is replaced.
 
-    While it grows, the file holds up to twice what is kept of the end. ``fault`` says why not all of
-    it could be written, None if it could.
+    The folder of the run is made when there is something to keep. While it grows, the file holds up to
+    twice what is kept of the end. ``fault`` says why not all of it could be written, None if it could.
     """
 
-    def __init__(self, path: bytes) -> None:
-        self.path = path
+    def __init__(self, folder: bytes, *, task: str, attempt: int) -> None:
+        self.path = os.path.join(folder, b"%s.%d.log" % (safe_name(task), attempt))
         self.fault: str | None = None
         self._missing = 0
         self._beginning = 0
         self._end = 0
         self._descriptor: int | None = None
         try:
-            make_directories(os.path.dirname(path))
-            self._descriptor = os.open(path, _FLAGS, PRIVATE_FILE)
+            make_directories(folder)
+            self._descriptor = os.open(self.path, _FLAGS, PRIVATE_FILE)
         except OSError as error:
             self.fault = str(error.strerror)
 

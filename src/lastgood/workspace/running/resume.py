@@ -99,16 +99,11 @@ _STRIDE = 0.02
 _SHOWN = 5
 
 
-class ResumeRequest(Value):
-    """What a run was asked for beside its plan."""
+class RunRequest(Value):
+    """What a run was asked for beside its plan; of tasks ``redo`` may be done again, ``done`` have been."""
 
     choice: Choice | None = None
     rebase: bool = False
-
-
-class TaskOverrides(Value):
-    """What a person said about tasks: these may be done again, those have been done."""
-
     redo: Collection[str] = ()
     done: Collection[str] = ()
 
@@ -127,27 +122,22 @@ class StartedRun(Value):
 
 
 def start_run(
-    workspace: RunWorkspace,
-    plan: WorkPlan,
-    request: ResumeRequest,
-    *,
-    overrides: TaskOverrides,
-    signals: Signals,
+    workspace: RunWorkspace, plan: WorkPlan, request: RunRequest, *, signals: Signals
 ) -> StartedRun | RunReport:
     """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
     _reclaim(workspace, plan)
     dead = _dead(workspace, plan)
     if request.choice == "fresh":
-        _refuse_overrides(overrides)
+        _refuse_words_on_tasks(request)
         _give_up(workspace, dead, signals)
     elif len(dead) > 1:
         raise _several(dead)
     elif dead:
         return _continued(workspace, plan, dead[0], request, signals=signals)
     elif request.choice == "continue":
-        return _finished(workspace, plan, overrides=overrides)
+        return _finished(workspace, plan, request)
     else:
-        _refuse_overrides(overrides)
+        _refuse_words_on_tasks(request)
     _refuse_the_living(workspace)
     try:
         started = workspace.open_run(plan, goal=goal_of(plan))
@@ -157,8 +147,8 @@ def start_run(
     return StartedRun(workspace=workspace.within(started.session.id), saved=started.saved)
 
 
-def _refuse_overrides(overrides: TaskOverrides) -> None:
-    if overrides.redo or overrides.done:
+def _refuse_words_on_tasks(request: RunRequest) -> None:
+    if request.redo or request.done:
         raise Usage(
             "a run that begins has nothing that could be done again, or be done already",
             hint="leave out --redo and --done",
@@ -210,7 +200,7 @@ def _reclaim(workspace: RunWorkspace, plan: WorkPlan) -> None:
         if run is None:
             continue
         if workspace.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
-            workspace.workspace.session_break_off(
+            workspace.verbs.session_break_off(
                 one.id, reason="its runner is gone", interrupted=True, save=False
             )
 
@@ -231,7 +221,7 @@ def _several(dead: Sequence[Dead]) -> Usage:
     )
 
 
-def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrides) -> RunReport:
+def _finished(workspace: RunWorkspace, plan: WorkPlan, request: RunRequest) -> RunReport:
     """Return the report of the newest run of a plan if that finished: there is nothing left to do.
 
     `Conflict` if a restore took back since what it left: it is done, and what it did is not there.
@@ -239,7 +229,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrid
     run = next((one for one in workspace.runs() if _is_same(one, plan)), None)
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
-    report = workspace.workspace.get_session(run.session)
+    report = workspace.verbs.get_session(run.session)
     left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
     if report.session.ended_by != "finished" or left:
         raise NotFound(
@@ -250,7 +240,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, *, overrides: TaskOverrid
     back = reverted_since(workspace.context, report.session)
     if back is not None:
         raise _work_gone(report, back)
-    if overrides.redo or overrides.done:
+    if request.redo or request.done:
         raise Usage(
             f"the last run of this plan, {report.id}, has finished: nothing of it is done again",
             hint="carry the whole plan out anew: --fresh    or leave out --redo and --done",
@@ -283,7 +273,7 @@ def review_run(workspace: RunWorkspace, plan: WorkPlan) -> RunReport:
     if not dead:
         raise _nothing_waits(workspace, plan)
     report, run = dead[0]
-    steps = workspace.workspace.steps(report.id)
+    steps = workspace.verbs.steps(report.id)
     more = f"; {len(dead) - 1} more did not finish" if len(dead) > 1 else ""
     told = _review(
         report.progress, run.plan, report, state="interrupted", reason=f"nothing was carried out{more}"
@@ -327,18 +317,18 @@ def _give_up(workspace: RunWorkspace, dead: Sequence[Dead], signals: Signals) ->
     for report, _ in dead:
         _await_silence(workspace, report.id, signals)
     for report, _ in dead:
-        workspace.workspace.recover(report.id, choice="fresh")
+        workspace.verbs.recover(report.id, choice="fresh")
 
 
 def _continued(
-    workspace: RunWorkspace, plan: WorkPlan, dead: Dead, request: ResumeRequest, *, signals: Signals
+    workspace: RunWorkspace, plan: WorkPlan, dead: Dead, request: RunRequest, *, signals: Signals
 ) -> StartedRun:
     report, run = dead
     if not request.rebase:
         _demand_same(run, plan)
     _await_silence(workspace, report.id, signals)
     try:
-        recovered = workspace.workspace.recover(report.id, choice="continue", owner_pid=os.getpid())
+        recovered = workspace.verbs.recover(report.id, choice="continue", owner_pid=os.getpid())
     except Conflict:
         _refuse_the_living(workspace)
         raise
@@ -346,7 +336,7 @@ def _continued(
     try:
         notes = (*_recovery_notes(recovered), *_replanned(inside, run, plan, recovered))
     except BaseException:
-        inside.workspace.session_break_off(report.id, reason="error", save=False)
+        inside.verbs.session_break_off(report.id, reason="error", save=False)
         raise
     return StartedRun(workspace=inside, continued=True, unknown=tuple(recovered.unknown_effects), notes=notes)
 

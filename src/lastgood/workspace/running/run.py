@@ -19,10 +19,9 @@ from lastgood.workspace.running.context import (
     message_of,
     name_of,
 )
-from lastgood.workspace.running.output import OutputFolder, outputs_of
+from lastgood.workspace.running.output import outputs_of
 from lastgood.workspace.running.resume import (
-    ResumeRequest,
-    TaskOverrides,
+    RunRequest,
     check_named,
     hold_runner_lock,
     plan_from,
@@ -50,15 +49,9 @@ if TYPE_CHECKING:
 class Runner:
     """Carries out the plan of one session that is active and this process's own."""
 
-    def __init__(
-        self,
-        context: RunContext,
-        *,
-        overrides: TaskOverrides,
-        engaged: StartedRun,
-    ) -> None:
+    def __init__(self, context: RunContext, *, request: RunRequest, engaged: StartedRun) -> None:
         self._context = context
-        self._orders = overrides
+        self._request = request
         self._engaged = engaged
         self._unknown = list(engaged.unknown)
         self._began = context.workspace.monotonic()
@@ -117,10 +110,10 @@ class Runner:
         left: list[tuple[PlannedTask, Outlook, Effect]] = []
         for task in context.plan.tasks:
             look = outlook(task, task=states[task.id], steps=steps.get(task.id, ()))
-            if look.back is not None and task.id not in self._orders.done:
+            if look.back is not None and task.id not in self._request.done:
                 left.append((task, look, look.back))
         for task, look, attempt in sorted(left, key=lambda one: one[2].after, reverse=True):
-            if task.id not in self._orders.redo and self._doubt(task, look) is not None:
+            if task.id not in self._request.redo and self._doubt(task, look) is not None:
                 keep_once(context, task, attempt)
             elif not self._back(task, attempt):
                 return False
@@ -149,7 +142,7 @@ class Runner:
                 return
 
     def _passed_over(self, task: PlannedTask) -> None:
-        again = "; it is not done again" if task.id in self._orders.redo else ""
+        again = "; it is not done again" if task.id in self._request.redo else ""
         self._context.events.tell(
             "task-skipped", task=task.id, sprint=task.sprint, reason=f"it is done{again}"
         )
@@ -157,13 +150,13 @@ class Runner:
     def _turn(self, task: PlannedTask, states: Mapping[str, Task]) -> bool:
         """See to one task that is not done; False if the run ends here."""
         context = self._context
-        if task.id in self._orders.done:
+        if task.id in self._request.done:
             return self._taken_as_done(task)
         missing = [states[need] for need in task.needs if need in states and states[need].state != "done"]
         if missing:
             return self._skipped(task, missing[0])
         look = outlook(task, task=states[task.id], steps=attempts(context.workspace.context, task.id))
-        if task.id not in self._orders.redo:
+        if task.id not in self._request.redo:
             doubt = self._doubt(task, look)
             if doubt is not None:
                 return self._asked(task, doubt)
@@ -201,7 +194,7 @@ class Runner:
         """
         if not task.irreversible:
             return True
-        return not ended.unknown and (not checks or task.id in self._orders.redo)
+        return not ended.unknown and (not checks or task.id in self._request.redo)
 
     def _failed(self, task: PlannedTask, ended: Ended) -> bool:
         if ended.unknown:
@@ -215,7 +208,7 @@ class Runner:
     def _skipped(self, task: PlannedTask, missing: Task) -> bool:
         how = {"failed": "failed", "skipped": "was skipped"}.get(missing.state, "is not done")
         reason = f"it needs {missing.id}, which {how}"
-        self._context.workspace.workspace.task_skip(task.id)
+        self._context.workspace.verbs.task_skip(task.id)
         self._context.events.changed("task-skipped", task=task.id, sprint=task.sprint, reason=reason)
         return True
 
@@ -254,7 +247,7 @@ class Runner:
     def _enter_sprint(self, task: PlannedTask) -> None:
         workspace = self._context.workspace
         if task.sprint is not None and workspace.progress.position.sprint != task.sprint:
-            workspace.workspace.sprint_start(task.sprint)
+            workspace.verbs.sprint_start(task.sprint)
 
     def _close_sprint(self, task: PlannedTask, states: Mapping[str, Task]) -> None:
         """Make the checkpoint of a sprint whose tasks are all done."""
@@ -264,7 +257,7 @@ class Runner:
         if any(states[one.id].state != "done" for one in context.plan.tasks if one.sprint == sprint):
             return
         self._enter_sprint(task)
-        report = context.workspace.workspace.sprint_done(sprint)
+        report = context.workspace.verbs.sprint_done(sprint)
         self._closed.add(sprint)
         context.events.saved(report.saved, sprint=sprint)
         context.events.tell("sprint-done", sprint=sprint, checkpoint=context.events.last)
@@ -290,7 +283,7 @@ class Runner:
             self._keep_interrupted(self._reason)
         except LastgoodError as error:
             context.events.notice(f"no checkpoint could be made: {message_of(error)}")
-        ended = context.workspace.workspace.session_break_off(
+        ended = context.workspace.verbs.session_break_off(
             context.workspace.own, reason="interrupted", interrupted=True, save=False
         )
         self._unknown += ended.unknown
@@ -321,7 +314,7 @@ class Runner:
         workspace = self._context.workspace
         stopped = isinstance(error, KeyboardInterrupt)
         try:
-            workspace.workspace.session_break_off(
+            workspace.verbs.session_break_off(
                 workspace.own,
                 reason="interrupted" if stopped else type(error).__name__,
                 interrupted=stopped,
@@ -355,7 +348,7 @@ class Runner:
             exit_code=context.exit_code,
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
-            outputs=to_text(context.outputs.path),
+            outputs=to_text(context.outputs),
         )
 
 
@@ -379,18 +372,19 @@ def run(
     if observer is not None and not callable(observer):
         raise Usage("the observer cannot be called", hint="give a function that takes an event")
     plan = plan_from(given)
-    overrides = TaskOverrides(
-        redo=check_named(plan, redo, option="redo"), done=check_named(plan, done, option="done")
+    request = RunRequest(
+        choice=choice,
+        rebase=rebase,
+        redo=check_named(plan, redo, option="redo"),
+        done=check_named(plan, done, option="done"),
     )
-    both = sorted(set(overrides.redo) & set(overrides.done))
+    both = sorted(set(request.redo) & set(request.done))
     if both:
         raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
     if choice == "review":
         return review_run(workspace, plan)
     with Signals() as signals, hold_runner_lock(workspace, signals):
-        engaged = start_run(
-            workspace, plan, ResumeRequest(choice=choice, rebase=rebase), overrides=overrides, signals=signals
-        )
+        engaged = start_run(workspace, plan, request, signals=signals)
         if isinstance(engaged, RunReport):
             return engaged
         inside = engaged.workspace
@@ -400,6 +394,6 @@ def run(
             events=RunEvents(inside, plan, observer=observer, output=output),
             signals=signals,
             commands=GuardedCommands(os.environ),
-            outputs=OutputFolder(outputs_of(os.fsencode(inside.store), inside.key, inside.own)),
+            outputs=outputs_of(os.fsencode(inside.store), inside.key, inside.own),
         )
-        return Runner(context, overrides=overrides, engaged=engaged).carry_out()
+        return Runner(context, request=request, engaged=engaged).carry_out()

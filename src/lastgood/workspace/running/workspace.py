@@ -7,10 +7,10 @@ import os
 from lastgood.catalogue import Query
 from lastgood.errors import NotFound
 from lastgood.lease import living_sessions, unfinished
-from lastgood.model.checkpoint import Actor, CheckOrder
+from lastgood.model.checkpoint import Actor
 from lastgood.sessions import progress, session
 from lastgood.transaction import Draft
-from lastgood.workspace.opened import OpenWorkspace
+from lastgood.workspace.opened import OpenWorkspace, order_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
     from lastgood.sessions.progress import Begun
     from lastgood.workspace import Workspace
-    from lastgood.workspace.opened import WorkspaceState
     from lastgood.worktree import Commands
 
 
@@ -35,11 +34,11 @@ _MESSAGE_LIMIT = 2000
 
 
 class RunWorkspace(OpenWorkspace):
-    """A workspace as a run sees it, with all its other verbs; within a session, as `within` returns it."""
+    """A workspace as a run sees it; ``verbs`` are all others. Within a session, as `within` returns it."""
 
-    def __init__(self, state: WorkspaceState, *, session: str | None, workspace: Workspace) -> None:
-        super().__init__(state, session=session)
-        self.workspace = workspace
+    def __init__(self, verbs: Workspace) -> None:
+        super().__init__(verbs._state, session=verbs._session)  # noqa: SLF001 - the same, seen otherwise
+        self.verbs = verbs
 
     @property
     def context(self) -> Context:
@@ -53,7 +52,7 @@ class RunWorkspace(OpenWorkspace):
 
     def within(self, session: str) -> Self:
         """Return this workspace as those see it who work in a session; it shares everything else."""
-        return type(self)(self._state, session=session, workspace=self.workspace.within(session))
+        return type(self)(self.verbs.within(session))
 
     @property
     def key(self) -> str:
@@ -175,34 +174,11 @@ class RunWorkspace(OpenWorkspace):
         return self._saved(draft, allow_empty=False, budget=None, given=None)
 
     def judge(
-        self,
-        checkpoint: Checkpoint,
-        command: Command,
-        *,
-        commands: Commands,
-        timeout: float,
+        self, checkpoint: Checkpoint, command: Command, *, commands: Commands, timeout: float
     ) -> CheckReport:
         """Run a check in the workspace, which holds a checkpoint, and record its verdict on that."""
-        from shlex import join
-
-        from lastgood.check import check
-        from lastgood.workspace.scratch import in_copy
-
-        shell = isinstance(command, str)
-        order = CheckOrder(
-            words=("/bin/sh", "-c", str(command)) if shell else tuple(command),
-            shown=str(command) if shell else join(command),
-            timeout=timeout,
-        )
-        return check(
-            self._context,
-            self._view,
-            checkpoint,
-            order=order,
-            commands=commands,
-            aside=in_copy(self._context.store, name=b"copy"),
-            here=True,
-        )
+        order = order_of(command, timeout=None).replace(timeout=timeout)
+        return self._judge(checkpoint, order, here=True, commands=commands)
 
     def pass_on(self, verdict: CheckReport, to: Checkpoint) -> Checkpoint:
         """Record a verdict on another checkpoint too, if that holds the same files."""
