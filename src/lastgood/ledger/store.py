@@ -234,10 +234,10 @@ class SqliteLedgers:
         file = self._open()
         return file.look(lambda connection: exported_books(file, connection, workspaces))
 
-    def take_in(self, books: Sequence[ExportedBook]) -> int:
-        """Add proven books of another store that are not here yet, all of them or none; return how many."""
+    def take_in(self, books: Sequence[ExportedBook], *, beside: Callable[[], Result]) -> tuple[int, Result]:
+        """Add proven books of another store that are not here, and do something beside: both or neither."""
         file = self._open()
-        return file.change(lambda connection, root: take_in(file, connection, root, books))
+        return file.change(lambda connection, root: (take_in(file, connection, root, books), beside()))
 
     def _faults_of_backup(self) -> Sequence[str]:
         backup = backup_of(self._path)

@@ -15,8 +15,9 @@ from lastgood.store import ensure_store, make_private, system_machine, workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
     from types import TracebackType
+    from typing import TypeVar
 
     from lastgood.engine import Engine
     from lastgood.host import Clock, Locks
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
     from lastgood.model.report import HealthNote
     from lastgood.objects.engine import GitEngine
     from lastgood.settings import Durability
+
+    Result = TypeVar("Result")
 
 
 class Store:
@@ -247,9 +250,9 @@ class LedgersOfStore:
 
             prove(books)
 
-    def take_in(self, books: Sequence[ExportedBook]) -> int:
-        """Add proven books of another store that are not here yet, all of them or none; return how many."""
-        return self._composed().take_in(books) if books else 0
+    def take_in(self, books: Sequence[ExportedBook], *, beside: Callable[[], Result]) -> tuple[int, Result]:
+        """Add proven books of another store that are not here, and do something beside: both or neither."""
+        return self._composed().take_in(books, beside=beside) if books else (0, beside())
 
     def seen_as(self) -> str | None:
         """Return the id of the store under which its ledger was last seen, None if it never was."""
