@@ -143,7 +143,7 @@ class WorkspaceSnapshot:
         self._fresh = fresh
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
-        self._generation = self._proven_generation(transaction)
+        self._generation = transaction.generation(None if self._facts is None else self._facts.newest)
         self.standing = current_work(context)
         self._writer = transaction.writer()
         self._empty = self._writer.stored_bytes
@@ -281,13 +281,6 @@ class WorkspaceSnapshot:
             budget=budget,
             left_by=context.journal.left_by(),
         )
-
-    def _proven_generation(self, transaction: ReadTransaction) -> str:
-        """Return the engine's generation; if even the newest tree is not stored any more, one of no cache."""
-        facts = self._facts
-        if facts is not None and self.context.engine.missing((bytes.fromhex(facts.newest.tree),)):
-            return transaction.new_generation()
-        return self.context.catalogue.generation()
 
     def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:
         result = self.scan.result

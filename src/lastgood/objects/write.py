@@ -347,6 +347,8 @@ class GitWriter:
 
     def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which this writer would store the content, were it added."""
+        if not self._draft.kept:
+            return set()
         return {
             oid for oid in oids if oid not in self._known and oid not in self._lent and not self._stored(oid)
         }
