@@ -19,12 +19,12 @@ import pytest
 import lastgood
 from lastgood import worker
 from lastgood.objects.engine import GitEngine
-from lastgood.objects.memory import MemoryEngine
 from lastgood.scanner import read, walk
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.read import Lister, Listing, open_file
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
+from tools.memory_engine import memory_engine
 
 if TYPE_CHECKING:
     from lastgood.scanner import Record
@@ -304,7 +304,7 @@ def test_another_generation_is_asked_for_every_object(desk: Desk, monkeypatch: p
     scan = desk.save()
     assert count.opened == []
     assert desk.held(scan)
-    desk.engine = MemoryEngine()  # as after a sweep that freed everything
+    desk.engine = memory_engine()  # as after a sweep that freed everything
     desk.generation = "third"
     desk.previous = None
     swept = desk.save()

@@ -138,9 +138,9 @@ class AbsentStore(Store):
 
     def engine(self) -> Engine:
         """Return an engine that holds nothing."""
-        from lastgood.objects.memory import MemoryEngine
+        from lastgood.objects.engine import AbsentEngine
 
-        return MemoryEngine()
+        return AbsentEngine(self.repository)
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:  # noqa: ARG002 - nothing is written
         """Return a catalogue that knows nothing."""
