@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.catalogue import CatalogueMaintainer, CatalogueWriter, CheckpointFacts
-    from lastgood.context import Context, Writers
+    from lastgood.catalogue import CheckpointFacts
+    from lastgood.context import CatalogueMaintainer, CatalogueWriter, Context, Writers
     from lastgood.engine import EngineMaintainer, ObjectWriter
     from lastgood.host import Applier, JournalFile, ProjectGit, ScanResult, SharedHold, Transcripts
     from lastgood.ledger import Ledgers

@@ -17,8 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from lastgood.catalogue import SessionTransaction
-    from lastgood.context import Context
+    from lastgood.context import Context, SessionTransaction
     from lastgood.model.report import SaveReport
     from lastgood.model.run import PlannedRun, WorkPlan
     from lastgood.model.session import EffectState, Owner, Progress, SessionReport
