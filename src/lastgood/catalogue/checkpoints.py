@@ -85,11 +85,6 @@ def delete_unchanged(
     return marked
 
 
-def forget(connection: sqlite3.Connection, before: int) -> list[str]:
-    """Drop the rows of what was deleted before a time."""
-    return drop(connection, [str(row[0]) for row in connection.execute(_FORGET, (before,)).fetchall()])
-
-
 def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str]:
     """Drop rows that are marked as deleted and were not altered from outside; remember their commits."""
     dropped = {}
@@ -107,32 +102,6 @@ def freed(connection: sqlite3.Connection) -> list[str]:
     """Return the commits of dropped rows until their bytes are said to be freed."""
     row = connection.execute("SELECT value FROM meta WHERE name = 'freed'").fetchone()
     return [] if row is None else str(row[0]).split()
-
-
-def clear_freed(connection: sqlite3.Connection) -> None:
-    """Forget the commits of dropped rows."""
-    connection.execute("DELETE FROM meta WHERE name = 'freed'")
-
-
-def swept(connection: sqlite3.Connection) -> int | None:
-    """Return when nothing was left to be freed; None where that is not known."""
-    row = connection.execute("SELECT value FROM meta WHERE name = 'swept'").fetchone()
-    return row[0] if row is not None and isinstance(row[0], int) else None
-
-
-def set_swept(connection: sqlite3.Connection, at: int) -> None:
-    """Remember when nothing was left to be freed."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('swept', ?)", (at,))
-
-
-def old_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
-    """Return how many operations are older than a time and not among the newest of their workspace."""
-    return int(connection.execute(f"SELECT count(*) {_OLD_OPERATIONS}", (before, keep)).fetchone()[0])
-
-
-def drop_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
-    """Drop those operations, and return how many that were."""
-    return connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
 
 
 def spare_bytes(connection: sqlite3.Connection, *, without: Collection[str] = ()) -> int:
@@ -347,7 +316,8 @@ class CatalogueReader:
 
     def swept(self) -> int | None:
         """Return when nothing was left to be freed, None where that is not known."""
-        return self._database.read(swept)
+        row = self._one("SELECT value FROM meta WHERE name = 'swept'")
+        return row[0] if row is not None and isinstance(row[0], int) else None
 
     def spare_bytes(self, *, without: Collection[str] = ()) -> int:
         """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
@@ -525,13 +495,16 @@ class CatalogueMaintainer(CatalogueWriter):
 
     def set_swept(self, at: int) -> None:
         """Remember that at a time (in nanoseconds) nothing was left to be freed."""
-        self._database.write(lambda connection: set_swept(connection, at))
+        statement = "INSERT OR REPLACE INTO meta VALUES ('swept', ?)"
+        self._database.write(lambda connection: connection.execute(statement, (at,)))
 
     def forget_operations(self, *, before: int, keep: int) -> int:
         """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
-        if not self._database.read(lambda known: old_operations(known, before=before, keep=keep)):
+        if self._one(f"SELECT 1 {_OLD_OPERATIONS} LIMIT 1", (before, keep)) is None:
             return 0  # and nothing new to back up
-        return self._database.write(lambda known: drop_operations(known, before=before, keep=keep))
+        return self._database.write(
+            lambda connection: connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
+        )
 
     def mend(self) -> Sequence[str]:
         """Mend what was altered from outside (operations, the work, workspaces), and say what was done.
@@ -575,7 +548,12 @@ class SqliteCatalogue(CatalogueMaintainer):
 
     def forget(self, *, deleted_before: int) -> Sequence[str]:
         """Drop the rows of checkpoints deleted before a time, and return their ids."""
-        return self._database.write(lambda connection: forget(connection, deleted_before))
+
+        def forget(connection: sqlite3.Connection) -> list[str]:
+            old = connection.execute(_FORGET, (deleted_before,)).fetchall()
+            return drop(connection, [str(row[0]) for row in old])
+
+        return self._database.write(forget)
 
     def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
@@ -583,7 +561,7 @@ class SqliteCatalogue(CatalogueMaintainer):
 
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""
-        self._database.write(clear_freed)
+        self._database.write(lambda known: known.execute("DELETE FROM meta WHERE name = 'freed'"))
 
     def close(self) -> None:
         """Close the database."""
