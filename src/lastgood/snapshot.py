@@ -104,18 +104,18 @@ class PathReads:
 
     def __init__(self, snapshot: WorkspaceSnapshot) -> None:
         self._snapshot = snapshot
-        self._outermost = snapshot.near is None
+        self._outermost = snapshot.look is None
         self._looking = snapshot.context.applier.looking()
 
     def __enter__(self) -> None:
         if self._outermost:
-            self._snapshot.near = self._looking.__enter__()
+            self._snapshot.look = self._looking.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._outermost:
-            self._snapshot.near = None
+            self._snapshot.look = None
             self._looking.__exit__(kind, error, trace)
 
 
@@ -153,8 +153,8 @@ class WorkspaceSnapshot:
             self._writer.abandon()
             raise
         self.files = ScannedFiles(self.scan)
-        # How paths are looked at within `looking`.
-        self.near: Look | None = None
+        # How paths are looked at within `looking`, through the directories that it keeps open.
+        self.look: Look | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -170,7 +170,7 @@ class WorkspaceSnapshot:
 
     def present(self, path: bytes) -> Entry | None:
         """Look at a path anew."""
-        return self.context.applier.present(path) if self.near is None else self.near(path)
+        return self.context.applier.present(path) if self.look is None else self.look(path)
 
     def looking(self) -> PathReads:
         """Look at many paths, in their order, while nothing of ours changes any."""
