@@ -13,17 +13,18 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Literal, Protocol
 
+    from lastgood import journal
     from lastgood.engine import ObjectReader, ObjectWriter
-    from lastgood.journal import FileJournal
     from lastgood.model.checkpoint import CommandResult, FileExtent, GitState, IgnoreState, PrefixEvidence
-    from lastgood.model.operation import Favour, Journal, Outcome, Step
+    from lastgood.model.operation import Favour, Outcome, Step
     from lastgood.model.tree import Change, Entry, Gap, TreeId
     from lastgood.processes import ProcFiles
     from lastgood.reserve import StoreReserve
     from lastgood.settings import CaptureSettings, Durability
 
     # One implementation each, which verbs know by what it is for.
-    JournalFile = FileJournal
+    JournalFile = journal.FileJournal
+    JournalReader = journal.JournalReader
     Processes = ProcFiles
     Reserve = StoreReserve
 
@@ -298,19 +299,6 @@ class Applier(TreeWriter, Protocol):
         person wrote meanwhile goes back, or is kept outside and named (rule T12b). What cannot be changed
         (another user's by now, or made immutable) is left and named, and the rest goes on.
         """
-
-
-class JournalReader(Protocol):
-    """The record of a restore that is running."""
-
-    def read(self) -> Journal | None:
-        """Return the journal of an unfinished restore."""
-
-    def left(self) -> Sequence[Journal]:
-        """Return the journals of restores that are done, and that left something behind."""
-
-    def left_by(self) -> tuple[str, ...]:
-        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
 
 
 # --- What a scan is asked for, and what it found ---

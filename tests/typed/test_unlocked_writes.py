@@ -17,7 +17,7 @@ ENDS = {
     "catalogue": (checkpoints.CatalogueReader, checkpoints.SqliteCatalogue),
     "work": (work.WorkReader, work.SessionTransaction),
     "engine": (engine.EngineReader, engine.Engine),
-    "journal": (host.JournalReader, journal.FileJournal),
+    "journal": (journal.JournalReader, journal.FileJournal),
     "applier": (host.FileReader, host.Applier),
     "ledgers": (ledger.LedgersReader, ledger.Ledgers),
     "project": (host.ProjectReader, host.ProjectGit),
