@@ -8,7 +8,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from lastgood.catalogue import Catalogue, CatalogueReader, WorkReader, WorkspaceRow
+    from lastgood.catalogue import WorkspaceRow, checkpoints, work
     from lastgood.engine import Engine, EngineReader
     from lastgood.host import Clock, Locks, Processes, Reserve, SharedHold
     from lastgood.ledger import Ledgers, LedgersReader
@@ -28,6 +28,14 @@ if TYPE_CHECKING:
         Transcripts,
         TreeWriter,
     )
+
+    # One implementation each, of which verbs know what their transaction lets them do.
+    Catalogue = checkpoints.SqliteCatalogue
+    CatalogueMaintainer = checkpoints.CatalogueMaintainer
+    CatalogueReader = checkpoints.CatalogueReader
+    CatalogueWriter = checkpoints.CatalogueWriter
+    SessionTransaction = work.SessionTransaction
+    WorkReader = work.WorkReader
 
 
 class Writers(Value):

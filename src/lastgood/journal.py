@@ -20,8 +20,8 @@ _MARK = b"lastgood-journal"
 _LEFT = b".left-"
 
 
-class FileJournal:
-    """One file: a line ``lastgood-journal CRC32 LENGTH``, then the journal as JSON."""
+class JournalReader:
+    """The record of a restore, as one file: a line ``lastgood-journal CRC32 LENGTH``, then JSON."""
 
     __slots__ = ("_path",)
 
@@ -42,6 +42,57 @@ class FileJournal:
             return decode_journal(_payload(content))
         except (Damaged, ValueError) as error:
             raise self._damaged(str(error)) from error
+
+    def left(self) -> Sequence[Journal]:
+        """Return the journals of restores that are done and left something behind."""
+        folder, name = os.path.split(self._path)
+        try:
+            names = sorted(one for one in os.listdir(folder) if one.startswith(name + _LEFT))
+        except FileNotFoundError:
+            return ()
+        except OSError as error:
+            raise self._failed("read", error) from error
+        found = []
+        for one in names:
+            try:
+                found.append(JournalReader(os.path.join(folder, one)).read())
+            except Damaged:  # it only says where to look; what is left is named in the report as well
+                continue
+        return [journal for journal in found if journal is not None]
+
+    def left_by(self) -> tuple[str, ...]:
+        """Return the operations of those journals, and of an unfinished one."""
+        unfinished = self.read()
+        known = self.left() if unfinished is None else (*self.left(), unfinished)
+        return tuple(journal.operation for journal in known)
+
+    def _failed(self, verb: str, error: OSError) -> Storage:
+        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
+            from lastgood.disk import no_room
+
+            return no_room(error, doing="writing the restore's journal", place=os.path.dirname(self._path))
+        return Storage(
+            f"the restore journal {self._shown} cannot be {verb}: {error.strerror}",
+            hint="check that the store can be written and has room, then try again",
+        )
+
+    def _damaged(self, why: str) -> Damaged:
+        return Damaged(
+            f"the restore journal {self._shown} is damaged ({why})",
+            hint="a restore was interrupted; set its journal aside: lastgood verify --repair"
+            "    what was there before is in the newest guard: lastgood list --kind guard",
+            details={"path": self._shown},
+        )
+
+    @property
+    def _shown(self) -> str:
+        return printable(to_text(self._path))
+
+
+class FileJournal(JournalReader):
+    """The journal of whoever restores."""
+
+    __slots__ = ()
 
     def open(self, journal: Journal) -> None:
         """Write the journal; durable when it returns. `Busy` if an unfinished one is there."""
@@ -74,29 +125,6 @@ class FileJournal:
         except OSError as error:
             raise self._failed("closed", error) from error
 
-    def left(self) -> Sequence[Journal]:
-        """Return the journals of restores that are done and left something behind."""
-        folder, name = os.path.split(self._path)
-        try:
-            names = sorted(one for one in os.listdir(folder) if one.startswith(name + _LEFT))
-        except FileNotFoundError:
-            return ()
-        except OSError as error:
-            raise self._failed("read", error) from error
-        found = []
-        for one in names:
-            try:
-                found.append(FileJournal(os.path.join(folder, one)).read())
-            except Damaged:  # it only says where to look; what is left is named in the report as well
-                continue
-        return [journal for journal in found if journal is not None]
-
-    def left_by(self) -> tuple[str, ...]:
-        """Return the operations of those journals, and of an unfinished one."""
-        unfinished = self.read()
-        known = self.left() if unfinished is None else (*self.left(), unfinished)
-        return tuple(journal.operation for journal in known)
-
     def forget(self, operation: str) -> None:
         """Remove the journal of a restore that left something behind: it is gone."""
         FileJournal(self._path + _LEFT + operation.encode()).close()
@@ -112,28 +140,6 @@ class FileJournal:
         except OSError as error:
             raise self._failed("set aside", error) from error
         return printable(to_text(aside))
-
-    def _failed(self, verb: str, error: OSError) -> Storage:
-        if error.errno in {errno.ENOSPC, errno.EDQUOT}:
-            from lastgood.disk import no_room
-
-            return no_room(error, doing="writing the restore's journal", place=os.path.dirname(self._path))
-        return Storage(
-            f"the restore journal {self._shown} cannot be {verb}: {error.strerror}",
-            hint="check that the store can be written and has room, then try again",
-        )
-
-    def _damaged(self, why: str) -> Damaged:
-        return Damaged(
-            f"the restore journal {self._shown} is damaged ({why})",
-            hint="a restore was interrupted; set its journal aside: lastgood verify --repair"
-            "    what was there before is in the newest guard: lastgood list --kind guard",
-            details={"path": self._shown},
-        )
-
-    @property
-    def _shown(self) -> str:
-        return printable(to_text(self._path))
 
 
 def _payload(content: bytes) -> bytes:

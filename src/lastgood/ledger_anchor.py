@@ -45,11 +45,8 @@ class LedgerAnchor:
     def __init__(self, directory: bytes, *, store: str) -> None:
         self._directory = directory
         self._path = directory + b"/" + store.encode("utf-8", "surrogateescape").hex().encode()
-
-    @property
-    def file(self) -> str:
-        """Where what was seen of the store is written."""
-        return to_text(self._path)
+        # Where what was seen of the store is written.
+        self.file = to_text(self._path)
 
     def key(self) -> bytes:
         """Return the key of this user on this machine, making it first if there is none."""

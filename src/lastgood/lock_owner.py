@@ -57,18 +57,18 @@ def holders(path: bytes, *, alone: bool = False, at: int | None = None) -> Itera
     """Yield the other processes that hold a lock on a file, by proc_locks(5); ``at`` limits it to a byte."""
     try:
         found = os.stat(path)
-        with open("/proc/locks", encoding="ascii", errors="replace") as file:
+        with open("/proc/locks", "rb") as file:  # as bytes: Python's text of it would load a codec
             lines = file.read().splitlines()
     except OSError:
         return
-    place = f"{os.major(found.st_dev):02x}:{os.minor(found.st_dev):02x}:{found.st_ino}"
+    place = b"%02x:%02x:%d" % (os.major(found.st_dev), os.minor(found.st_dev), found.st_ino)
     for line in lines:
         words = line.split()
         # "1: POSIX ADVISORY WRITE 16725 fe:00:2162700 128 128"; one that waits has an arrow before its kind.
-        if len(words) != 8 or words[5] != place or (alone and words[3] != "WRITE"):
+        if len(words) != 8 or words[5] != place or (alone and words[3] != b"WRITE"):
             continue
         pid, first, last = words[4], int(words[6]), words[7]
-        within = at is None or (first <= at and (last == "EOF" or at <= int(last)))
+        within = at is None or (first <= at and (last == b"EOF" or at <= int(last)))
         if within and pid.isdigit() and int(pid) != os.getpid():
             yield int(pid)
 

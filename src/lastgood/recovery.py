@@ -11,7 +11,7 @@ from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
 from lastgood.restore.finish import settle_restore
 from lastgood.restore.restore import RestoreRequest, head_moved, irreversible, restore
-from lastgood.sessions.session import abandon_steps, holder, living_conflict, way_to_end
+from lastgood.sessions.session import abandon_steps, exclusive_rivals, holder, living_conflict, way_to_end
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.status import drift_since
 from lastgood.transaction import ReadTransaction
@@ -207,7 +207,12 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
         was = _still_dead(context, found.run)
-        replacing, evicted = _rivals(context, was, force=way.force)
+        replacing: Sequence[Session] = ()
+        evicted: Session | None = None
+        if was.exclusive:
+            replacing, evicted = exclusive_rivals(
+                context, lambda living: _beside(context, living, was), force=way.force, besides=was.id
+            )
         back = _taken_back(context, view, found, force=way.force) if way.rewinds_files else None
         anew = was.replace(
             owner=way.owner,
@@ -286,26 +291,6 @@ def _still_dead(context: Context, run: SessionReport) -> Session:
             details={"sessions": [run.id]},
         )
     return session
-
-
-def _rivals(context: Context, session: Session, *, force: bool) -> tuple[list[Session], Session | None]:
-    """Return the other exclusive sessions as they are to be recorded, and the living one among them.
-
-    Those that died unnoticed are incomplete. A living one is refused, or else taken over from.
-    """
-    known = context.work.sessions(context.key) if session.exclusive else ()
-    changed, evicted = [], None
-    for one in known:
-        if not one.exclusive or one.state != "active" or one.id == session.id:
-            continue
-        if state_of(context, one) != "active":
-            changed.append(one.replace(state="incomplete"))
-            continue
-        if not force:
-            raise _beside(context, one, session)
-        evicted = one.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
-        changed.append(evicted)
-    return changed, evicted
 
 
 def _beside(context: Context, living: Session, dead: Session) -> Conflict:

@@ -103,18 +103,18 @@ class PathReads:
 
     def __init__(self, snapshot: WorkspaceSnapshot) -> None:
         self._snapshot = snapshot
-        self._outermost = snapshot.near is None
+        self._outermost = snapshot.look is None
         self._looking = snapshot.context.applier.looking()
 
     def __enter__(self) -> None:
         if self._outermost:
-            self._snapshot.near = self._looking.__enter__()
+            self._snapshot.look = self._looking.__enter__()
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         if self._outermost:
-            self._snapshot.near = None
+            self._snapshot.look = None
             self._looking.__exit__(kind, error, trace)
 
 
@@ -142,7 +142,7 @@ class WorkspaceSnapshot:
         self._fresh = fresh
         self._started = context.clock.monotonic()
         self._facts = context.catalogue.latest_facts(context.key)
-        self._generation = self._proven_generation(transaction)
+        self._generation = transaction.generation(None if self._facts is None else self._facts.newest)
         self.standing = current_work(context)
         self._writer = transaction.writer()
         self._empty = self._writer.stored_bytes
@@ -152,8 +152,8 @@ class WorkspaceSnapshot:
             self._writer.abandon()
             raise
         self.files = ScannedFiles(self.scan)
-        # How paths are looked at within `looking`.
-        self.near: Look | None = None
+        # How paths are looked at within `looking`, through the directories that it keeps open.
+        self.look: Look | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -169,7 +169,7 @@ class WorkspaceSnapshot:
 
     def present(self, path: bytes) -> Entry | None:
         """Look at a path anew."""
-        return self.context.applier.present(path) if self.near is None else self.near(path)
+        return self.context.applier.present(path) if self.look is None else self.look(path)
 
     def looking(self) -> PathReads:
         """Look at many paths, in their order, while nothing of ours changes any."""
@@ -280,13 +280,6 @@ class WorkspaceSnapshot:
             budget=budget,
             left_by=context.journal.left_by(),
         )
-
-    def _proven_generation(self, transaction: ReadTransaction) -> str:
-        """Return the engine's generation; if even the newest tree is not stored any more, one of no cache."""
-        facts = self._facts
-        if facts is not None and self.context.engine.missing((bytes.fromhex(facts.newest.tree),)):
-            return transaction.new_generation()
-        return self.context.catalogue.generation()
 
     def _equal(self, facts: CheckpointFacts | None) -> Checkpoint | None:
         result = self.scan.result

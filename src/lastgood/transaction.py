@@ -16,8 +16,8 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.catalogue import CatalogueMaintainer, CatalogueWriter
-    from lastgood.context import Context, Writers
+    from lastgood.catalogue import CheckpointFacts
+    from lastgood.context import CatalogueMaintainer, CatalogueWriter, Context, Writers
     from lastgood.engine import EngineMaintainer, ObjectWriter
     from lastgood.host import ScanResult, SharedHold
     from lastgood.ledger import Ledgers
@@ -170,9 +170,9 @@ class ReadTransaction(Transaction):
         """Begin a pack that takes no room on the disk and becomes nothing."""
         return self._writers.engine_of().writer(kept=False)
 
-    def new_generation(self) -> str:
-        """Return a generation of which there is no scan cache."""
-        return self.context.clock.random().hex()
+    def generation(self, newest: CheckpointFacts | None) -> str:  # noqa: ARG002 - what a look finds is not stored
+        """Return the generation of which a scan cache proves what is looked at, stored or not."""
+        return self.context.catalogue.generation()
 
 
 class SaveTransaction(ReadTransaction, MarkTransaction):
@@ -182,11 +182,11 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         """Begin a pack."""
         return self._writers.engine_of().writer()
 
-    def new_generation(self) -> str:
-        """Declare that objects may have been lost, so that no scan cache proves any."""
-        generation = super().new_generation()
-        self.catalogue.set_generation(generation)
-        return generation
+    def generation(self, newest: CheckpointFacts | None) -> str:
+        """Return the engine's generation: a new one, of no scan cache, if even the newest tree is lost."""
+        if newest is not None and self.context.engine.missing((bytes.fromhex(newest.tree),)):
+            self.catalogue.set_generation(self.context.clock.random().hex())
+        return super().generation(newest)
 
     def add(
         self,

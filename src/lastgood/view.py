@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
     from typing import Literal
 
-    from lastgood.catalogue import CatalogueReader, WorkReader
+    from lastgood.context import CatalogueReader, WorkReader
     from lastgood.engine import ObjectReader
     from lastgood.host import Clock
     from lastgood.model.checkpoint import Checkpoint

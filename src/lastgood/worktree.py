@@ -11,6 +11,7 @@ if TYPE_CHECKING:
     from contextlib import AbstractContextManager
     from typing import Literal, Protocol
 
+    from lastgood import journal
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.host import (
         FoundGitPosition,
@@ -22,14 +23,14 @@ if TYPE_CHECKING:
         ScanResult,
         Stamp,
     )
-    from lastgood.journal import FileJournal
     from lastgood.model.checkpoint import CommandResult, FileExtent, PrefixEvidence
-    from lastgood.model.operation import Favour, Journal, Outcome, Step
+    from lastgood.model.operation import Favour, Outcome, Step
     from lastgood.model.tree import Change, Entry, TreeId
     from lastgood.settings import Durability
 
-    # One implementation, which verbs know by what it is for.
-    JournalFile = FileJournal
+    # One implementation each, which verbs know by what it is for.
+    JournalFile = journal.FileJournal
+    JournalReader = journal.JournalReader
 
     Presence = Literal["absent", "same", "different"]
 else:
@@ -216,19 +217,6 @@ class Applier(TreeWriter, Protocol):
         person wrote meanwhile goes back, or is kept outside and named (rule T12b). What cannot be changed
         (another user's by now, or made immutable) is left and named, and the rest goes on.
         """
-
-
-class JournalReader(Protocol):
-    """The record of a restore that is running."""
-
-    def read(self) -> Journal | None:
-        """Return the journal of an unfinished restore."""
-
-    def left(self) -> Sequence[Journal]:
-        """Return the journals of restores that are done, and that left something behind."""
-
-    def left_by(self) -> tuple[str, ...]:
-        """Return the operations that may have temporary names in the workspace: an unfinished one too."""
 
 
 # --- Transcripts: files of others, only ever read; and the new ones that a restore puts beside them ---

@@ -11,6 +11,7 @@ import subprocess
 import sys
 import tempfile
 import threading
+import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -262,19 +263,22 @@ def as_a_reader(folder: Path, work: Callable[[], str]) -> str:
     answers, mine = os.pipe()
     child = os.fork()
     if child == 0:
-        if os.getuid() == 0:
-            os.setgroups([])
-            os.setgid(65534)
-            os.setuid(65534)
         try:
+            if os.getuid() == 0:
+                os.setgroups([])
+                os.setgid(65534)
+                os.setuid(65534)
             os.write(mine, work().encode())
+        except BaseException:  # noqa: BLE001 - whatever it was, the parent has to hear of it
+            os.write(mine, traceback.format_exc().encode())
         finally:
             os._exit(0)
     os.close(mine)
     with open(answers, "rb") as stream:
         answer = stream.read().decode()
-    os.waitpid(child, 0)
+    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
     folder.chmod(0o755)
+    assert ended == 0, answer
     return answer
 
 

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
+import os
 import sqlite3
 import tarfile
+import time
 from binascii import b2a_base64
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from hashlib import sha256
 from io import BytesIO
 from pathlib import Path
+from threading import Event
 from typing import Any
 
 import pytest
@@ -20,6 +25,7 @@ import lastgood
 from lastgood.errors import Conflict, Damaged, LastgoodError, Storage, Unsafe
 from lastgood.exchange.form import decode_facts, encode_facts
 from lastgood.ledger.cells import _cell, piece_id
+from lastgood.locks import FlockLocks
 from lastgood.model.exchange import ExportedPlan, Facts
 from lastgood.model.run import WorkPlan
 from lastgood.settings import LimitSettings, Settings
@@ -103,6 +109,65 @@ def test_what_is_here_stays_as_it_is(workspace: Workspace, other: Workspace, par
     assert other.import_file(parcel).books == 1
     assert other.import_file(parcel).books == 0
     assert texts(other.ledger("another")) == {"only": [("x", None, "mine", None)]}
+
+
+def test_a_sweep_that_waits_for_an_import_comes_after_its_books(
+    workspace: Workspace, other: Workspace, parcel: Path, tmp_path: Path
+) -> None:
+    fill(workspace)
+    workspace.export(parcel, private=True)
+    store = tmp_path / "other"
+    over = Event()
+
+    def sweep() -> None:
+        with FlockLocks(os.fsencode(store)).hold_store(wait=60):
+            over.wait()
+
+    with closing(sqlite3.connect(store / "catalogue.sqlite3", isolation_level=None)) as rival:
+        rival.execute("BEGIN IMMEDIATE")
+        with ThreadPoolExecutor() as threads:
+            arriving = threads.submit(other.import_file, parcel)
+            await_lock(store / "locks/store.lock")
+            threads.submit(sweep)
+            await_lock(store / "locks/store.lock.turn")
+            rival.execute("ROLLBACK")
+            try:
+                assert arriving.result().books == 2
+            finally:
+                over.set()
+
+
+def await_lock(path: Path) -> None:
+    """Wait until somebody holds a lock."""
+    while True:
+        time.sleep(0.001)
+        if path.exists():
+            with path.open() as file:
+                try:
+                    fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                except BlockingIOError:
+                    return
+
+
+def test_an_import_whose_books_are_refused_adds_no_checkpoint_until_they_can_be_added(
+    workspace: Workspace, other: Workspace, parcel: Path, tmp_path: Path
+) -> None:
+    fill(workspace)
+    workspace.export(parcel, private=True)
+    other.ledger("mine").change(lambda book: book.put("only", "x"))
+    ledger = tmp_path / "other" / "ledger.sqlite3"
+    other.close()
+    ledger.rename(tmp_path / "elsewhere")
+    with lastgood.open(other.path, store=tmp_path / "other", maintenance="off") as again:
+        with pytest.raises(Damaged, match="is gone"):
+            again.import_file(parcel)
+        assert again.list(all_workspaces=True) == ()
+
+        (tmp_path / "elsewhere").rename(ledger)
+        report = again.import_file(parcel)
+
+        assert (len(report.checkpoints), report.books) == (1, 2)
+        assert again.verify().ok
 
 
 def test_only_the_books_of_the_workspaces_that_leave_do(

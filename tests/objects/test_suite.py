@@ -1,4 +1,4 @@
-"""Both engines do what every engine must do."""
+"""The engine does what every engine must do."""
 
 from __future__ import annotations
 
@@ -9,13 +9,7 @@ import pytest
 
 from lastgood.engine import Engine
 from lastgood.objects.engine import GitEngine
-from lastgood.objects.memory import MemoryEngine
 from lastgood.testing.engine_suite import EngineSuite
-
-
-class TestMemoryEngine(EngineSuite):
-    def make_engine(self) -> Engine:
-        return MemoryEngine()
 
 
 class TestGitEngine(EngineSuite):

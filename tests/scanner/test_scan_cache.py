@@ -16,14 +16,15 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+import lastgood
 from lastgood import worker
 from lastgood.objects.engine import GitEngine
-from lastgood.objects.memory import MemoryEngine
 from lastgood.scanner import parallel, read, walk
 from lastgood.scanner import scan as scanner
 from lastgood.scanner.read import Lister, Listing, open_file
 from tools.desk import Desk
 from tools.living import children, descriptors, eventually
+from tools.memory_engine import memory_engine
 
 if TYPE_CHECKING:
     from lastgood.scanner import Record
@@ -73,6 +74,27 @@ def test_an_unchanged_workspace_is_not_read_again(desk: Desk, monkeypatch: pytes
     again = desk.save()
     assert count.opened == []
     assert again.result == first.result
+
+
+@pytest.mark.damages
+def test_who_only_looks_reads_no_file_again_where_the_store_has_lost_them(
+    project: Path, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What is looked at is not stored, so the cache proves it as ever; a save reads and stores all anew."""
+    (project / "one").write_text("content")
+    time.sleep(0.06)
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.save("one")
+    for file in (store / "objects.git/objects/pack").iterdir():
+        file.unlink()
+    count = Count(monkeypatch)
+
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.status()
+        assert count.opened == []
+        workspace.save("two")
+        assert count.opened == [b"one"]
+        assert workspace.read("@", "one") == b"content"
 
 
 def test_only_what_changed_is_read(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -282,7 +304,7 @@ def test_another_generation_is_asked_for_every_object(desk: Desk, monkeypatch: p
     scan = desk.save()
     assert count.opened == []
     assert desk.held(scan)
-    desk.engine = MemoryEngine()  # as after a sweep that freed everything
+    desk.engine = memory_engine()  # as after a sweep that freed everything
     desk.generation = "third"
     desk.previous = None
     swept = desk.save()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 import lastgood as package
-from lastgood.catalogue import SessionTransaction
+from lastgood.catalogue.work import SessionTransaction
 from lastgood.errors import Ambiguous, Busy, Conflict, Invalid, NotFound, Usage
 from lastgood.model.operation import Event
 from lastgood.settings import AutoSettings, LimitSettings, Settings

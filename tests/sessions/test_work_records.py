@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from lastgood.catalogue import SessionTransaction, WorkspaceRow
+from lastgood.catalogue import WorkspaceRow
 from lastgood.catalogue.checkpoints import SqliteCatalogue
 from lastgood.catalogue.database import CURRENT
+from lastgood.catalogue.work import SessionTransaction
 from lastgood.errors import Conflict, NotFound
 from lastgood.model.session import Effect, Owner, Position, Progress, Session, Task
 from lastgood.testing.clock import FakeClock

@@ -10,12 +10,12 @@ from pathlib import Path
 from lastgood.engine import Engine
 from lastgood.host import Clock, ScanRequest, SystemClock
 from lastgood.model.tree import DIRECTORY, TreeId
-from lastgood.objects.memory import MemoryEngine
 from lastgood.paths import join
 from lastgood.scanner.read import multigrain_device
 from lastgood.scanner.scan import WorkspaceScanner
 from lastgood.settings import CaptureSettings
 from lastgood.worktree import Scan, Scanner
+from tools.memory_engine import memory_engine
 
 Held = dict[bytes, tuple[str, int, bytes]]
 
@@ -28,7 +28,7 @@ class Desk:
         self.cache.mkdir()
         self.store = folder / "store"
         self.store.mkdir()
-        self.engine: Engine = MemoryEngine() if engine is None else engine
+        self.engine: Engine = memory_engine() if engine is None else engine
         self.clock: Clock = SystemClock() if clock is None else clock
         self.sleep: Callable[[float], None] = time.sleep
         self.exact_on: Callable[[int], int | None] = multigrain_device

@@ -7,16 +7,17 @@ from pathlib import Path
 
 import pytest
 
-from lastgood import catalogue, engine, journal, ledger, worktree
+from lastgood import engine, journal, ledger, worktree
+from lastgood.catalogue import checkpoints, work
 from typed.checking import faults
 
 TEXT = (Path(__file__).parent / "unlocked_writes.txt").read_text()
 # What is read of something by anybody, what changes it, and how a context gives the first.
 ENDS = {
-    "catalogue": (catalogue.CatalogueReader, catalogue.Catalogue),
-    "work": (catalogue.WorkReader, catalogue.SessionTransaction),
+    "catalogue": (checkpoints.CatalogueReader, checkpoints.SqliteCatalogue),
+    "work": (work.WorkReader, work.SessionTransaction),
     "engine": (engine.EngineReader, engine.Engine),
-    "journal": (worktree.JournalReader, journal.FileJournal),
+    "journal": (journal.JournalReader, journal.FileJournal),
     "applier": (worktree.FileReader, worktree.Applier),
     "ledgers": (ledger.LedgersReader, ledger.Ledgers),
     "project": (worktree.ProjectReader, worktree.ProjectGit),

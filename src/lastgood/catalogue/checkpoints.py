@@ -28,10 +28,11 @@ from lastgood.model.checkpoint import CHECK, Checkpoint
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
+    from typing import Self
 
     from lastgood.catalogue import Arrivals, Query, WorkspaceRow
     from lastgood.catalogue.database import Schema
-    from lastgood.catalogue.work import SqliteWork
+    from lastgood.catalogue.work import WorkReader
     from lastgood.host import Clock
     from lastgood.model.checkpoint import Check, Manifest
     from lastgood.model.operation import Operation
@@ -84,11 +85,6 @@ def delete_unchanged(
     return marked
 
 
-def forget(connection: sqlite3.Connection, before: int) -> list[str]:
-    """Drop the rows of what was deleted before a time."""
-    return drop(connection, [str(row[0]) for row in connection.execute(_FORGET, (before,)).fetchall()])
-
-
 def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str]:
     """Drop rows that are marked as deleted and were not altered from outside; remember their commits."""
     dropped = {}
@@ -106,32 +102,6 @@ def freed(connection: sqlite3.Connection) -> list[str]:
     """Return the commits of dropped rows until their bytes are said to be freed."""
     row = connection.execute("SELECT value FROM meta WHERE name = 'freed'").fetchone()
     return [] if row is None else str(row[0]).split()
-
-
-def clear_freed(connection: sqlite3.Connection) -> None:
-    """Forget the commits of dropped rows."""
-    connection.execute("DELETE FROM meta WHERE name = 'freed'")
-
-
-def swept(connection: sqlite3.Connection) -> int | None:
-    """Return when nothing was left to be freed; None where that is not known."""
-    row = connection.execute("SELECT value FROM meta WHERE name = 'swept'").fetchone()
-    return row[0] if row is not None and isinstance(row[0], int) else None
-
-
-def set_swept(connection: sqlite3.Connection, at: int) -> None:
-    """Remember when nothing was left to be freed."""
-    connection.execute("INSERT OR REPLACE INTO meta VALUES ('swept', ?)", (at,))
-
-
-def old_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
-    """Return how many operations are older than a time and not among the newest of their workspace."""
-    return int(connection.execute(f"SELECT count(*) {_OLD_OPERATIONS}", (before, keep)).fetchone()[0])
-
-
-def drop_operations(connection: sqlite3.Connection, *, before: int, keep: int) -> int:
-    """Drop those operations, and return how many that were."""
-    return connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
 
 
 def spare_bytes(connection: sqlite3.Connection, *, without: Collection[str] = ()) -> int:
@@ -173,8 +143,11 @@ _UNKNOWN = "the store knows no such checkpoint"
 _OPERATION = "INSERT INTO operation (id, workspace_key, type, at, undone, payload) VALUES (?, ?, ?, ?, ?, ?)"
 
 
-class SqliteCatalogue:
-    """Facts in SQLite (WAL); threads may share it, and it lives on in a forked child."""
+class CatalogueReader:
+    """Facts in SQLite (WAL), as of the moment of each call; deleted checkpoints only if asked for.
+
+    Threads may share it, and it lives on in a forked child.
+    """
 
     def __init__(self, database: Database) -> None:
         self._database = database
@@ -189,7 +162,7 @@ class SqliteCatalogue:
         wait: float = DEFAULT_WAIT,
         create: bool = True,
         schema: Schema = CURRENT,
-    ) -> SqliteCatalogue:
+    ) -> Self:
         """Open the catalogue, making it first where ``create`` allows, and bringing an older one up.
 
         ``wait`` is how many seconds another writer is waited for. Raises `Damaged` (also when the
@@ -200,16 +173,16 @@ class SqliteCatalogue:
         return cls(Database(path, schema=schema, durability=durability, wait=wait))
 
     @classmethod
-    def of_nothing(cls, path: str, *, schema: Schema = CURRENT) -> SqliteCatalogue:
+    def of_nothing(cls, path: str, *, schema: Schema = CURRENT) -> Self:
         """Return the catalogue of a store that is not there: empty, in memory, gone with its closing."""
         return cls(MemoryDatabase(path, schema=schema, durability="fast", wait=0))
 
     @property
-    def work(self) -> SqliteWork:
+    def work(self) -> WorkReader:
         """The facts about the work, in the same file."""
-        from lastgood.catalogue.work import SqliteWork
+        from lastgood.catalogue.work import WorkReader
 
-        return SqliteWork(self._database)
+        return WorkReader(self._database)
 
     @property
     def path(self) -> str:
@@ -233,7 +206,7 @@ class SqliteCatalogue:
         return None if row is None else rows.workspace(row)
 
     def latest_facts(self, workspace_key: str) -> LatestFacts | None:
-        """Return what a save has to know of the newest checkpoints; None before the first."""
+        """Return what a save has to know about the newest checkpoint; None before the first."""
         newest = self._one(NEWEST_FACTS, (workspace_key,))
         if newest is None:
             return None
@@ -291,6 +264,10 @@ class SqliteCatalogue:
         )
         return [str(row[0]) for row in found]
 
+    def freed(self) -> Sequence[str]:
+        """Return the commits whose rows were dropped and whose bytes may not be freed yet."""
+        return self._database.read(freed)
+
     def operations(
         self, workspace_key: str, *, limit: int | None = None, offset: int = 0
     ) -> Sequence[Operation]:
@@ -304,14 +281,9 @@ class SqliteCatalogue:
         row = self._one("SELECT seq + 1 FROM sqlite_sequence WHERE name = 'checkpoint'")
         return 1 if row is None else int(str(row[0]))
 
-    def fault(self) -> str | None:
-        """Return what SQLite's own integrity check says, None if all is well."""
-        from lastgood.catalogue.backup import integrity_fault
-
-        try:
-            return self._database.read(integrity_fault)
-        except Damaged as error:
-            return error.message
+    def accounted(self) -> Sequence[str]:
+        """Return the commits of rows that nobody altered, and of those dropped whose bytes are not freed."""
+        return [*(str(row[0]) for row in self._all(_SOUND)), *self.freed()]
 
     def faults(self) -> Sequence[str]:
         """Return what `fault` does, and what is wrong with the copies beside the catalogue."""
@@ -323,35 +295,60 @@ class SqliteCatalogue:
             found.append(f"it {OLDER}")
         return found + [f"its backup {os.path.basename(one)} is damaged" for one in self._unsound_copies()]
 
-    def _unsound_copies(self) -> Sequence[str]:
-        from lastgood.catalogue.backup import unsound_backups
-
-        return self._database.read(lambda _connection: unsound_backups(self.path))
-
     def is_older(self) -> bool:
         """Tell whether a backup is ahead of the catalogue: an older copy of it was put back."""
         from lastgood.catalogue.backup import is_older
 
         return self._database.read(lambda connection: is_older(connection, self.path))
 
-    def mend_copies(self) -> Sequence[str]:
-        """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""
-        from lastgood.catalogue.backup import back_up, set_aside
+    def fault(self) -> str | None:
+        """Return what SQLite's own integrity check says, None if all is well."""
+        from lastgood.catalogue.backup import integrity_fault
 
-        wrong = self._unsound_copies()
-        if not wrong or self.fault() is not None or self.is_older():
-            return []
-        aside = self._database.read(lambda _connection: [set_aside(one) for one in wrong])
-        self._database.read(lambda connection: back_up(connection, self.path))
-        return [f"the damaged copy {one} was set aside" for one in aside]
-
-    def accounted(self) -> Sequence[str]:
-        """Return the commits of rows that nobody altered, and of those dropped whose bytes are not freed."""
-        return [*(str(row[0]) for row in self._all(_SOUND)), *self.freed()]
+        try:
+            return self._database.read(integrity_fault)
+        except Damaged as error:
+            return error.message
 
     def altered(self) -> Sequence[str]:
-        """Return the commits of the rows that were altered from outside (`adopt` mends them)."""
+        """Return the commits of the rows that were altered from outside (`Catalogue.adopt` mends them)."""
         return [str(row[0]) for row in self._all(_ALTERED)]
+
+    def swept(self) -> int | None:
+        """Return when nothing was left to be freed, None where that is not known."""
+        row = self._one("SELECT value FROM meta WHERE name = 'swept'")
+        return row[0] if row is not None and isinstance(row[0], int) else None
+
+    def spare_bytes(self, *, without: Collection[str] = ()) -> int:
+        """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
+        return self._database.read(lambda known: spare_bytes(known, without=without))
+
+    def _checkpoints(self, found: Sequence[rows.Row], *, brief: bool = False) -> list[Checkpoint]:
+        read = [rows.checkpoint(row, brief=brief) for row in found]
+        if any(one.damaged is not None for one in read):
+            self._database.refuse_newer()  # whose rows only look damaged
+        return read
+
+    def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
+        found = self._all(statement, parameters)
+        return found[0] if found else None
+
+    def _all(self, statement: str, parameters: Parameters = ()) -> list[rows.Row]:
+        try:
+            return self._database.read(
+                lambda connection: connection.execute(statement, parameters).fetchall()
+            )
+        except UnicodeEncodeError:
+            return []  # what is not Unicode is nobody's id, key or name
+
+    def _unsound_copies(self) -> Sequence[str]:
+        from lastgood.catalogue.backup import unsound_backups
+
+        return self._database.read(lambda _connection: unsound_backups(self.path))
+
+
+class CatalogueWriter(CatalogueReader):
+    """Facts that saves, restores and marks change, each durably and in one step of its own."""
 
     def add_workspace(self, row: WorkspaceRow) -> None:
         """Add a workspace, or leave the one that is there, which waits for nobody."""
@@ -387,17 +384,6 @@ class SqliteCatalogue:
         sequence = self._database.write(insert)
         return Checkpoint(manifest=manifest, commit=commit, sequence=sequence, name=name, pinned=pinned)
 
-    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
-        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
-
-        None if a sound row of it is there. It gets the number that its manifest expected, or the
-        next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
-        A row that was altered from outside is written anew, and keeps its mutable facts.
-        """
-        from lastgood.catalogue.rebuild import adopt
-
-        return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
-
     def set_name(self, checkpoint: str, name: str | None) -> None:
         """Name a checkpoint."""
         self._set("name", [(rows.stored_name(name), checkpoint)])
@@ -407,21 +393,13 @@ class SqliteCatalogue:
         self._set("pinned", [(pinned, checkpoint)])
 
     def set_verdict(self, checkpoint: str, *, good: bool | None, check: Check) -> None:
-        """Record what came of a check command."""
+        """Record what came of a check command; the last verdict counts. `NotFound` without the checkpoint."""
         self._change(
             "checkpoint",
             "UPDATE checkpoint SET (good, verdict) = (?, ?) WHERE id = ?",
             [(good, CHECK.encode(check), checkpoint)],
             missing=_UNKNOWN,
         )
-
-    def set_damaged(self, faults: dict[str, str | None]) -> None:
-        """Mark checkpoints as damaged, with the reason, or as sound again.
-
-        One that cannot be found by its id (a damaged index) cannot be marked; `fault` tells of it.
-        """
-        marks = [(rows.stored_reason(reason), id) for id, reason in faults.items()]
-        self._set("damaged", [mark for mark in marks if self._one(_KNOWN, (mark[1],)) is not None])
 
     def delete(self, checkpoints: Iterable[str], *, at: int) -> None:
         """Mark checkpoints as deleted; their bytes stay until a sweep after the grace time."""
@@ -440,30 +418,6 @@ class SqliteCatalogue:
         """Take deletions back."""
         self._set("deleted_at", [(None, id) for id in checkpoints])
 
-    def forget(self, *, deleted_before: int) -> Sequence[str]:
-        """Drop the rows of checkpoints deleted before a time, and return their ids."""
-        return self._database.write(lambda connection: forget(connection, deleted_before))
-
-    def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
-        """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
-        return self._database.write(lambda connection: drop(connection, checkpoints))
-
-    def freed(self) -> Sequence[str]:
-        """Return the commits whose rows were dropped and whose bytes may not be freed yet."""
-        return self._database.read(freed)
-
-    def clear_freed(self) -> None:
-        """Declare that the bytes of all dropped rows are freed."""
-        self._database.write(clear_freed)
-
-    def swept(self) -> int | None:
-        """Return when nothing was left to be freed, None where that is not known."""
-        return self._database.read(swept)
-
-    def set_swept(self, at: int) -> None:
-        """Remember that at a time (in nanoseconds) nothing was left to be freed."""
-        self._database.write(lambda connection: set_swept(connection, at))
-
     def add_operation(self, operation: Operation) -> None:
         """Record an operation."""
         columns = rows.operation_columns(operation)
@@ -473,12 +427,6 @@ class SqliteCatalogue:
             reseal(connection, "operation", operation.id)
 
         self._database.write(insert)
-
-    def forget_operations(self, *, before: int, keep: int) -> int:
-        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
-        if not self._database.read(lambda known: old_operations(known, before=before, keep=keep)):
-            return 0  # and nothing new to back up
-        return self._database.write(lambda known: drop_operations(known, before=before, keep=keep))
 
     def set_undone(self, operation: str, *, undone: bool) -> None:
         """Mark an operation as undone, or as standing again."""
@@ -497,57 +445,9 @@ class SqliteCatalogue:
             )
         )
 
-    def mend(self) -> Sequence[str]:
-        """Mend what was altered from outside (operations, the work, workspaces), and say what was done."""
-        from lastgood.catalogue.rebuild import altered_work, backed_up_work, is_whole, mend
-
-        if self._database.read(is_whole):
-            return []
-        backed_up = backed_up_work(self.path, self._database.read(altered_work))
-        return self._database.write(lambda connection: mend(connection, backed_up=backed_up))
-
-    def back_up(self) -> bool:
-        """Write a sound copy beside the catalogue; False when nothing changed since the last one.
-
-        `Damaged`, and no copy, if the catalogue itself is not sound.
-        """
-        from lastgood.catalogue.backup import back_up
-
-        return self._database.read(lambda connection: back_up(connection, self.path))
-
-    def spare_bytes(self, *, without: Collection[str] = ()) -> int:
-        """Return about how many bytes `shrink` would give back if some checkpoints' rows were dropped."""
-        return self._database.read(lambda known: spare_bytes(known, without=without))
-
-    def shrink(self) -> int:
-        """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
-        return self._database.read(shrink)
-
     def empty_log(self) -> None:
         """Carry what stands in the log into the file, and give its room back; not if others are at it."""
         self._database.empty_log()
-
-    def close(self) -> None:
-        """Close the database."""
-        self._database.close()
-
-    def _checkpoints(self, found: Sequence[rows.Row], *, brief: bool = False) -> list[Checkpoint]:
-        read = [rows.checkpoint(row, brief=brief) for row in found]
-        if any(one.damaged is not None for one in read):
-            self._database.refuse_newer()  # whose rows only look damaged
-        return read
-
-    def _one(self, statement: str, parameters: Parameters = ()) -> rows.Row | None:
-        found = self._all(statement, parameters)
-        return found[0] if found else None
-
-    def _all(self, statement: str, parameters: Parameters = ()) -> list[rows.Row]:
-        try:
-            return self._database.read(
-                lambda connection: connection.execute(statement, parameters).fetchall()
-            )
-        except UnicodeEncodeError:
-            return []  # what is not Unicode is nobody's id, key or name
 
     def _set(self, column: str, changes: Sequence[tuple[object, ...]]) -> None:
         statement = f"UPDATE checkpoint SET {column} = ? WHERE id = ?"  # noqa: S608 - columns named above
@@ -569,6 +469,103 @@ class SqliteCatalogue:
                     reseal(connection, table, key)
 
         self._database.write(change)
+
+
+class CatalogueMaintainer(CatalogueWriter):
+    """Facts that maintenance changes beside others."""
+
+    def adopt(self, manifest: Manifest, *, commit: str) -> Checkpoint | None:
+        """Add a checkpoint found in the engine, marked as recovered, with the name it was born with.
+
+        None if a sound row of it is there. It gets the number that its manifest expected, or the
+        next free one: called in the order of those numbers, a rebuild keeps the order of the saves.
+        A row that was altered from outside is written anew, and keeps its mutable facts.
+        """
+        from lastgood.catalogue.rebuild import adopt
+
+        return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
+
+    def set_damaged(self, faults: dict[str, str | None]) -> None:
+        """Mark checkpoints as damaged, with the reason, or as sound again.
+
+        One that cannot be found by its id (a damaged index) cannot be marked; `fault` tells of it.
+        """
+        marks = [(rows.stored_reason(reason), id) for id, reason in faults.items()]
+        self._set("damaged", [mark for mark in marks if self._one(_KNOWN, (mark[1],)) is not None])
+
+    def set_swept(self, at: int) -> None:
+        """Remember that at a time (in nanoseconds) nothing was left to be freed."""
+        statement = "INSERT OR REPLACE INTO meta VALUES ('swept', ?)"
+        self._database.write(lambda connection: connection.execute(statement, (at,)))
+
+    def forget_operations(self, *, before: int, keep: int) -> int:
+        """Drop operations older than a time, but the newest ``keep`` of each workspace; say how many."""
+        if self._one(f"SELECT 1 {_OLD_OPERATIONS} LIMIT 1", (before, keep)) is None:
+            return 0  # and nothing new to back up
+        return self._database.write(
+            lambda connection: connection.execute(f"DELETE {_OLD_OPERATIONS}", (before, keep)).rowcount
+        )
+
+    def mend(self) -> Sequence[str]:
+        """Mend what was altered from outside (operations, the work, workspaces), and say what was done.
+
+        Operations and facts about the work that no backup has are dropped.
+        """
+        from lastgood.catalogue.rebuild import altered_work, backed_up_work, is_whole, mend
+
+        if self._database.read(is_whole):
+            return []
+        backed_up = backed_up_work(self.path, self._database.read(altered_work))
+        return self._database.write(lambda connection: mend(connection, backed_up=backed_up))
+
+    def mend_copies(self) -> Sequence[str]:
+        """Set copies aside that are not sound, write one anew, and say so; nothing if all are."""
+        from lastgood.catalogue.backup import back_up, set_aside
+
+        wrong = self._unsound_copies()
+        if not wrong or self.fault() is not None or self.is_older():
+            return []
+        aside = self._database.read(lambda _connection: [set_aside(one) for one in wrong])
+        self._database.read(lambda connection: back_up(connection, self.path))
+        return [f"the damaged copy {one} was set aside" for one in aside]
+
+    def back_up(self) -> bool:
+        """Write a sound copy beside the catalogue; False when nothing changed since the last one.
+
+        `Damaged`, and no copy, if the catalogue itself is not sound.
+        """
+        from lastgood.catalogue.backup import back_up
+
+        return self._database.read(lambda connection: back_up(connection, self.path))
+
+    def shrink(self) -> int:
+        """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
+        return self._database.read(shrink)
+
+
+class SqliteCatalogue(CatalogueMaintainer):
+    """All facts: rows are dropped by who holds the store alone."""
+
+    def forget(self, *, deleted_before: int) -> Sequence[str]:
+        """Drop the rows of checkpoints deleted before a time, and return their ids."""
+
+        def forget(connection: sqlite3.Connection) -> list[str]:
+            old = connection.execute(_FORGET, (deleted_before,)).fetchall()
+            return drop(connection, [str(row[0]) for row in old])
+
+        return self._database.write(forget)
+
+    def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
+        """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
+        return self._database.write(lambda connection: drop(connection, checkpoints))
+
+    def clear_freed(self) -> None:
+        """Declare that the bytes of all dropped rows are freed."""
+        self._database.write(lambda known: known.execute("DELETE FROM meta WHERE name = 'freed'"))
+
+    def close(self) -> None:
+        """Close the database."""
+        self._database.close()
 
 
 # --- A database in memory: the catalogue of a store that is not there ---

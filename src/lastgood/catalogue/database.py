@@ -90,11 +90,21 @@ APPLICATION_ID = 0x6C737467
 
 
 class Schema(Value):
-    """A version of the tables. ``migrations[n]`` leads from version ``n + 1`` to ``n + 2``."""
+    """A version of the tables. ``migrations[n]`` leads from version ``n + 1`` to ``n + 2``.
+
+    ``what`` a database of it is called, ``damage_hint`` and ``newer_hint`` say what to do about a damaged
+    one and about one of a newer version.
+    """
 
     version: int
     statements: tuple[str, ...]
     migrations: tuple[Migration, ...] = ()
+    what: str = "catalogue"
+    damage_hint: str = REPAIR_HINT
+    newer_hint: str = (
+        "use the newer lastgood for this store"
+        "    if none ever used it, its version is damaged: lastgood verify --repair"
+    )
 
 
 WORK = (
@@ -501,17 +511,15 @@ class Database:
         except (sqlite3.Error, UnicodeDecodeError):
             return  # what went wrong before says more
         if found > self._schema.version:
-            raise self._newer(found)
-
-    def _newer(self, found: int) -> Unsupported:
-        return newer(self.path, found, self._schema)
+            raise newer(self.path, found, self._schema)
 
     def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
         """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
         fault = self._header_fault(error)
+        what = f"the {self._schema.what}"
         if fault is not None:
-            return Damaged(f"the catalogue {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
-        return translate(error, self.path)
+            return Damaged(f"{what} {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
+        return translate(error, self.path, what=what, hint=self._schema.damage_hint)
 
     def _header_fault(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> str | None:
         """Return what is wrong with the file's header where that is what SQLite takes for read-only."""
@@ -634,15 +642,11 @@ class Database:
 
 def prepare(connection: sqlite3.Connection) -> None:
     """Teach a connection our functions."""
-    connection.text_factory = _tolerant
+    # One altered byte must not make a whole query fail.
+    connection.text_factory = lambda text: text.decode("utf-8", "replace")
     connection.create_function("seal_of", -1, seal_of, deterministic=True)
     # The disk that temporary files would go to may be the one that is full.
     connection.execute("PRAGMA temp_store = MEMORY")
-
-
-def _tolerant(text: bytes) -> str:
-    # One altered byte must not make a whole query fail.
-    return text.decode("utf-8", "replace")
 
 
 def within(begin: str, connection: sqlite3.Connection, *, work: Work[Result]) -> Result:
@@ -779,12 +783,11 @@ def gate(connection: sqlite3.Connection, schema: Schema, *, path: str) -> bool:
 
 
 def newer(path: str, found: int, schema: Schema) -> Unsupported:
-    """Return the error for a catalogue that only a newer lastgood reads."""
+    """Return the error for a database that only a newer lastgood reads."""
     return Unsupported(
-        f"the catalogue {printable(path)} was written by a newer lastgood"
-        f" (catalogue version {found}; this one reads up to {schema.version})",
-        hint="use the newer lastgood for this store"
-        "    if none ever used it, its version is damaged: lastgood verify --repair",
+        f"the {schema.what} {printable(path)} was written by a newer lastgood"
+        f" ({schema.what} version {found}; this one reads up to {schema.version})",
+        hint=schema.newer_hint,
         details={"found": found, "supported": schema.version},
     )
 

@@ -6,7 +6,6 @@ import os
 from bisect import bisect_right
 
 from lastgood.catalogue import rows as forms
-from lastgood.catalogue import rows as manifests
 from lastgood.catalogue.backup import (
     DAMAGED,
     ask,
@@ -68,13 +67,16 @@ _FAR = 100_000
 _UNTOLD = 1 << 62
 # Since this version the columns are the same; tables were added.
 _OLDEST = 2
-# Tables of the work: what reads a row's payload, the last column before the seal.
-WORK_FORMS: dict[str, Callable[[str], object]] = {
-    "session": decode_session,
-    "progress": decode_progress,
-    "step": decode_effect,
-    "run": decode_plan,
+# Table: the column of a row that is read, and what reads it; first those of facts, then those of the work.
+_FORMS: dict[str, tuple[str, Callable[[object], object]]] = {
+    "checkpoint": ("manifest", lambda kept: decode(forms.unpack_manifest(kept))),
+    "operation": ("payload", lambda kept: decode_operation(str(kept))),
+    "session": ("payload", lambda kept: decode_session(forms.unpack_record(kept))),
+    "progress": ("payload", lambda kept: decode_progress(forms.unpack_record(kept))),
+    "step": ("payload", lambda kept: decode_effect(forms.unpack_record(kept))),
+    "run": ("payload", lambda kept: decode_plan(forms.unpack_record(kept))),
 }
+_WORK = tuple(_FORMS)[1:]
 
 
 class Salvage(Value):
@@ -101,16 +103,15 @@ def salvage(path: str) -> Salvage:
         if application(connection) != APPLICATION_ID or not _is_known(version(connection)):
             return Salvage()
         present = tables(connection)  # fails where no statement will do: nothing is asked row by row then
-        checkpoints = [row for row in _rows_by_number(connection, "checkpoint", "sequence") if _decodes(row)]
-        operations = [row for row in _rows_by_number(connection, "operation", "number") if _operates(row)]
-        work = {table: tuple(_sound(connection, table)) for table in WORK_FORMS if table in present}
+        checkpoints, operations = (tuple(_sound(connection, table)) for table in ("checkpoint", "operation"))
+        work = {table: tuple(_sound(connection, table)) for table in _WORK[1:] if table in present}
         keys = {
             row[2] for row in (*checkpoints, *operations, *(row for found in work.values() for row in found))
         }
         return Salvage(
             workspaces=tuple(_workspaces(connection, keys)),
-            checkpoints=tuple(checkpoints),
-            operations=tuple(operations),
+            checkpoints=checkpoints,
+            operations=operations,
             work=work,
             changes=_changes(connection),
         )
@@ -131,13 +132,9 @@ def _changes(connection: sqlite3.Connection) -> int:
 def is_readable(connection: sqlite3.Connection) -> bool:
     """Tell whether every row of a catalogue whose structure is sound is in a form that is read here."""
     try:
-        for (manifest,) in connection.execute("SELECT manifest FROM checkpoint"):
-            decode(manifests.unpack_manifest(manifest))
-        for (payload,) in connection.execute("SELECT payload FROM operation"):
-            decode_operation(str(payload))
-        for table, read in WORK_FORMS.items():
-            for (payload,) in connection.execute(f"SELECT payload FROM {table}"):  # noqa: S608 - names of ours
-                read(manifests.unpack_record(payload))
+        for table, (column, read) in _FORMS.items():
+            for (kept,) in connection.execute(f"SELECT {column} FROM {table}"):  # noqa: S608 - names of ours
+                read(kept)
     except LastgoodError:
         return False
     return True
@@ -194,29 +191,15 @@ def _top(connection: sqlite3.Connection, table: str, number: str) -> int:
 
 
 def _sound(connection: sqlite3.Connection, table: str) -> Iterator[Row]:
-    """Yield the rows of a table of the work that can be read."""
-    for row in _rows_by_number(connection, table, "number"):
+    """Yield the rows of a table that can be read."""
+    names = SEALED[table][1]
+    column, read = _FORMS[table]
+    for row in _rows_by_number(connection, table, names[0]):
         try:
-            WORK_FORMS[table](manifests.unpack_record(row[-2]))
+            read(row[names.index(column)])
         except LastgoodError:
             continue
         yield row
-
-
-def _decodes(row: Row) -> bool:
-    try:
-        decode(manifests.unpack_manifest(row[19]))
-    except LastgoodError:
-        return False
-    return True
-
-
-def _operates(row: Row) -> bool:
-    try:
-        decode_operation(str(row[6]))
-    except LastgoodError:
-        return False
-    return True
 
 
 # --- Mending rows: checkpoints out of their commits, workspaces out of the manifests that name them ---
@@ -224,7 +207,6 @@ def _operates(row: Row) -> bool:
 # A rescued catalogue may lack what is newer than its backup, until the engine's commits were adopted.
 AWAIT_ADOPTION = "INSERT OR REPLACE INTO meta (name, value) VALUES ('unadopted', 1)"
 _ADOPTED = "DELETE FROM meta WHERE name = 'unadopted'"
-_WORK = ("operation", "session", "progress", "step", "run")
 _SELECT = f"SELECT {forms.CHECKPOINT} FROM checkpoint WHERE sequence = ?"  # noqa: S608 - names of columns
 _INSERT = f"INSERT INTO checkpoint (sequence, {forms.BIRTH}) VALUES (?, {forms.BIRTH_MARKS})"  # noqa: S608 - as above
 _FOUND = (
@@ -515,7 +497,7 @@ def _placed(connection: sqlite3.Connection, found: Salvage) -> tuple[Row, ...]:
 
 def _after(row: Row, moved: list[tuple[int, int]]) -> Row:
     *others, payload, _ = row
-    effect = decode_effect(manifests.unpack_record(payload))
+    effect = decode_effect(forms.unpack_record(payload))
     at = bisect_right(moved, effect.after, key=lambda pair: pair[0])
     was, now = moved[at - 1] if at else (0, 0)
     if was == now:
@@ -530,12 +512,12 @@ def _name_workspaces(connection: sqlite3.Connection) -> None:
         " WHERE workspace_key NOT IN (SELECT key FROM workspace) GROUP BY workspace_key"
     ).fetchall()
     for key, text, _ in orphans:
-        manifest = decode(manifests.unpack_manifest(text))
+        manifest = decode(forms.unpack_manifest(text))
         # The machine is not in the manifest; a workspace of no known machine can still be attached.
         row = (key, to_bytes(manifest.workspace), "", manifest.created_at)
         connection.execute("INSERT INTO workspace (key, path, machine, created_at) VALUES (?, ?, ?, ?)", row)
         reseal(connection, "workspace", key)
-    for table in ("operation", *WORK_FORMS):
+    for table in _WORK:
         connection.execute(f"DELETE FROM {table} WHERE workspace_key NOT IN (SELECT key FROM workspace)")  # noqa: S608 - names of ours
 
 

@@ -33,7 +33,7 @@ _PROGRESS = f"SELECT payload FROM progress WHERE id = ? AND NOT {broken_seal('pr
 _RIVALS = "SELECT id FROM session WHERE workspace_key = ? AND exclusive = 1 AND state = 'active'"
 
 
-class SqliteWork:
+class WorkReader:
     """Facts about the work; rows that were altered from outside are not seen."""
 
     def __init__(self, database: Database) -> None:
@@ -42,7 +42,10 @@ class SqliteWork:
     def sessions(
         self, workspace_key: str | None = None, *, state: SessionState | None = None
     ) -> Sequence[Session]:
-        """Return sessions as they were recorded, newest first: of one workspace, of one state if given."""
+        """Return sessions as they were recorded, newest first: of one workspace, or of all.
+
+        Only those recorded in one state, if given: of what ended there may be thousands.
+        """
         wanted = ("workspace_key", workspace_key), ("state", state)
         narrowed = "".join(f"{column} = :{column} AND " for column, value in wanted if value is not None)
         # What is cheap to compare stands first: a seal is computed for what is left.
@@ -70,7 +73,10 @@ class SqliteWork:
         state: EffectState | None = None,
         name: str | None = None,
     ) -> Sequence[Effect]:
-        """Return the steps of a workspace in the order of their start; of a session, state, name if given."""
+        """Return the steps of a workspace in the order of their start.
+
+        Of one session only, in one state only, or of one name only, if given.
+        """
         # The canonical text of a name stands in the payload: few others than those wanted are read.
         said = None if name is None else f'"name":{dumps(name).decode("ascii")},'
         found = self._all(
@@ -95,9 +101,9 @@ class SqliteWork:
         )
         return [_run(row) for row in found]
 
-    def change(self, work: Callable[[SqliteSessionTransaction], Result]) -> Result:
+    def change(self, work: Callable[[SessionTransaction], Result]) -> Result:
         """Change facts in one transaction, durable on return; nothing is changed if it raises."""
-        return self._database.write(lambda connection: work(SqliteSessionTransaction(connection)))
+        return self._database.write(lambda connection: work(SessionTransaction(connection)))
 
     def _all(self, statement: str, parameters: dict[str, object]) -> list[Row]:
         try:
@@ -108,7 +114,7 @@ class SqliteWork:
             return []  # what is not Unicode is nobody's id
 
 
-class SqliteSessionTransaction:
+class SessionTransaction:
     """A transaction that is open; it changes sessions, progress, steps and plans."""
 
     def __init__(self, connection: sqlite3.Connection) -> None:
@@ -121,7 +127,12 @@ class SqliteSessionTransaction:
     def open_session(
         self, session: Session, *, replacing: Sequence[Session] = (), run: PlannedRun | None = None
     ) -> None:
-        """Add a session and record others anew, together; `Conflict` if a rival opened in between."""
+        """Add a session, with the plan that it carries out, and record others anew, together.
+
+        Raises `Conflict` if the session is exclusive and another exclusive one of the workspace is
+        recorded as active and not among those replaced: it opened in between; or if one that is to be
+        recorded as incomplete has beaten since.
+        """
         _replace_rivals(self._connection, session, replacing)
         self._connection.execute(
             "INSERT INTO session (id, workspace_key, exclusive, state, heartbeat_at, payload)"
@@ -141,7 +152,11 @@ class SqliteSessionTransaction:
         progress: Callable[[Progress], Progress],
         steps: Sequence[Effect],
     ) -> Progress:
-        """Record a session that died anew, others, its progress and its steps."""
+        """Record a session that died anew, others, its progress and its steps.
+
+        Raises `Conflict` if it is not recorded as it ``was`` any more, or if it would be active and
+        exclusive beside another one that is not among those replaced.
+        """
         if self._session(session.id) != was:
             raise Conflict(
                 f"session {session.id} was settled by somebody else a moment ago",

@@ -41,8 +41,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
     from typing import Protocol
 
-    from lastgood.catalogue import WorkReader
-    from lastgood.context import Context
+    from lastgood.context import Context, WorkReader
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.ledger import LedgersReader
     from lastgood.model.checkpoint import Check, Checkpoint, Conversation, Manifest

@@ -52,11 +52,12 @@ def take_in(
     *,
     source: Callable[[], CheckpointReader],
     spool: Spool,
-) -> Arrivals:
-    """Add what is not known yet, and return it; what is known stays as it is.
+) -> tuple[Arrivals, int]:
+    """Add what is not known yet, and return it, and how many books; what is known stays as it is.
 
     ``source`` gives the objects of the export, proven. Raises `Damaged` for what is not what it
-    says, and `Conflict` for a known id with other contents.
+    says, and `Conflict` for a known id with other contents. What refuses the facts or the books refuses
+    both; a kill between their two commits leaves the books out, which importing again adds.
     """
     _agree(facts)
     size, limit = imported_plan_bytes(facts), context.settings.limits.max_store_size
@@ -73,12 +74,16 @@ def take_in(
                 writer.publish(durable=context.settings.durability == "full")
             finally:
                 writer.abandon()
-        try:
-            return saving.catalogue.take_in(_arrivals(context, facts, manifests))
-        except (UnicodeError, OverflowError, RecursionError) as error:
-            raise Damaged(
-                f"the export has a fact that no catalogue can hold: {error}", hint=_AGAIN
-            ) from error
+        arrivals = _arrivals(context, facts, manifests)
+        books, added = saving.ledgers.take_in(facts.books, beside=lambda: _add_facts(saving, arrivals))
+    return added, books
+
+
+def _add_facts(saving: SaveTransaction, arrivals: Arrivals) -> Arrivals:
+    try:
+        return saving.catalogue.take_in(arrivals)
+    except (UnicodeError, OverflowError, RecursionError) as error:
+        raise Damaged(f"the export has a fact that no catalogue can hold: {error}", hint=_AGAIN) from error
 
 
 def _agree(facts: Facts) -> None:

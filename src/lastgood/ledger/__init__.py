@@ -127,8 +127,12 @@ class Ledgers(LedgersReader, Protocol):
     def repair(self) -> tuple[str, ...]:
         """Bring back from the copy what is not whole, and say what was done; what is whole stays."""
 
-    def take_in(self, books: Sequence[ExportedBook]) -> int:
-        """Add proven books of another store that are not here yet, all of them or none; return how many."""
+    def take_in(self, books: Sequence[ExportedBook], *, beside: Callable[[], Result]) -> tuple[int, Result]:
+        """Add proven books of another store that are not here, and do something beside: both or neither.
+
+        Return how many were added, and what came of the other. The books count when that is done: a kill
+        in between leaves them out, and to do it again adds them.
+        """
 
     def close(self) -> None:
         """Let go of the file."""

@@ -20,6 +20,8 @@ if TYPE_CHECKING:
     from lastgood.ledger.file import LedgerFile, Root, Tags
 
     Examine = Callable[[str, bytes], None]
+    # An entry's key, mark, tag, head and body.
+    Cells = tuple[bytes, bytes | None, bytes, bytes, bytes]
 
 _BOOK = "SELECT number, CAST(born AS BLOB), entries, CAST(total AS BLOB), loose, CAST(tag AS BLOB) FROM book"
 _ENTRY = (
@@ -33,6 +35,8 @@ _PLACES = (
 _COPY_PIECES = (
     "INSERT INTO piece (book, id, size, content) SELECT ?, id, size, content FROM piece WHERE book = ?"
 )
+ADD_ENTRY = "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)"
+ADD_PIECE = "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)"
 # Parts that nothing needs any more are looked for after so many replaced entries, or any removed one.
 _LOOSE = 256
 _COMPRESSED = 128
@@ -51,6 +55,11 @@ class Book:
     def fields(self, place: tuple[str, str]) -> tuple[bytes | int | str, ...]:
         """Return what the book's tag is made of."""
         return ("book", *place, self.name, self.born, self.entries, self.total)
+
+    def count(self, file: Tags, key: bytes, mark: bytes | None, tag: bytes) -> None:
+        """Add an entry to what the book is recorded to hold."""
+        self.total = plus(self.total, place_tag(file, self.born, key, mark, tag))
+        self.entries += 1
 
 
 class Reader:
@@ -119,10 +128,8 @@ class Reader:
         book, body = self._cells[entry.cell]
         return self._value(book, body)
 
-    def _read(self, book: Book, row: tuple[bytes, bytes | None, bytes, bytes, bytes]) -> LedgerEntry:
-        key, mark, tag, head, body = row
-        if tag != entry_tag(self._file, book.born, key, mark, head, body):
-            raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
+    def _read(self, book: Book, row: Cells) -> LedgerEntry:
+        key, mark, tag, head, body = self._proven(book, row)
         self._cells[tag] = (book, body)
         return LedgerEntry(
             key=_text(key),
@@ -130,6 +137,13 @@ class Reader:
             head=self._value(book, head),
             cell=tag,
         )
+
+    def _proven(self, book: Book, row: Cells) -> Cells:
+        """Return an entry as it stands in its row; `Damaged` if it was not written so."""
+        key, mark, tag, head, body = row
+        if tag != entry_tag(self._file, book.born, key, mark, head, body):
+            raise tampered(f"the entry {shown(key)} of {shown(book.name)}", "is not as it was written")
+        return row
 
     def _value(self, book: Book, cell: bytes) -> object:
         return unpack(cell, lambda piece: read_piece(self._connection, book.number, piece))
@@ -149,7 +163,7 @@ class Reader:
             ).fetchone()
             book = None if row is None else Book(name, row)
             if book is not None and book.tag != self._file.tag(*book.fields(self._place)):
-                raise tampered(f"the book {_shown(name)}", "is not as it was written")
+                raise tampered(f"the book {shown(name)}", "is not as it was written")
             self._books[name] = book
         return self._books[name]
 
@@ -182,18 +196,14 @@ class Writer(Reader):
         tag = entry_tag(self._file, place.born, name, stamp, *cells)
         old = self._taken_out(place, name)
         if old is None:
-            self._connection.execute(
-                "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)",
-                (place.number, name, stamp, tag, *cells),
-            )
+            self._connection.execute(ADD_ENTRY, (place.number, name, stamp, tag, *cells))
         else:
             place.loose += 1
             self._connection.execute(
                 "UPDATE entry SET mark = ?, tag = ?, head = ?, body = ? WHERE book = ? AND key = ?",
                 (stamp, tag, *cells, place.number, name),
             )
-        place.total = plus(place.total, place_tag(self._file, place.born, name, stamp, tag))
-        place.entries += 1
+        place.count(self._file, name, stamp, tag)
         self._changed[place.number] = place
 
     def drop(self, book: str, keys: Iterable[str]) -> None:
@@ -212,9 +222,7 @@ class Writer(Reader):
         place = self._book(_bytes(book))
         if place is None:
             return
-        for table in ("entry", "piece"):
-            self._connection.execute(f"DELETE FROM {table} WHERE book = ?", (place.number,))  # noqa: S608 - named above
-        self._connection.execute("DELETE FROM book WHERE number = ?", (place.number,))
+        drop_rows(self._connection, place.number)
         self._root.total = minus(self._root.total, place.tag)
         self._books[place.name] = None
         self._changed.pop(place.number, None)
@@ -228,18 +236,11 @@ class Writer(Reader):
         self.drop_book(to)
         copy = self._made(_bytes(to))
         self._connection.execute(_COPY_PIECES, (copy.number, source.number))
-        for key, mark, tag, head, body in self._connection.execute(_ENTRY, (source.number,)).fetchall():
-            if tag != entry_tag(self._file, source.born, key, mark, head, body):
-                raise tampered(
-                    f"the entry {_shown(key)} of {_shown(source.name)}", "is not as it was written"
-                )
+        for row in self._connection.execute(_ENTRY, (source.number,)).fetchall():
+            key, mark, _, head, body = self._proven(source, row)
             fresh = entry_tag(self._file, copy.born, key, mark, head, body)
-            self._connection.execute(
-                "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)",
-                (copy.number, key, mark, fresh, head, body),
-            )
-            copy.total = plus(copy.total, place_tag(self._file, copy.born, key, mark, fresh))
-            copy.entries += 1
+            self._connection.execute(ADD_ENTRY, (copy.number, key, mark, fresh, head, body))
+            copy.count(self._file, key, mark, fresh)
 
     def finish(self) -> None:
         """Record the books that were changed; the root is sealed by the caller."""
@@ -256,13 +257,8 @@ class Writer(Reader):
             book.tag = fresh
 
     def _made(self, name: bytes) -> Book:
-        born = os.urandom(16)
-        number = self._connection.execute(
-            "INSERT INTO book (workspace, space, name, born, entries, total, loose, tag)"
-            " VALUES (?, ?, ?, ?, 0, ?, 0, ?)",
-            (*self._place, name, born, NOTHING, NOTHING),
-        ).lastrowid
-        book = Book(name, (number or 0, born, 0, NOTHING, 0, NOTHING))
+        book = new_book(name)
+        book.number = add_book(self._connection, self._place, book)
         self._books[name] = self._changed[book.number] = book
         self._file.sound.add(book.number)
         return book
@@ -272,12 +268,10 @@ class Writer(Reader):
         row = self._connection.execute(f"{_ENTRY} AND key = ?", (book.number, key)).fetchone()
         if row is None:
             return None
-        _, mark, tag, head, body = row
-        if tag != entry_tag(self._file, book.born, key, mark, head, body):
-            raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
+        _, mark, tag, _, _ = self._proven(book, row)
         book.total = minus(book.total, place_tag(self._file, book.born, key, mark, tag))
         book.entries -= 1
-        return bytes(tag)
+        return tag
 
     def _stored(self, book: Book, value: object, examine: Examine | None) -> bytes:
         """Store the pieces of a value that the book does not hold yet, and return its cell."""
@@ -290,10 +284,8 @@ class Writer(Reader):
                 "SELECT 1 FROM piece WHERE book = ? AND id = ?", (book.number, id)
             ).fetchone()
             if known is None:
-                self._connection.execute(
-                    "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)",
-                    (book.number, id, len(pieces[id]), compressed(pieces[id])),
-                )
+                piece = (book.number, id, len(pieces[id]), compressed(pieces[id]))
+                self._connection.execute(ADD_PIECE, piece)
                 fresh.append(pieces[id])
                 wanted += references(pieces[id])
         if examine is not None:
@@ -301,6 +293,30 @@ class Writer(Reader):
                 form, content = cast("tuple[str, bytes]", unpack(pair, pieces.__getitem__))
                 examine(form, content)
         return cell
+
+
+def new_book(name: bytes) -> Book:
+    """Return a book that nothing stands in, and that no row has yet."""
+    return Book(name, (0, os.urandom(16), 0, NOTHING, 0, NOTHING))
+
+
+def add_book(connection: sqlite3.Connection, place: tuple[str, str], book: Book) -> int:
+    """Write the row of a book, and return its number."""
+    return (
+        connection.execute(
+            "INSERT INTO book (workspace, space, name, born, entries, total, loose, tag)"
+            " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
+            (*place, book.name, book.born, book.entries, book.total, book.loose, book.tag),
+        ).lastrowid
+        or 0
+    )
+
+
+def drop_rows(connection: sqlite3.Connection, number: int) -> None:
+    """Remove the rows of a book."""
+    for table in ("entry", "piece"):
+        connection.execute(f"DELETE FROM {table} WHERE book = ?", (number,))  # noqa: S608 - named above
+    connection.execute("DELETE FROM book WHERE number = ?", (number,))
 
 
 def entry_tag(file: Tags, born: bytes, key: bytes, mark: bytes | None, head: bytes, body: bytes) -> bytes:
@@ -318,11 +334,11 @@ def prove_entries(file: Tags, connection: sqlite3.Connection, book: Book) -> Non
     total = count = 0
     for kinds, key, mark, tag in connection.execute(_PLACES, (book.number,)):
         if kinds not in {"blobblob", "blobnull"}:  # no question for it would find it
-            raise tampered(f"the entry {_shown(key)} of {_shown(book.name)}", "is not as it was written")
+            raise tampered(f"the entry {shown(key)} of {shown(book.name)}", "is not as it was written")
         total += int.from_bytes(place_tag(file, book.born, key, mark, tag), "big")
         count += 1
     if count != book.entries or total % (1 << 8 * len(NOTHING)) != int.from_bytes(book.total, "big"):
-        raise tampered(f"the book {_shown(book.name)}", "has lost entries, or holds others than were written")
+        raise tampered(f"the book {shown(book.name)}", "has lost entries, or holds others than were written")
 
 
 def read_piece(connection: sqlite3.Connection, book: int, id: bytes) -> bytes:
@@ -393,5 +409,6 @@ def _text(name: bytes) -> str:
     return name.decode("utf-8", "surrogatepass")
 
 
-def _shown(name: bytes) -> str:
+def shown(name: bytes) -> str:
+    """Return the name of a book or an entry for a person."""
     return printable(name.decode("utf-8", "backslashreplace"))

@@ -30,13 +30,14 @@ from lastgood.catalogue.database import (
     Schema,
     application,
     make_private_file,
+    newer,
     open_uri,
     prepare,
     version,
     within,
 )
 from lastgood.catalogue.sqlite import BROKEN, REPAIR_HINT, sqlite3, translate
-from lastgood.errors import Busy, Damaged, LastgoodError, Unsupported
+from lastgood.errors import Busy, Damaged
 from lastgood.files import sync_directory, sync_file
 from lastgood.ledger_anchor import LedgerState
 from lastgood.locks import FolderTurn
@@ -285,7 +286,13 @@ _STATEMENTS = (
     )
     """,
 )
-SCHEMA = Schema(version=VERSION, statements=_STATEMENTS)
+SCHEMA = Schema(
+    version=VERSION,
+    statements=_STATEMENTS,
+    what="ledger",
+    damage_hint="run: lastgood verify",
+    newer_hint="use the newer lastgood for this store",
+)
 
 
 class LedgerFile(Database):
@@ -370,13 +377,6 @@ class LedgerFile(Database):
         self._seen = None
         self.sound.clear()
 
-    def failure(self, error: sqlite3.Error | OSError | UnicodeDecodeError) -> LastgoodError:
-        """Return the error of ours that says what an error of SQLite or the disk means for the caller."""
-        fault = self._header_fault(error)
-        if fault is not None:
-            return Damaged(f"the ledger {printable(self.path)} is damaged: {fault}", hint=REPAIR_HINT)
-        return translate(error, self.path, what="the ledger", hint="run: lastgood verify")
-
     def _ready(self) -> sqlite3.Connection:
         """Return the connection to the file that lies there now: a repair may have put another one there."""
         here = _identity(self.path)
@@ -402,9 +402,6 @@ class LedgerFile(Database):
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("PRAGMA secure_delete = ON")  # what was removed is not to be found in the file
         gate(connection, path=self.path)
-
-    def _newer(self, found: int) -> Unsupported:
-        return _newer(self.path, found)
 
     def _trust(self, connection: sqlite3.Connection, known: LedgerState | None) -> Root:
         """Return the root, proven; nothing is proven twice while nobody else changed the file."""
@@ -448,16 +445,7 @@ def gate(connection: sqlite3.Connection, *, path: str) -> None:
         raise Damaged(f"{printable(path)} is not a ledger of lastgood", hint="put it back from a backup")
     found = version(connection)
     if found > VERSION:
-        raise _newer(path, found)
-
-
-def _newer(path: str, found: int) -> Unsupported:
-    return Unsupported(
-        f"the ledger {printable(path)} was written by a newer lastgood"
-        f" (ledger version {found}; this one reads up to {VERSION})",
-        hint="use the newer lastgood for this store",
-        details={"found": found, "supported": VERSION},
-    )
+        raise newer(path, found, SCHEMA)
 
 
 def _any_root(connection: sqlite3.Connection, known: LedgerState | None) -> Root:

@@ -14,11 +14,14 @@ from lastgood.catalogue.sqlite import BROKEN, is_damage, primary_code, sqlite3
 from lastgood.errors import Damaged, LastgoodError, Storage
 from lastgood.files import make_directories, sync_directory, sync_file
 from lastgood.ledger.books import (
+    ADD_ENTRY,
+    ADD_PIECE,
     Book,
+    add_book,
+    drop_rows,
     entry_tag,
     follow,
     opened_piece,
-    place_tag,
     prove_entries,
     read_piece,
     sweep,
@@ -53,10 +56,19 @@ if TYPE_CHECKING:
 
 # --- Mending a ledger book by book, out of a sound copy ---
 
-_TYPED_BOOKS = (
-    "SELECT workspace, space, number, CAST(name AS BLOB), CAST(born AS BLOB), entries, CAST(total AS BLOB),"
-    " loose, CAST(tag AS BLOB), typeof(workspace) || typeof(space) || typeof(name) FROM book ORDER BY number"
+_BOOK = (
+    "workspace",
+    "space",
+    "number",
+    "CAST(name AS BLOB)",
+    "CAST(born AS BLOB)",
+    "entries",
+    "CAST(total AS BLOB)",
+    "loose",
+    "CAST(tag AS BLOB)",
+    "typeof(workspace) || typeof(space) || typeof(name)",
 )
+_BOOKS = f"SELECT {', '.join(_BOOK)} FROM book ORDER BY number"  # noqa: S608 - names of columns
 _CELLS = (
     "SELECT CAST(key AS BLOB), CAST(mark AS BLOB), CAST(tag AS BLOB), CAST(head AS BLOB), CAST(body AS BLOB)"
     " FROM entry WHERE book = ? ORDER BY number"
@@ -64,9 +76,7 @@ _CELLS = (
 _PIECES_OF = "SELECT id, size, content FROM piece WHERE book = ?"
 _PIECES = f"{_PIECES_OF} ORDER BY number"
 _IDS = "SELECT CAST(id AS BLOB) FROM piece WHERE book = ? ORDER BY number"
-_ADD_ENTRY = "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)"
 _DROP_PIECE = "DELETE FROM piece WHERE book = ? AND CAST(id AS BLOB) = ?"
-_ADD_PIECE = "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)"
 
 
 class Found:
@@ -82,9 +92,14 @@ class Found:
         self.names = ((workspace, space, name), self.book.born)
 
     @property
+    def title(self) -> str:
+        """The space and the name of the book."""
+        return f"{self.place[1]} {self.book.name.decode('utf-8', 'backslashreplace')}"
+
+    @property
     def shown(self) -> str:
         """The book's name for a person."""
-        return printable(f"{self.place[1]} {self.book.name.decode('utf-8', 'backslashreplace')}")
+        return printable(self.title)
 
 
 def mend(file: LedgerFile, copy: str, *, aside: Callable[[sqlite3.Connection], None]) -> tuple[str, ...]:
@@ -182,7 +197,7 @@ class _Mending:
             return
         for old in self._broken:
             if not set(one.names).isdisjoint(old.names):
-                _drop(self._connection, old.book.number)
+                drop_rows(self._connection, old.book.number)
         _take(self._connection, self._source, one)
 
 
@@ -229,15 +244,14 @@ class _Patch:
         change.executemany(_DROP_PIECE, self._go)
         for (id,) in self._come:
             row = self._source.execute(f"{_PIECES_OF} AND id = ?", (self._copy.number, id)).fetchone()
-            change.execute(_ADD_PIECE, (book.number, *row))
+            change.execute(ADD_PIECE, (book.number, *row))
         for key, row in self._rows.items():
             change.execute("DELETE FROM entry WHERE book = ? AND key = ?", (book.number, key))
             if row is not None:
-                change.execute(_ADD_ENTRY, (book.number, *row))
+                change.execute(ADD_ENTRY, (book.number, *row))
         book.entries, book.total = 0, NOTHING
         for key, mark, tag, _, _ in change.execute(_CELLS, (book.number,)):
-            book.total = plus(book.total, place_tag(self._tags, book.born, key, mark, tag))
-            book.entries += 1
+            book.count(self._tags, key, mark, tag)
         book.tag = self._tags.tag(*book.fields(self._place))
         change.execute(
             "UPDATE book SET entries = ?, total = ?, tag = ? WHERE number = ?",
@@ -275,7 +289,7 @@ def _sum(books: Iterable[Found]) -> bytes:
 
 def books_in(connection: sqlite3.Connection) -> Iterator[Found]:
     """Yield the books of a ledger as they are recorded."""
-    for row in connection.execute(_TYPED_BOOKS).fetchall():
+    for row in connection.execute(_BOOKS).fetchall():
         yield Found(row)
 
 
@@ -314,51 +328,22 @@ def _has_piece(connection: sqlite3.Connection, number: int, id: bytes) -> bool:
     return True
 
 
-def _drop(connection: sqlite3.Connection, number: int) -> None:
-    for table in ("entry", "piece"):
-        connection.execute(f"DELETE FROM {table} WHERE book = ?", (number,))  # noqa: S608 - named above
-    connection.execute("DELETE FROM book WHERE number = ?", (number,))
-
-
 def _take(connection: sqlite3.Connection, source: sqlite3.Connection, one: Found) -> None:
     """Write a book of another file into this one."""
-    book = one.book
-    number = connection.execute(
-        "INSERT INTO book (workspace, space, name, born, entries, total, loose, tag)"
-        " VALUES (?, ?, ?, ?, ?, ?, ?, ?)",
-        (*one.place, book.name, book.born, book.entries, book.total, book.loose, book.tag),
-    ).lastrowid
-    connection.executemany(
-        _ADD_ENTRY,
-        ((number, *row) for row in source.execute(_CELLS, (book.number,))),
-    )
-    connection.executemany(
-        _ADD_PIECE,
-        ((number, *row) for row in source.execute(_PIECES, (book.number,))),
-    )
+    number = add_book(connection, one.place, one.book)
+    for statement, rows in ((ADD_ENTRY, _CELLS), (ADD_PIECE, _PIECES)):
+        found = source.execute(rows, (one.book.number,))
+        connection.executemany(statement, ((number, *row) for row in found))
 
 
 # --- Reading what a damaged ledger still yields: row by row, so that one bad page hides no other ---
 
 _META = "SELECT name, value FROM meta"
-_BOOK = (
-    "workspace",
-    "space",
-    "number",
-    "CAST(name AS BLOB)",
-    "CAST(born AS BLOB)",
-    "entries",
-    "CAST(total AS BLOB)",
-    "loose",
-    "CAST(tag AS BLOB)",
-    "typeof(workspace) || typeof(space) || typeof(name)",
-)
 _PLACE = ("book", "CAST(key AS BLOB)", "CAST(mark AS BLOB)", "CAST(tag AS BLOB)")
 _VALUES = ("CAST(head AS BLOB)", "CAST(body AS BLOB)")
 _PIECE = ("book", "CAST(id AS BLOB)", "CAST(size AS INTEGER)", "CAST(content AS BLOB)")
-_ENTRY = "INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)"
-_OVER = f"INSERT OR REPLACE {_ENTRY}"
-_BESIDE = f"INSERT OR IGNORE {_ENTRY}"
+_OVER = ADD_ENTRY.replace("INSERT", "INSERT OR REPLACE")
+_BESIDE = ADD_ENTRY.replace("INSERT", "INSERT OR IGNORE")
 # Where no row of the rest can be read: how many numbers are tried in a row.
 _FAR = 100_000
 
@@ -394,7 +379,7 @@ def take_over(source: sqlite3.Connection, target: sqlite3.Connection, *, tags: T
         if number in books:
             _put_entry(target, tags, books[number], (number, *cells))
     target.executemany(
-        "INSERT OR IGNORE INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)",
+        ADD_PIECE.replace("INSERT", "INSERT OR IGNORE"),
         (row for row in _rows(source, "piece", _PIECE) if row[0] in books and _is_sound_piece(row)),
     )
 
@@ -462,10 +447,6 @@ def _demand_damage(error: sqlite3.Error | UnicodeDecodeError) -> None:
 
 # --- Proving a whole ledger, and taking a state of it as genuine because its owner says so ---
 
-_BOOKS = (
-    "SELECT workspace, space, CAST(name AS BLOB), number, CAST(born AS BLOB), entries, CAST(total AS BLOB),"
-    " loose, CAST(tag AS BLOB) FROM book ORDER BY number"
-)
 _ENTRIES = (
     "SELECT number, CAST(key AS BLOB), CAST(mark AS BLOB), CAST(tag AS BLOB), CAST(head AS BLOB),"
     " CAST(body AS BLOB) FROM entry WHERE book = ? ORDER BY number"
@@ -486,17 +467,15 @@ def faults_in(file: Tags, connection: sqlite3.Connection) -> Iterator[str]:
     fault = structure_fault(connection)
     if fault is not None:
         yield fault
-    for workspace, space, name, *row in connection.execute(_BOOKS).fetchall():
-        number, born, entries, total, loose, tag = row
-        book = Book(name, (number, born, entries, total, loose, tag))
-        shown = f"{space} {name.decode('utf-8', 'backslashreplace')}"
-        if tag != file.tag(*book.fields((workspace, space))):
-            yield f"{shown}: the book is not as it was written"
+    for one in books_in(connection):
+        book, title = one.book, one.title
+        if book.tag != file.tag(*book.fields(one.place)):
+            yield f"{title}: the book is not as it was written"
         try:
             prove_entries(file, connection, book)
         except Damaged as error:
-            yield f"{shown}: {error.message}"
-        yield from (f"{shown}: {fault}" for fault in _book_faults(file, connection, book))
+            yield f"{title}: {error.message}"
+        yield from (f"{title}: {fault}" for fault in _book_faults(file, connection, book))
 
 
 def _book_faults(file: Tags, connection: sqlite3.Connection, book: Book) -> Iterator[str]:
@@ -523,15 +502,15 @@ def accept(file: LedgerFile) -> None:
 
     def taken(connection: sqlite3.Connection, root: Root) -> None:
         root.total = NOTHING
-        for workspace, space, name, *row in connection.execute(_BOOKS).fetchall():
-            number, born, _entries, _total, loose, _tag = row
-            book = Book(name, (number, born, 0, NOTHING, loose, NOTHING))
+        for one in books_in(connection):
+            book = one.book
+            book.entries, book.total = 0, NOTHING
             _take_entries(file, connection, book)
-            tag = file.tag(*book.fields((workspace, space)))
+            tag = file.tag(*book.fields(one.place))
             connection.execute(
                 "UPDATE book SET (name, born, entries, total, loose, tag) = (?, ?, ?, ?, 0, ?)"
                 " WHERE number = ?",
-                (name, born, book.entries, book.total, tag, number),
+                (book.name, book.born, book.entries, book.total, tag, book.number),
             )
             root.total = plus(root.total, tag)
 
@@ -550,8 +529,7 @@ def _take_entries(file: LedgerFile, connection: sqlite3.Connection, book: Book) 
         connection.execute(
             "UPDATE entry SET tag = ?, key = ?, mark = ?, head = ?, body = ? WHERE number = ?", fields
         )
-        book.total = plus(book.total, place_tag(file, book.born, key, mark, tag))
-        book.entries += 1
+        book.count(file, key, mark, tag)
     sweep(connection, book.number)
 
 

@@ -7,9 +7,20 @@ from _thread import allocate_lock
 
 from lastgood.catalogue.sqlite import sqlite3, translate
 from lastgood.errors import Damaged, LastgoodError, Unsupported
-from lastgood.ledger.books import Book, Reader, Writer, compressed, entry_tag, follow, place_tag, read_piece
+from lastgood.ledger.books import (
+    ADD_ENTRY,
+    ADD_PIECE,
+    Reader,
+    Writer,
+    add_book,
+    compressed,
+    entry_tag,
+    follow,
+    new_book,
+    read_piece,
+)
 from lastgood.ledger.cells import piece_id, references
-from lastgood.ledger.file import NOTHING, LedgerFile, Sealing, plus, tampered
+from lastgood.ledger.file import LedgerFile, Sealing, plus, tampered
 from lastgood.ledger.repair import accept, back_up, backup_of, books_in, check, faults_of, is_whole, repair
 from lastgood.model.exchange import ExportedBook
 from lastgood.paths import printable
@@ -120,26 +131,18 @@ def _added(file: LedgerFile, connection: sqlite3.Connection, root: Root, kept: E
     place = (kept.workspace_key, kept.space)
     if connection.execute(_KNOWN, (*place, kept.name)).fetchone():
         return False
-    book = Book(kept.name, (0, os.urandom(16), len(kept.entries), NOTHING, 0, NOTHING))
+    book = new_book(kept.name)
     rows = []
     for key, mark, head, body in kept.entries:
         tag = entry_tag(file, book.born, key, mark, head, body)
-        book.total = plus(book.total, place_tag(file, book.born, key, mark, tag))
+        book.count(file, key, mark, tag)
         rows.append((key, mark, tag, head, body))
     book.tag = file.tag(*book.fields(place))
-    number = connection.execute(
-        "INSERT INTO book (workspace, space, name, born, entries, total, loose, tag)"
-        " VALUES (?, ?, ?, ?, ?, ?, 0, ?)",
-        (*place, book.name, book.born, book.entries, book.total, book.tag),
-    ).lastrowid
-    connection.executemany(
-        "INSERT INTO entry (book, key, mark, tag, head, body) VALUES (?, ?, ?, ?, ?, ?)",
-        ((number, *row) for row in rows),
-    )
+    number = add_book(connection, place, book)
+    connection.executemany(ADD_ENTRY, ((number, *row) for row in rows))
     pieces = {piece_id(cell): cell for cell in kept.pieces}
     connection.executemany(
-        "INSERT INTO piece (book, id, size, content) VALUES (?, ?, ?, ?)",
-        ((number, id, len(cell), compressed(cell)) for id, cell in pieces.items()),
+        ADD_PIECE, ((number, id, len(cell), compressed(cell)) for id, cell in pieces.items())
     )
     root.total = plus(root.total, book.tag)
     return True
@@ -234,10 +237,10 @@ class SqliteLedgers:
         file = self._open()
         return file.look(lambda connection: exported_books(file, connection, workspaces))
 
-    def take_in(self, books: Sequence[ExportedBook]) -> int:
-        """Add proven books of another store that are not here yet, all of them or none; return how many."""
+    def take_in(self, books: Sequence[ExportedBook], *, beside: Callable[[], Result]) -> tuple[int, Result]:
+        """Add proven books of another store that are not here, and do something beside: both or neither."""
         file = self._open()
-        return file.change(lambda connection, root: take_in(file, connection, root, books))
+        return file.change(lambda connection, root: (take_in(file, connection, root, books), beside()))
 
     def _faults_of_backup(self) -> Sequence[str]:
         backup = backup_of(self._path)

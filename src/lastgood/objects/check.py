@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import fcntl
 import os
-import zlib
 
 from lastgood.errors import CROWDED, Damaged
 from lastgood.objects import COMMIT, SUBTREE, commit_id, commit_tree
 from lastgood.objects.consolidate import DERIVED_SUFFIXES, name_below, read_tags
 from lastgood.objects.pack import PackFile
-from lastgood.objects.repository import CONFIG, HEAD, pieces, set_suspects
-from lastgood.objects.scan import pack_checksum, prove_object, walk_pack
+from lastgood.objects.repository import CONFIG, HEAD, set_suspects
+from lastgood.objects.scan import entry_crc, pack_checksum, prove_object, walk_pack
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -163,7 +162,7 @@ def check(layout: Layout, *, reader: GitReader, besides: Collection[bytes] = ())
     names, extra = pack_names(layout)
     for name in extra:
         reason = "it does not belong here"
-        yield GitFault(file=_shown(name), oid=None, reason=reason, mendable=True)
+        yield GitFault(file=shown(name), oid=None, reason=reason, mendable=True)
     states = [examine(layout, name, reader.hasher) for name in names]
     set_suspects(layout, (state.name for state in states if state.pack_fault or state.bad))
     stored = {oid for state in states for oid, _, _ in state.entries}
@@ -297,22 +296,15 @@ def _prove(pack: PackFile, state: PackState, hasher: Hasher) -> None:
     for place, (offset, crc, oid) in enumerate(order):
         fault = prove_object(pack, offset, oid=oid, hasher=hasher)
         end = order[place + 1][0] if place + 1 < len(order) else last
-        if not fault and not state.idx_fault and _crc(pack, offset, end) != crc:
+        if not fault and not state.idx_fault and entry_crc(pack, offset, end) != crc:
             state.pack_fault = state.pack_fault or "an entry's CRC is wrong"
         if fault:
             state.bad[oid] = fault
 
 
-def _crc(pack: PackFile, start: int, end: int) -> int:
-    crc = 0
-    for piece in pieces(pack.descriptor, start=start, end=end):
-        crc = zlib.crc32(piece, crc)
-    return crc
-
-
 def _pack_faults(state: PackState, sound: set[bytes]) -> Iterator[GitFault]:
     saved = state.bad.keys() <= sound
-    name = _shown(state.name)
+    name = shown(state.name)
     if state.idx_fault:
         whole = not state.pack_fault
         yield GitFault(
@@ -332,15 +324,11 @@ def _pack_faults(state: PackState, sound: set[bytes]) -> Iterator[GitFault]:
 def _missing(reader: GitReader, stored: set[bytes], besides: Collection[bytes]) -> Iterator[GitFault]:
     seen: set[bytes] = set()
     reader.stored.refresh()
-    for commit in _commits(reader, stored, besides):
+    for commit in filter(stored.__contains__, checkpoint_commits(reader, besides)):
         for oid, needed_by in _walk(reader, commit, seen):
             if oid not in stored:
                 reason = f"it is missing, and {needed_by.hex()} needs it"
                 yield GitFault(file="objects", oid=oid, reason=reason, mendable=False)
-
-
-def _commits(reader: GitReader, stored: set[bytes], besides: Collection[bytes]) -> Iterator[bytes]:
-    return (oid for oid in checkpoint_commits(reader, besides) if oid in stored)
 
 
 def _walk(reader: GitReader, commit: bytes, seen: set[bytes]) -> Iterator[tuple[bytes, bytes]]:
@@ -372,5 +360,6 @@ def _reason(error: OSError) -> str:
     return error.strerror or "it cannot be read"
 
 
-def _shown(name: bytes) -> str:
+def shown(name: bytes) -> str:
+    """Return the name of a file for a person."""
     return name.decode("utf-8", "backslashreplace")

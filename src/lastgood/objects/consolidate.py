@@ -12,6 +12,7 @@ most find none (measured: 1,000 saves took 20.8 MB so, and 13.1 by path, in half
 from __future__ import annotations
 
 import os
+from contextlib import suppress
 
 from lastgood.errors import Damaged, NoRoom
 from lastgood.objects import COMMIT, TREE, commit_time, commit_tree
@@ -27,7 +28,7 @@ from lastgood.objects.repository import (
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Container, Iterable, Mapping, Sequence
+    from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.engine import Extent
     from lastgood.objects.merge_text import Git
@@ -166,24 +167,18 @@ def _write_pack(
 
 def pack_bytes(layout: Layout, name: bytes) -> int:
     """Return the size of a pack and its index."""
-    total = 0
-    for suffix in (b".pack", b".idx"):
-        try:
-            total += os.stat(layout.packs + b"/" + name + suffix).st_size
-        except OSError:
-            continue
-    return total
+    return sum(found.st_size for found in _stats(layout.packs + b"/" + name))
 
 
 def allotted_bytes(path: bytes) -> int:
     """Return what the disk gives a pack and its index; the path has no suffix."""
-    total = 0
+    return sum(found.st_blocks * _BLOCK for found in _stats(path))
+
+
+def _stats(path: bytes) -> Iterator[os.stat_result]:
     for suffix in (b".pack", b".idx"):
-        try:
-            total += os.stat(path + suffix).st_blocks * _BLOCK
-        except OSError:
-            continue
-    return total
+        with suppress(OSError):
+            yield os.stat(path + suffix)
 
 
 def remove_packs(layout: Layout, packs: Sequence[PackFile], *, kept: bytes) -> int:

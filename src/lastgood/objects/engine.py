@@ -6,8 +6,8 @@ What a plain save does not need is imported when it is called for: start-up time
 from __future__ import annotations
 
 from lastgood.objects import Hasher
-from lastgood.objects.pack import Draft
-from lastgood.objects.read import GitReader, Packs
+from lastgood.objects.pack import PackDraft
+from lastgood.objects.read import GitReader, NoPacks, Packs
 from lastgood.objects.repository import Layout, create, storage, suspect_packs
 from lastgood.objects.write import GitWriter
 
@@ -47,12 +47,12 @@ class GitEngine(GitReader):
 
     def writer(self, *, kept: bool = True) -> GitWriter:
         """Begin a pack; one that is not ``kept`` takes no room, and cannot be published."""
-        return self._writer(None if kept else Draft(self._layout.temporary, kept=False))
+        return self._writer(None if kept else PackDraft(self._layout.temporary, kept=False))
 
     def resume(self, detached: Mapping[str, object]) -> GitWriter:
         """Go on with a pack that `GitWriter.detach` handed over; `Storage`."""
         try:
-            return self._writer(Draft.resume(self._layout.temporary, detached))
+            return self._writer(PackDraft.resume(self._layout.temporary, detached))
         except OSError as error:
             raise storage(error, doing="taking over a pack", at=self._layout.root) from error
 
@@ -176,7 +176,7 @@ class GitEngine(GitReader):
         """Let go of files and maps; they open again when needed."""
         self.stored.close()
 
-    def _writer(self, draft: Draft | None) -> GitWriter:
+    def _writer(self, draft: PackDraft | None) -> GitWriter:
         writer = GitWriter(
             self._layout,
             packs=self.stored,
@@ -190,3 +190,17 @@ class GitEngine(GitReader):
         from lastgood.objects.merge_text import Git
 
         return Git(self._layout, search_path=self._search_path)
+
+
+class AbsentEngine(GitEngine):
+    """The engine of a store that is not there: it holds nothing, and nothing can be published by it."""
+
+    __slots__ = ()
+
+    def __init__(self, directory: bytes) -> None:
+        super().__init__(directory, temporary=directory)
+        self.stored = NoPacks(self._layout.packs)
+
+    def check(self, *, besides: Collection[bytes] = ()) -> Iterator[GitFault]:  # noqa: ARG002 - as of any engine
+        """Find nothing wrong."""
+        return iter(())

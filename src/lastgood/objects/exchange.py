@@ -14,7 +14,7 @@ from lastgood.objects import KIND_NAMES, Hasher
 from lastgood.objects.pack import HEADER_BYTES, PackFile, encode_index
 from lastgood.objects.read import GitReader, Packs
 from lastgood.objects.repository import DIRECTORY_MODE, FILE_MODE, Layout, TemporaryFolder, storage, write_all
-from lastgood.objects.scan import TRAILER_BYTES, pack_checksum
+from lastgood.objects.scan import TRAILER_BYTES, entry_crc, pack_checksum
 from lastgood.objects.write import GitWriter
 
 TYPE_CHECKING = False
@@ -60,7 +60,7 @@ def _walk(pack: PackFile, bounds: Bounds, hasher: Hasher) -> list[IndexEntry]:
             raise ValueError("it holds more than was announced")
         running = hasher.begin(b"%b %d\0" % (KIND_NAMES[kind], size), size=size)
         end = _inflate(pack.descriptor, start, size=size, last=last, feed=running)
-        entries.append((running.digest(), _crc(pack.descriptor, at, end), at))
+        entries.append((running.digest(), entry_crc(pack, at, end), at))
         at = end
     if at != last or len(entries) != announced:
         raise ValueError("it holds less than was announced")
@@ -88,15 +88,6 @@ def _inflate(descriptor: int, start: int, *, size: int, last: int, feed: Digest)
     if made != size:
         raise ValueError("an entry is shorter than it claims")
     return at - len(running.unused_data)
-
-
-def _crc(descriptor: int, start: int, end: int) -> int:
-    crc = 0
-    while start < end:
-        piece = os.pread(descriptor, min(_STEP_BYTES, end - start), start)
-        crc = zlib.crc32(piece, crc)
-        start += len(piece) or end
-    return crc
 
 
 # --- A small repository beside the store, for objects that leave it or are not yet let in ---

@@ -279,7 +279,7 @@ def distance(way: int) -> bytes:
     return bytes(out)
 
 
-class Draft:
+class PackDraft:
     """The entries of a pack so far. Its methods raise OSError.
 
     Of one that is not ``kept``, because it is never published, the bytes are dropped and no file is made.
@@ -396,7 +396,7 @@ class Draft:
             self._file.close()
 
     @classmethod
-    def resume(cls, folder: bytes, detached: Mapping[str, object]) -> Draft:
+    def resume(cls, folder: bytes, detached: Mapping[str, object]) -> PackDraft:
         """Go on with what `detach` returned."""
         draft = cls(folder, kept=bool(detached.get("kept", True)))
         path, memory, size, entries = (detached[key] for key in ("path", "memory", "size", "entries"))
@@ -635,7 +635,7 @@ def _distance(window: bytes, at: int) -> tuple[int, int]:
 # --- Puts a finished pack where readers look, in an order that survives a power cut at any moment ---
 
 
-def publish_draft(draft: Draft, layout: Layout, *, durable: bool) -> bytes:
+def publish_draft(draft: PackDraft, layout: Layout, *, durable: bool) -> bytes:
     """Make a draft a pack of the repository and return its name; OSError, and then nothing is visible."""
     file, trailer = draft.finish()
     index = TemporaryFile.create(layout.temporary, b".idx")

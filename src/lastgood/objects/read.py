@@ -413,6 +413,20 @@ class Packs:
         self._open.clear()
 
 
+class NoPacks(Packs):
+    """The packs of a store that is not there."""
+
+    __slots__ = ()
+
+    def refresh(self) -> None:
+        """Find none."""
+        self._packs = []
+
+    def changed(self) -> bool:
+        """Tell that none came or went."""
+        return False
+
+
 def _claimed(pack: PackFile) -> list[IndexEntry]:
     """Return what a damaged index says, as far as it can be read."""
     try:

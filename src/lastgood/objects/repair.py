@@ -15,6 +15,7 @@ from lastgood.objects.check import (
     is_lone,
     pack_names,
     right_tags,
+    shown,
     tags_fault,
     top_faults,
 )
@@ -244,7 +245,7 @@ class _Repair:
                 add_suspects(self._layout, (), proven=gone)
         self.done += [told[name] for name in going]
         alien = [file for file in extra if os.path.splitext(file)[0] not in told]
-        self.done += [f"{_shown(file)} set aside: it does not belong there" for file in alien]
+        self.done += [f"{shown(file)} set aside: it does not belong there" for file in alien]
         return True
 
     def _is_there(self, name: bytes) -> bool:
@@ -267,7 +268,9 @@ class _Repair:
         add_suspects(layout, [one.name for one in rest], proven=self._proven)
         if top or extra or broken:
             self._changing()
-        self.done += [_write_anew(layout, name) for name, _ in top if name in _TOP_FILES]
+        for name in [name for name, _ in top if name in _TOP_FILES]:
+            write_whole(layout, name.encode(), _TOP_FILES[name])
+            self.done.append(f"{name} written anew")
         # Indexes first: what they show again need not be saved out of damaged packs.
         self.done += [mend_index(layout, one) for one in whole]
         self._reader.stored.close()
@@ -278,7 +281,8 @@ class _Repair:
         writer = self._writer()
         saved, made = save_out(self._layout, state, writer=writer, hasher=self._reader.hasher)
         self._trust(made)
-        return _lost_note(state, saved)
+        lost = f", {len(state.bad)} lost" if state.bad else ""
+        return f"{shown(state.name)} set aside: {saved} objects saved{lost}"
 
     def _retrieve(self) -> None:
         """Take back what checkpoints miss and what was set aside has."""
@@ -327,11 +331,6 @@ def _files(layout: Layout) -> dict[bytes, int]:
         return {entry.name: entry.inode() for entry in entries}
 
 
-def _write_anew(layout: Layout, name: str) -> str:
-    write_whole(layout, name.encode(), _TOP_FILES[name])
-    return f"{name} written anew"
-
-
 def _mend_tags(layout: Layout, reader: GitReader) -> list[str]:
     """Leave those tags whose checkpoint is stored: packs that went may have held the others."""
     if not tags_fault(layout, reader):
@@ -363,14 +362,6 @@ def mend_index(layout: Layout, state: PackState) -> str:
     return f"{state.name.decode()}.idx rebuilt from its pack ({len(state.entries)} objects)"
 
 
-def salvage(layout: Layout, state: PackState, *, writer: GitWriter, hasher: Hasher) -> str:
-    """Save the good objects of a damaged pack, set it aside, and say so; OSError, `Storage`."""
-    saved, _ = save_out(layout, state, writer=writer, hasher=hasher)
-    aside = [state.name + suffix for suffix in _BOTH if state.name != writer.published]
-    _set_aside(layout, [file for file in aside if os.path.lexists(layout.packs + b"/" + file)])
-    return _lost_note(state, saved)
-
-
 def save_out(
     layout: Layout, state: PackState, *, writer: GitWriter, hasher: Hasher
 ) -> tuple[int, PackState | None]:
@@ -389,11 +380,6 @@ def save_out(
         writer.abandon()
         pack.close()
     return saved, _demand_sound(layout, writer.published, hasher) if writer.published else None
-
-
-def _lost_note(state: PackState, saved: int) -> str:
-    lost = f", {len(state.bad)} lost" if state.bad else ""
-    return f"{_shown(state.name)} set aside: {saved} objects saved{lost}"
 
 
 def _save(writer: GitWriter, pack: PackFile, offset: int, *, hasher: Hasher) -> int:
@@ -419,14 +405,10 @@ def _demand_sound(layout: Layout, name: bytes, hasher: Hasher) -> PackState:
     state = examine(layout, name, hasher)
     if not state.sound:
         raise Storage(
-            f"the new pack {_shown(name)} is not read as it was written; the damaged one stays",
+            f"the new pack {shown(name)} is not read as it was written; the damaged one stays",
             hint="check the disk, then run: lastgood verify --repair",
         )
     return state
-
-
-def _shown(name: bytes) -> str:
-    return name.decode("utf-8", "backslashreplace")
 
 
 def _set_aside(layout: Layout, files: list[bytes]) -> None:
@@ -490,7 +472,9 @@ def _salvage_and_set_aside(layout: Layout, state: PackState, *, reader: GitReade
     """Save what is sound in a pack, whatever other packs are said to hold, and move it out of the way."""
     writer.distrust(frozenset(pack.name for pack in reader.stored.all()))
     try:
-        salvage(layout, state, writer=writer, hasher=reader.hasher)
+        save_out(layout, state, writer=writer, hasher=reader.hasher)
+        aside = [state.name + suffix for suffix in _BOTH if state.name != writer.published]
+        _set_aside(layout, [file for file in aside if os.path.lexists(layout.packs + b"/" + file)])
     except OSError as error:
         raise storage(error, doing="setting wrong copies aside", at=layout.root) from error
     finally:

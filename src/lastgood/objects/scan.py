@@ -82,18 +82,14 @@ def walk_pack(pack: PackFile, hasher: Hasher) -> tuple[list[IndexEntry], str]:
                 failed = str(error)
                 continue
             pack.bases[oid] = start
-            entries.append((oid, _crc(pack, start, end), start))
+            entries.append((oid, entry_crc(pack, start, end), start))
         if len(waiting) == len(bounds):
             reason = reason or failed
             break
         bounds = waiting
     pack.bases = None
     pack.close()
-    return _once(entries), reason
-
-
-def _once(entries: list[IndexEntry]) -> list[IndexEntry]:
-    return list({entry[0]: entry for entry in entries}.values())
+    return list({entry[0]: entry for entry in entries}.values()), reason
 
 
 def _bounds(pack: PackFile) -> tuple[list[tuple[int, int]], str]:
@@ -148,7 +144,8 @@ def _end(descriptor: int, start: int, last: int) -> int:
     return start - len(running.unused_data)
 
 
-def _crc(pack: PackFile, start: int, end: int) -> int:
+def entry_crc(pack: PackFile, start: int, end: int) -> int:
+    """Return the CRC-32 of an entry's bytes."""
     crc = 0
     for piece in pieces(pack.descriptor, start=start, end=end):
         crc = zlib.crc32(piece, crc)

@@ -12,14 +12,14 @@ from lastgood.objects.consolidate import (
     remove_packs,
     write_pack,
 )
-from lastgood.objects.pack import Draft, publish_draft
+from lastgood.objects.pack import PackDraft, publish_draft
 from lastgood.objects.repository import pieces, storage
 from lastgood.objects.scan import prove_object
 from lastgood.objects.write import Deflater
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable
+    from collections.abc import Callable, Iterable, Iterator
 
     from lastgood.objects.merge_text import Git
     from lastgood.objects.pack import PackFile
@@ -103,11 +103,15 @@ def _sweep_each(
 def _live_bytes(reader: GitReader, pack: PackFile, names: dict[bytes, bytes]) -> int:
     """Return how many bytes of a pack are of objects that stay."""
     reader.stored.opened(pack)
-    total, end = 0, pack.end
+    return sum(size for oid, size in _sizes(pack) if oid in names)
+
+
+def _sizes(pack: PackFile) -> Iterator[tuple[bytes, int]]:
+    """Yield the objects of an open pack, each with what its entry takes; OSError, ValueError."""
+    end = pack.end
     for offset, oid in sorted(((at, oid) for oid, _, at in pack.index.entries()), reverse=True):
-        total += end - offset if oid in names else 0
+        yield oid, end - offset
         end = offset
-    return total
 
 
 def _unfinished(error: NoRoom, *, freed: int, idle: int, needs: int) -> NoRoom:
@@ -153,14 +157,10 @@ def _bytes_of(reader: GitReader, counts: Callable[[bytes], bool]) -> int:
     for pack in list(reader.stored.all()):
         reader.stored.opened(pack)
         try:
-            end, counted, others = pack.end, 0, False
-            for offset, oid in sorted(((at, oid) for oid, _, at in pack.index.entries()), reverse=True):
-                if counts(oid):
-                    counted += end - offset
-                else:
-                    others = True
-                end = offset
-            total += counted if others or not counted else allotted_bytes(pack.path)
+            sizes = list(_sizes(pack))
+            counted = sum(size for oid, size in sizes if counts(oid))
+            whole = counted and all(counts(oid) for oid, _ in sizes)
+            total += allotted_bytes(pack.path) if whole else counted
         except (OSError, ValueError) as error:
             raise _refusal(f"{pack.name.decode()}: {error}", []) from error
     return total
@@ -196,7 +196,7 @@ def _sorted_packs(packs: list[PackFile], names: dict[bytes, bytes]) -> tuple[lis
 
 def _copy_pack(layout: Layout, reader: GitReader, names: Iterable[bytes]) -> bytes:
     """Publish a pack of some objects without git, each proven on the way in and again in the new pack."""
-    draft = Draft(layout.temporary)
+    draft = PackDraft(layout.temporary)
     deflater = Deflater(draft)
     try:
         for oid in names:
@@ -217,7 +217,7 @@ def _copy_pack(layout: Layout, reader: GitReader, names: Iterable[bytes]) -> byt
     return name
 
 
-def _copy_object(reader: GitReader, oid: bytes, *, draft: Draft, deflater: Deflater) -> None:
+def _copy_object(reader: GitReader, oid: bytes, *, draft: PackDraft, deflater: Deflater) -> None:
     fault = "nothing stored has this id"
     for pack, offset in reader.stored.find(oid):
         reader.stored.opened(pack)

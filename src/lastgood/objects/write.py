@@ -24,7 +24,7 @@ from lastgood.objects import (
     encode_tree,
     split_entries,
 )
-from lastgood.objects.pack import Draft, entry_header, publish_draft
+from lastgood.objects.pack import PackDraft, entry_header, publish_draft
 from lastgood.objects.repository import COPY_BYTES, storage, sync_directory
 
 TYPE_CHECKING = False
@@ -93,7 +93,7 @@ class Deflater:
         "_total",
     )
 
-    def __init__(self, draft: Draft) -> None:
+    def __init__(self, draft: PackDraft) -> None:
         self._draft = draft
         self._compress: Callable[[bytes], bytes] = _plain
         self._total = 0
@@ -215,7 +215,9 @@ class GitWriter:
         "published",
     )
 
-    def __init__(self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: Draft | None = None) -> None:
+    def __init__(
+        self, layout: Layout, *, packs: Packs, hasher: Hasher, draft: PackDraft | None = None
+    ) -> None:
         packs.refresh()
         self._import: BlobImport | None = None
         self._lent: frozenset[bytes] = frozenset()
@@ -226,7 +228,7 @@ class GitWriter:
         self._layout = layout
         self._packs = packs
         self._hasher = hasher
-        self._draft = Draft(layout.temporary) if draft is None else draft
+        self._draft = PackDraft(layout.temporary) if draft is None else draft
         self._known = {oid for oid, _, _ in self._draft.entries}
         self._deflater = Deflater(self._draft)
         self._closed = False
@@ -347,6 +349,8 @@ class GitWriter:
 
     def lacks(self, oids: Iterable[bytes]) -> set[bytes]:
         """Return those ids of which this writer would store the content, were it added."""
+        if not self._draft.kept:
+            return set()
         return {
             oid for oid in oids if oid not in self._known and oid not in self._lent and not self._stored(oid)
         }
@@ -416,7 +420,7 @@ class GitWriter:
     def adopt(self, detached: Mapping[str, object]) -> None:
         """Go on, after `detach`, with the pack that another process detached in its turn; `Storage`."""
         try:
-            draft = Draft.resume(self._layout.temporary, detached)
+            draft = PackDraft.resume(self._layout.temporary, detached)
         except OSError as error:
             raise self._failed(error) from error
         self._draft.let_go()
@@ -436,7 +440,7 @@ class GitWriter:
         self._go_on(self._draft)
         collect(self._layout.temporary)
 
-    def _go_on(self, draft: Draft) -> None:
+    def _go_on(self, draft: PackDraft) -> None:
         self._draft = draft
         self._packs.refresh()
         self._known = {oid for oid, _, _ in self._draft.entries}

@@ -1,7 +1,9 @@
 """The one way in which a workspace is changed: by restore, undo and redo, and by what finishes one of them.
 
 A kill at any moment leaves a workspace that `recover` can bring to where the plan leads, or back to where it
-was: nothing is changed before a guard holds what is there and a journal names the plan (invariant 3).
+was: nothing is changed before a guard holds what is there and a journal names the plan (invariant 3). What
+`recover` clears away before it makes a guard of its own lies under the names of the interrupted plan, whose
+guard and journal are there; what neither that guard nor the target holds of it goes back, or is kept.
 """
 
 from __future__ import annotations

@@ -102,11 +102,20 @@ def _go_on(recovering: RecoverTransaction, journal: Journal, *, roll_back: bool)
             closed=journal.closed,
             journal=journal,
             ours=ours,
-            failed=tuple(_failed(step, unfit[step.path]) for step in remaining if step.path in unfit),
+            failed=tuple(
+                Outcome(path=step.path, action=step.action, result="failed", reason=unfit[step.path])
+                for step in remaining
+                if step.path in unfit
+            ),
             found=found,
         )
         changed = apply_plan(execution)
-    kept = tuple(_kept(step) for step in steps if step.path in others)
+    edited = "changed by somebody since the interruption"
+    kept = tuple(
+        Outcome(path=path, action="skip", result="skipped", reason=edited)
+        for path in (step.path for step in steps)
+        if path in others
+    )
     stands = not roll_back and journal.type == "restore" and plan.whole
     return SettledRestore(
         done="rolled-back-restore" if roll_back else "finished-restore",
@@ -203,13 +212,3 @@ def _directories(steps: tuple[Step, ...]) -> list[bytes]:
     """Return every directory in which the restore may have left something temporary."""
     made = {step.path for step in steps if is_directory(step.have) or is_directory(step.want)}
     return sorted({parent(step.path) for step in steps} | made)
-
-
-def _failed(step: Step, reason: str) -> Outcome:
-    return Outcome(path=step.path, action=step.action, result="failed", reason=reason)
-
-
-def _kept(step: Step) -> Outcome:
-    return Outcome(
-        path=step.path, action="skip", result="skipped", reason="changed by somebody since the interruption"
-    )

@@ -203,7 +203,7 @@ def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
     with RestoreTransaction(context) as restoring:
         if not plan.force:
             refuse_rivals(context)
-        return _surveyed(restoring, plan, target)
+        return _scan_and_apply(restoring, plan, target)
 
 
 def restore(context: Context, view: View, request: RestoreRequest) -> RestoreReport:
@@ -212,8 +212,8 @@ def restore(context: Context, view: View, request: RestoreRequest) -> RestoreRep
         _admit(context, request)
         with _planned(restoring, view, request) as (made, snapshot):
             if not any(step.forced for step in made.steps):
-                return _guarded(restoring, made, snapshot, target=request.target)
-        return _surveyed(restoring, made, request.target)
+                return _carry_out(restoring, made, snapshot, target=request.target)
+        return _scan_and_apply(restoring, made, request.target)
 
 
 def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
@@ -368,7 +368,7 @@ def _scanned(snapshot: WorkspaceSnapshot) -> Iterator[tuple[bytes, Entry]]:
                 waiting.append(path)
 
 
-def _surveyed(restoring: RestoreTransaction, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
+def _scan_and_apply(restoring: RestoreTransaction, plan: RestorePlan, target: Checkpoint) -> RestoreReport:
     """Look again, every path included that the plan is going to touch (rule T2), then go on."""
     forced = tuple(step.path for step in plan.steps if step.forced)
     fresh = tuple(step.path for step in plan.steps if loses_content(step))
@@ -376,10 +376,10 @@ def _surveyed(restoring: RestoreTransaction, plan: RestorePlan, target: Checkpoi
         refuse_changed(plan.steps, snapshot, hint="look again: lastgood restore REF --dry-run")
         if not plan.discard:
             refuse_unheld(plan.steps, snapshot)
-        return _guarded(restoring, plan, snapshot, target=target)
+        return _carry_out(restoring, plan, snapshot, target=target)
 
 
-def _guarded(
+def _carry_out(
     restoring: RestoreTransaction, plan: RestorePlan, snapshot: WorkspaceSnapshot, *, target: Checkpoint
 ) -> RestoreReport:
     context = restoring.context

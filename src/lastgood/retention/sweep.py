@@ -13,8 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterator, Sequence
     from contextlib import AbstractContextManager
 
-    from lastgood.catalogue import Catalogue
-    from lastgood.context import Context
+    from lastgood.context import Catalogue, Context
     from lastgood.engine import Engine
     from lastgood.host import ExclusiveHold
     from lastgood.model.checkpoint import Checkpoint

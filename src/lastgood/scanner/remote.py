@@ -14,7 +14,7 @@ from __future__ import annotations
 import fcntl
 import os
 import sys
-from _thread import RLock, _count
+from _thread import RLock
 from marshal import dumps, loads
 
 from lastgood import errors
@@ -359,11 +359,6 @@ _NOT_STARTED = 127
 _ATTEMPTS = 2
 # The kernel lets go of the locks of one that was killed a moment after its pipes.
 _SECONDS_TO_DIE = 0.02
-
-
-def others_alive() -> bool:
-    """Tell whether Python threads besides the calling one live in this process."""
-    return _count() > 0
 
 
 class Killed(Exception):

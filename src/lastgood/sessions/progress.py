@@ -18,8 +18,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.catalogue import SessionTransaction
-    from lastgood.context import Context
+    from lastgood.context import Context, SessionTransaction
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.operation import Operation
     from lastgood.model.session import Effect, EffectState, Progress, Session, TaskState

@@ -15,10 +15,9 @@ from lastgood.tasks import registered
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
 
-    from lastgood.catalogue import SessionTransaction
-    from lastgood.context import Context
+    from lastgood.context import Context, SessionTransaction
     from lastgood.model.checkpoint import SaveReport
     from lastgood.model.run import PlannedRun, WorkPlan
     from lastgood.model.session import EffectState, Owner, Progress, SessionReport
@@ -110,16 +109,10 @@ def _conflict(session: Session, message: str, *, hint: str) -> Conflict:
 
 
 def begin(
-    context: Context,
-    name: str,
-    *,
-    session: str | None,
-    task: str | None = None,
-    attempt: int = 1,
-    irreversible: bool = False,
+    context: Context, name: str, *, session: str | None, task: str | None = None, irreversible: bool = False
 ) -> Effect:
     """Record a step that is about to start."""
-    effect = planned(context, name, session=session, task=task, attempt=attempt, irreversible=irreversible)
+    effect = planned(context, name, session=session, task=task, irreversible=irreversible)
 
     def begun(work: SessionTransaction) -> Effect:
         work.add_workspace(context.row)
@@ -205,7 +198,12 @@ def start(
     if sprint is not None:
         tasks.check_id(sprint, what="a sprint")
     _refuse_interrupted(context)
-    replacing, evicted = _exclusive_rivals(context, owner, force=force) if exclusive else ((), None)
+    replacing: Sequence[Session] = ()
+    evicted: Session | None = None
+    if exclusive:
+        replacing, evicted = exclusive_rivals(
+            context, lambda session: exclusive_conflict(context, session, by=owner), force=force
+        )
     now = context.clock.now()
     session = Session(
         id=session_id(context.clock.random()),
@@ -429,19 +427,22 @@ def _none() -> NotFound:
     return NotFound("no session is under way", hint="start one: lastgood session start")
 
 
-def _exclusive_rivals(
-    context: Context, owner: Owner, *, force: bool
+def exclusive_rivals(
+    context: Context, refusal: Callable[[Session], Conflict], *, force: bool, besides: str | None = None
 ) -> tuple[Sequence[Session], Session | None]:
-    """Return what has to be recorded of the earlier exclusive sessions, and the living one among them."""
+    """Return the other exclusive sessions as they are to be recorded, and the living one among them.
+
+    Those that died unnoticed are incomplete. A living one is refused, or with ``force`` taken over from.
+    """
     changed, evicted = [], None
     for session in context.work.sessions(context.key, state="active"):
-        if not session.exclusive:
+        if not session.exclusive or session.id == besides:
             continue
-        if state_of(context, session) == "incomplete":
+        if state_of(context, session) != "active":
             changed.append(session.replace(state="incomplete"))
             continue
         if not force:
-            raise exclusive_conflict(context, session, by=owner)
+            raise refusal(session)
         evicted = session.replace(state="ended", ended_at=context.clock.now(), ended_by="taken over")
         changed.append(evicted)
     return changed, evicted

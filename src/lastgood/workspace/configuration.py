@@ -11,7 +11,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from lastgood.catalogue import CatalogueReader
+    from lastgood.context import CatalogueReader
     from lastgood.errors import Invalid
     from lastgood.model.checkpoint import IgnoreState
     from lastgood.settings import CaptureSettings, Settings

@@ -13,7 +13,6 @@ from lastgood.exchange.form import decode_facts, decode_header, encode_facts, en
 from lastgood.model.exchange import ExportReport, Header, ImportReport, Member, Origin
 from lastgood.objects.exchange import GitAnnex
 from lastgood.paths import to_text
-from lastgood.transaction import MarkTransaction
 from lastgood.workspace.arguments import plain
 
 TYPE_CHECKING = False
@@ -38,7 +37,7 @@ def export(
         writer = annex.writer()
         try:
             packed = exporting.pack_up(
-                context, checkpoints, choices, writer=writer, spool=_spool_in(context.store)
+                context, checkpoints, choices, writer=writer, spool=Spool(context.store + b"/tmp")
             )
             writer.publish(durable=False)
         finally:
@@ -101,10 +100,8 @@ def import_file(
             admit(context, facts)
         with GitAnnex(context.store + b"/tmp") as annex:
             annex.take(archive.pieces(PACK), bounds=header.bounds)
-            added = import_.take_in(context, facts, source=lambda: annex, spool=_spool_in(context.store))
-        # After the checkpoints: importing again adds what a failure here left out.
-        with MarkTransaction(context) as marking:
-            books = marking.ledgers.take_in(facts.books)
+            spool = Spool(context.store + b"/tmp")
+            added, books = import_.take_in(context, facts, source=lambda: annex, spool=spool)
     finally:
         archive.close()
     fresh = {one.manifest.id for one in added.checkpoints} | set(added.revived)
@@ -141,10 +138,6 @@ def _demand_sizes(archive: Archive, header: Header) -> None:
 
 def _damaged(reason: str) -> Damaged:
     return Damaged(f"the export cannot be imported: {reason}", hint="export again; nothing was imported")
-
-
-def _spool_in(store: bytes) -> Spool:
-    return Spool(store + b"/tmp")
 
 
 class Spool:

@@ -15,7 +15,8 @@ from lastgood.store import ensure_store, make_private, system_machine, workspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Callable, Sequence
+    from typing import TypeVar
 
     from lastgood.engine import Engine
     from lastgood.host import Clock, Locks
@@ -25,6 +26,8 @@ if TYPE_CHECKING:
     from lastgood.model.exchange import ExportedBook
     from lastgood.objects.engine import GitEngine
     from lastgood.settings import Durability
+
+    Result = TypeVar("Result")
 
 
 class Store:
@@ -132,9 +135,9 @@ class AbsentStore(Store):
 
     def engine(self) -> Engine:
         """Return an engine that holds nothing."""
-        from lastgood.objects.memory import MemoryEngine
+        from lastgood.objects.engine import AbsentEngine
 
-        return MemoryEngine()
+        return AbsentEngine(self.repository)
 
     def catalogue(self, *, durability: Durability) -> SqliteCatalogue:  # noqa: ARG002 - nothing is written
         """Return a catalogue that knows nothing."""
@@ -238,9 +241,9 @@ class LedgersOfStore:
 
             prove(books)
 
-    def take_in(self, books: Sequence[ExportedBook]) -> int:
-        """Add proven books of another store that are not here yet, all of them or none; return how many."""
-        return self._composed().take_in(books) if books else 0
+    def take_in(self, books: Sequence[ExportedBook], *, beside: Callable[[], Result]) -> tuple[int, Result]:
+        """Add proven books of another store that are not here, and do something beside: both or neither."""
+        return self._composed().take_in(books, beside=beside) if books else (0, beside())
 
     def seen_as(self) -> str | None:
         """Return the id of the store under which its ledger was last seen, None if it never was."""

@@ -13,8 +13,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Mapping
 
-    from lastgood.catalogue import SessionTransaction
-    from lastgood.context import Context
+    from lastgood.context import Context, SessionTransaction
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.session import Progress
     from lastgood.transaction import RestoreTransaction

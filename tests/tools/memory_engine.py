@@ -1,4 +1,4 @@
-"""An engine that keeps everything in memory: for tests, and for workspaces that need no tomorrow."""
+"""Objects in memory: what a scan needs of an engine, where tests count or bar calls of the disk."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from lastgood.model.tree import (
     Entry,
     TreeId,
 )
-from lastgood.value import Value
+from lastgood.value import Value, cast
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+    from collections.abc import Iterable, Mapping, Sequence
 
-    from lastgood.engine import Extent, Holds
+    from lastgood.engine import Engine
 
 _COPY_BYTES = 1 << 20
 _BAD_NAMES = frozenset({b"", b".", b".."})
@@ -34,16 +34,6 @@ class MemoryContents(Value):
     workspace: TreeId
     state: Mapping[str, bytes]
     conversation: TreeId | None = None
-
-
-class MemoryFault(Value):
-    """One thing wrong in what is stored."""
-
-    file: str
-    oid: bytes | None
-    reason: str
-    mendable: bool
-    left_over: bool = False
 
 
 class _Objects:
@@ -196,14 +186,11 @@ class MemoryWriter:
             raise Internal("the pack is published or abandoned already", hint="report this")
 
 
-class MemoryEngine:
+class _MemoryEngine:
     """Everything in memory, gone when the process ends."""
-
-    __slots__ = ("_stored", "tags")
 
     def __init__(self) -> None:
         self._stored = _Objects()
-        self.tags: dict[str, bytes] = {}
 
     def read_blob(self, oid: bytes) -> bytes:
         """Return a blob whole; `Damaged`."""
@@ -242,141 +229,9 @@ class MemoryEngine:
         """Return those ids of which nothing is stored."""
         return {oid for oid in oids if not self._stored.has(oid)}
 
-    def writer(self, *, kept: bool = True) -> MemoryWriter:  # noqa: ARG002 - there is no disk
+    def writer(self) -> MemoryWriter:
         """Begin a pack."""
         return MemoryWriter(self._stored, _Objects())
-
-    def resume(self, detached: Mapping[str, object]) -> MemoryWriter:
-        """Go on with what `MemoryWriter.detach` handed over."""
-        new = detached["new"]
-        assert isinstance(new, _Objects)
-        return MemoryWriter(self._stored, new)
-
-    def contents(self, commit: bytes) -> MemoryContents:
-        """Return what a checkpoint's commit holds."""
-        contents = self._stored.commits.get(commit)
-        if contents is None:
-            raise _lost(commit, "nothing stored has this id")
-        return contents
-
-    def commits(self, *, besides: Collection[bytes] = ()) -> Iterator[bytes]:
-        """Yield the id of every checkpoint commit stored, in no order, but for those that are known."""
-        yield from [commit for commit in self._stored.commits if commit not in besides]
-
-    def check(self, *, besides: Collection[bytes] = ()) -> Iterator[MemoryFault]:  # noqa: ARG002 - none ever is
-        """Prove every stored byte and yield each fault."""
-        for oid, content in self._stored.blobs.items():
-            if _blob_id(content) != oid:
-                yield MemoryFault(
-                    file="memory", oid=oid, reason="its bytes are not what they were", mendable=False
-                )
-        live = _Objects()
-        for commit in self._stored.commits:
-            self._reach(commit, live)
-        for oid in live.blobs.keys() | live.trees.keys():
-            if not self._stored.has(oid):
-                yield MemoryFault(file="memory", oid=oid, reason="it is missing", mendable=False)
-
-    def repair(
-        self,
-        *,
-        holds: Holds | None = None,  # noqa: ARG002 - the port's words
-        changing: Callable[[], None] | None = None,  # noqa: ARG002 - as above
-        wanted: Collection[bytes] = (),  # noqa: ARG002 - as above
-        besides: Collection[bytes] = (),  # noqa: ARG002 - as above
-    ) -> Sequence[str]:
-        """Mend nothing: there is nothing to mend it from."""
-        return ()
-
-    def packs(self) -> int:
-        """Return how many packs there are: none ever needs to be joined."""
-        return min(len(self._stored.commits), 1)
-
-    def stored_bytes(self) -> int:
-        """Return about how many bytes are kept."""
-        return self._stored.size()
-
-    def consolidate(self, extent: Extent = "all") -> bool:  # noqa: ARG002 - the port's signature
-        """Do nothing: there is nothing to join."""
-        return False
-
-    def sweep(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
-        """Free every object that no commit reaches, and return the bytes freed; `Damaged`."""
-        kept = self._kept(live, wounded)
-        before = self._stored.size()
-        stored = self._stored
-        stored.blobs, stored.trees, stored.commits = kept.blobs, kept.trees, kept.commits
-        return before - stored.size()
-
-    def unreached_bytes(self, live: Iterable[bytes], *, wounded: Iterable[bytes] = ()) -> int:
-        """Return about how many bytes a sweep would free; `Damaged` if that cannot be told."""
-        return self._stored.size() - self._kept(live, wounded).size()
-
-    def needed_bytes(
-        self,
-        commits: Iterable[bytes],
-        *,
-        live: Iterable[bytes],
-        wounded: Iterable[bytes] = (),
-        hurt: Iterable[bytes] = (),
-    ) -> int:
-        """Return about how many bytes only some commits need; `Damaged` if that cannot be told."""
-        kept, others = tuple(live), tuple(wounded)
-        whole = self._kept((*kept, *commits), (*others, *hurt))
-        return whole.size() - self._kept(kept, others).size()
-
-    def _kept(self, live: Iterable[bytes], wounded: Iterable[bytes]) -> _Objects:
-        kept = _Objects()
-        for commit in live:
-            kept.commits[commit] = self.contents(commit)
-            self._reach(commit, kept)
-        for oid in kept.blobs:
-            self.read_blob(oid)
-        for oid in kept.trees:
-            if oid not in self._stored.trees:
-                raise _lost(oid, "nothing stored has this id")
-        for commit in wounded:
-            if commit in self._stored.commits:
-                kept.commits[commit] = self._stored.commits[commit]
-                self._reach(commit, kept)
-        return kept
-
-    def collect_leftovers(self) -> int:
-        """Do nothing: memory leaves no files."""
-        return 0
-
-    def doubted(self) -> int:
-        """Return 0: nothing is copied unproven."""
-        return 0
-
-    def write_tags(self, tags: Mapping[str, bytes]) -> None:
-        """Keep the names in `tags`."""
-        self.tags = dict(tags)
-
-    def refresh(self) -> None:
-        """Do nothing: no other process sees this engine."""
-
-    def close(self) -> None:
-        """Do nothing: closing forgets nothing."""
-
-    def _reach(self, commit: bytes, reached: _Objects) -> None:
-        contents = self._stored.commits[commit]
-        for oid in contents.state.values():
-            reached.blobs[oid] = self._stored.blobs.get(oid, b"")
-        waiting = [contents.workspace]
-        if contents.conversation is not None:
-            waiting.append(contents.conversation)
-        while waiting:
-            tree = waiting.pop()
-            variants = reached.trees.setdefault(tree.tree, {})
-            if tree.modes in variants:
-                continue
-            variants[tree.modes] = self._stored.trees.get(tree.tree, {}).get(tree.modes, ())
-            for entry in variants[tree.modes]:
-                if entry.kind == DIRECTORY:
-                    waiting.append(entry.tree_id)
-                else:
-                    reached.blobs[entry.oid] = self._stored.blobs.get(entry.oid, b"")
 
 
 def _blob_id(content: bytes) -> bytes:
@@ -405,3 +260,8 @@ def _lost(oid: bytes, reason: str) -> Damaged:
 
 def _name(entry: Entry) -> bytes:
     return entry.name
+
+
+def memory_engine() -> Engine:
+    """Return an engine of which only what reads objects and begins to write some is there."""
+    return cast("Engine", _MemoryEngine())
