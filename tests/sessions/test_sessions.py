@@ -195,6 +195,21 @@ def test_a_clock_that_jumps_robs_nobody(opened: Opened, clock: FakeClock, jump: 
     assert workspace.get_session(first).state == "active"
 
 
+@pytest.mark.parametrize("beat", [Workspace.session_heartbeat, Workspace.save])
+def test_a_heartbeat_after_a_restart_of_the_machine_counts_in_its_new_run(
+    opened: Opened, clock: FakeClock, beat: Callable[[Workspace], object]
+) -> None:
+    """P1: a clock that is set then robs nobody."""
+    workspace = opened(clock=clock)
+    first = workspace.session_start().session.id
+    workspace._context.work.change(
+        lambda to: to.change_session(first, lambda found: found.replace(heartbeat_boot="the run before"))
+    )
+    beat(workspace)
+    clock.jump(10 * 365 * DAY)
+    assert workspace.get_session(first).state == "active"
+
+
 def test_an_owner_in_another_namespace_is_not_robbed(
     opened: Opened, clock: FakeClock, sleeper: Sleeper
 ) -> None:
