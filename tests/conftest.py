@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import shutil
 import signal
@@ -10,6 +12,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 
 import hypothesis
@@ -54,6 +57,17 @@ def pytest_configure() -> None:
     chosen = hypothesis.settings.default
     if chosen is not None and chosen.derandomize and hasattr(providers, "_get_local_constants"):
         providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Await a test that is a coroutine function: on the loop that it asks for, else on asyncio's."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    test, loop = partial(pyfuncitem.obj, **given), pyfuncitem.funcargs.get("loop")
+    asyncio.run(test()) if loop is None else loop.run(test)
+    return True
 
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and nohup a hangup; what they start
