@@ -16,6 +16,7 @@ import pytest
 
 from lastgood.objects.engine import GitEngine
 from tools.desk import Desk
+from tools.forks import ended, forked
 from tools.living import eventually
 
 SIZE = 200_000
@@ -168,17 +169,12 @@ def test_savers_at_once_agree(desk: Desk) -> None:
     """S16."""
     for number in range(200):
         desk.write(f"d{number % 9}/f{number}", str(number))
-    children = []
-    for _ in range(4):
-        child = os.fork()
-        if child == 0:
-            different = 99
-            try:
-                different = len({desk.save().result.tree for _ in range(10)}) - 1
-            finally:
-                os._exit(different)
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0, 0]
+
+    def save() -> None:
+        assert len({desk.save().result.tree for _ in range(10)}) == 1
+
+    children = [forked(save) for _ in range(4)]
+    assert [ended(child) for child in children] == [0] * 4
     kept = desk.save()
     shutil.rmtree(desk.cache)
     desk.cache.mkdir()
