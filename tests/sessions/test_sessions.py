@@ -205,6 +205,7 @@ def test_a_heartbeat_after_a_restart_of_the_machine_counts_in_its_new_run(
     workspace._context.work.change(
         lambda to: to.change_session(first, lambda found: found.replace(heartbeat_boot="the run before"))
     )
+    clock.advance(120)
     beat(workspace)
     clock.jump(10 * 365 * DAY)
     assert workspace.get_session(first).state == "active"
