@@ -19,6 +19,7 @@ from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import module, started
+from tools.harm import flip, packs_of
 from tools.living import until_tidied
 from tools.unlocked import writers
 
@@ -287,11 +288,7 @@ def test_a_prune_that_verifies_removes_nothing_and_marks_what_is_damaged(
     for number in range(5):
         save(kept, number)
     before = ids(kept)
-    pack = min((store / "objects.git" / "objects" / "pack").glob("*.pack"), key=os.path.getsize)
-    content = bytearray(pack.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    pack.chmod(0o600)
-    pack.write_bytes(bytes(content))
+    flip(min(packs_of(store), key=os.path.getsize))
 
     report = kept.prune(verify=True)
 
@@ -310,7 +307,7 @@ def test_damage_does_not_keep_bytes_from_being_freed_for_ever(
         Path(kept.path, "large").write_bytes(noise(number))
         save(kept, number, pin=number == 0)
         if number == 0:
-            (pinned,) = (store / "objects.git" / "objects" / "pack").glob("*.pack")
+            (pinned,) = packs_of(store)
     pinned.chmod(0o600)
     pinned.write_bytes(pinned.read_bytes()[:-3000])
     kept.verify(repair=True)

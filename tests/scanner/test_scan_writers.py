@@ -17,6 +17,7 @@ import pytest
 from lastgood.objects.engine import GitEngine
 from tools.desk import Desk
 from tools.forks import ended, forked
+from tools.harm import flip
 from tools.living import eventually
 
 SIZE = 200_000
@@ -289,10 +290,7 @@ def damage_a_blob(project: Desk, git: Git) -> None:
     (pack,) = (project.root / ".git/objects/pack").glob("*.pack")
     lines = git(project.root, "verify-pack", "-v", str(pack)).splitlines()
     offset = int(next(line for line in lines if " blob " in line).split()[4])
-    content = bytearray(pack.read_bytes())
-    content[offset + 8] ^= 1
-    pack.chmod(0o600)
-    pack.write_bytes(content)
+    flip(pack, offset + 8)
 
 
 def test_a_damaged_pack_of_the_project_costs_time_only(project: Desk, packs: Path, git: Git) -> None:

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tools.forks import die_before, ended, forked
+from tools.harm import packs_of
 
 Kill = Callable[..., None]
 
@@ -32,7 +33,7 @@ def spoil(store: Path) -> Callable[[], None]:
     """Return a call that flips bytes in the middle of every pack."""
 
     def flip() -> None:
-        for pack in (store / "objects.git" / "objects" / "pack").glob("*.pack"):
+        for pack in packs_of(store):
             content = bytearray(pack.read_bytes())
             for place in range(14, len(content) - 20):
                 content[place] ^= 0xFF

@@ -21,6 +21,7 @@ from lastgood.retention import prune
 from lastgood.retention.verify import readopt
 from lastgood.transaction import MaintenanceTransaction, SaveTransaction
 from lastgood.workspace import Workspace
+from tools.harm import flip, packs_of
 from tools.unlocked import writers
 from tools.values import not_none
 
@@ -50,13 +51,7 @@ def test_a_restore_is_refused_when_the_store_cannot_give_back_what_it_overwrites
     (project / "file").write_bytes(precious)
     workspace.save("two")
     workspace.close()
-    pack = max(
-        (store / "objects.git" / "objects" / "pack").glob("*.pack"), key=lambda one: one.stat().st_size
-    )
-    content = bytearray(pack.read_bytes())
-    content[50_000] ^= 0xFF
-    pack.chmod(0o600)
-    pack.write_bytes(bytes(content))
+    flip(max(packs_of(store), key=os.path.getsize), 50_000)
 
     with lastgood.open(project, store=store, maintenance="off") as again:
         with pytest.raises(Damaged, match="cannot hold"):
