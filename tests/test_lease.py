@@ -73,8 +73,9 @@ def test_while_the_machine_sleeps_no_lease_grows_old() -> None:
 
 
 def test_after_a_restart_of_the_machine_the_wall_clock_counts() -> None:
-    assert state(boot="c", uptime=1) == "active"
-    assert state(boot="c", uptime=1, now=1025 * HOUR) == "incomplete"
+    for uptime in (1, 6 * HOUR):
+        assert state(boot="c", uptime=uptime) == "active"
+        assert state(boot="c", uptime=uptime, now=1025 * HOUR) == "incomplete"
 
 
 @pytest.mark.parametrize("recorded", ["ended", "incomplete"])

@@ -57,10 +57,13 @@ async def test_the_main_job(loop: Loop, opening: Open, project: Path) -> None:
 
 
 @pytest.mark.parametrize("other", ["asyncio", "trio"])
-async def test_a_workspace_of_a_loop_that_ended_is_refused_at_once_and_can_be_closed(
+def test_a_workspace_of_a_loop_that_ended_is_refused_at_once_and_can_be_closed(
     loop: Loop, other: str, opening: Open
 ) -> None:
-    workspace = await opening()
+    async def begin() -> AsyncWorkspace:
+        return await opening()
+
+    workspace = loop.run(begin)
 
     async def elsewhere() -> None:
         for call in (lambda: workspace.save("lost"), workspace.session("lost").__aenter__):

@@ -225,20 +225,23 @@ def test_the_guard_of_a_restore_that_can_be_undone_is_needed(
         assert guard not in ids(opened)
 
 
-def test_the_target_of_a_restore_that_can_be_done_again_is_needed(kept: Workspace, clock: FakeClock) -> None:
-    """T8 before K1: for as long as a guard lives; the guard of what was undone is needed no more."""
-    target = save(kept, "target")
-    save(kept, "later")
-    guard = kept.restore(target.id).guard
-    kept.undo()
-    save(kept, "newest")
+def test_of_an_undone_restore_the_target_is_needed_and_no_guard(
+    project: Path, store: Path, clock: FakeClock
+) -> None:
+    """T8 before K1: for as long as a guard lives it can be done again."""
+    settings = Settings(retention={"guard": Rungs(last=0)})
+    with lastgood.open(project, store=store, maintenance="off", clock=clock, settings=settings) as opened:
+        target = save(opened, "target").id
+        save(opened, "later")
+        opened.restore(target)
+        opened.undo()
+        newest = save(opened, "newest").id
 
-    kept.prune(keep=1, older_than=1e-9)
-    assert target.id in ids(kept)
-    assert guard not in ids(kept)
-    clock.advance(8 * DAY)
-    kept.prune(keep=1)
-    assert target.id not in ids(kept)
+        opened.prune(keep=1)
+        assert ids(opened) == [newest, target]
+        clock.advance(8 * DAY)
+        opened.prune(keep=1)
+        assert ids(opened) == [newest]
 
 
 def test_the_policy_applies_by_itself_and_is_not_on_the_stack(
