@@ -228,21 +228,3 @@ def test_every_derived_file_can_be_damaged_or_deleted(
         workspace.restore(states[1])
         assert (bench.workspace / "own" / "state-1").exists()
         assert workspace.verify(deep=True).ok
-
-
-def test_plain_git_of_a_curious_user_frees_nothing(bench: Bench, states: list[str]) -> None:
-    import subprocess
-
-    repository = bench.store / "objects.git"
-    shutil.rmtree(repository / "refs" / "tags", ignore_errors=True)
-    for command in (
-        ["gc", "--prune=now"],
-        ["prune", "--expire=now"],
-        ["repack", "-a", "-d"],
-        ["pack-refs", "--all"],
-    ):
-        subprocess.run(["git", "-C", repository, *command], capture_output=True, check=False)
-    with _open(bench) as workspace:
-        report = workspace.verify(deep=True)
-        assert report.ok, report
-        _works(workspace, states, report)

@@ -89,20 +89,6 @@ def test_what_was_freed_is_stored_again_when_it_comes_back(project: Path, store:
         assert workspace.verify(deep=True).ok
 
 
-def test_the_limit_on_count_spares_what_is_named_or_pinned(project: Path, store: Path) -> None:
-    settings = Settings(limits=LimitSettings(max_checkpoints=10))
-    with lastgood.open(project, store=store, maintenance="off", settings=settings) as workspace:
-        (project / "file").write_text("first")
-        named = workspace.save("first", name="first").checkpoint
-        fill(workspace, project, 20)
-
-        workspace.maintain()
-
-        listed = [one.id for one in workspace.list()]
-        assert named.id in listed
-        assert len(listed) == 11  # ten that count, and the named one
-
-
 def test_a_checkpoint_larger_than_the_whole_store_may_be_is_refused(project: Path, store: Path) -> None:
     """K1: with its size named, and nothing left behind."""
     settings = Settings(limits=LimitSettings(max_store_size=1000))
