@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import hypothesis
 import pytest
@@ -24,6 +25,9 @@ from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import Command
 from tools.judge import git_faults
+
+if TYPE_CHECKING:
+    from tools.event_loops import Loop
 
 pytest_plugins = ["tools.chance"]
 
@@ -144,6 +148,14 @@ def clock() -> FakeClock:
 def lastgood(project: Path, store: Path) -> Command:
     """Return the command, in the project."""
     return Command(project, store)
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def loop(request: pytest.FixtureRequest) -> Loop:
+    """Return an event loop of each kind; a test that is a coroutine function runs on it."""
+    from tools.event_loops import Loop
+
+    return Loop(request.param)
 
 
 @pytest.fixture

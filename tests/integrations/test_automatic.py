@@ -23,11 +23,6 @@ def kinds(workspace: Workspace) -> list[str]:
     return [one.kind for one in reversed(workspace.list())]
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def loop(request: pytest.FixtureRequest) -> Loop:
-    return Loop(request.param)
-
-
 def test_a_risky_call_has_a_checkpoint_before_it(workspace: Workspace, project: Path) -> None:
     automatic = Automatic(workspace)
 

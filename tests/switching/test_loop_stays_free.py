@@ -149,9 +149,8 @@ def texts(project: Path) -> set[str]:
 
 
 @pytest.mark.chance("how far a restore is when it is cancelled")
-@pytest.mark.parametrize("name", ["asyncio", "trio"])
-async def test_a_restore_that_is_given_up(project: Path, storage: Path, name: str) -> None:
-    loop, chance = Loop(name), random.Random(3)
+async def test_a_restore_that_is_given_up(loop: Loop, project: Path, storage: Path) -> None:
+    chance = random.Random(3)
     service = CheckpointService(str(project), str(storage))
 
     write(project, "before")
@@ -167,9 +166,8 @@ async def test_a_restore_that_is_given_up(project: Path, storage: Path, name: st
 
 
 @pytest.mark.chance("how far a rollback is when it is cancelled")
-@pytest.mark.parametrize("name", ["asyncio", "trio"])
-async def test_a_rollback_that_is_given_up(project: Path, store: Path, name: str) -> None:
-    loop, chance = Loop(name), random.Random(5)
+async def test_a_rollback_that_is_given_up(loop: Loop, project: Path, store: Path) -> None:
+    chance = random.Random(5)
     manager = CheckpointManager(project, store=store)
 
     write(project, "before")
