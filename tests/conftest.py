@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, cast
 
 import hypothesis
 import pytest
@@ -69,7 +69,8 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
     if not inspect.iscoroutinefunction(pyfuncitem.obj):
         return None
     given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
-    test, loop = partial(pyfuncitem.obj, **given), pyfuncitem.funcargs.get("loop")
+    test = partial(pyfuncitem.obj, **given)
+    loop = cast("Loop | None", pyfuncitem.funcargs.get("loop"))
     asyncio.run(test()) if loop is None else loop.run(test)
     return True
 

@@ -391,8 +391,8 @@ def test_whatever_a_tree_may_hold_comes_back(workspace: Workspace, bench: Bench)
         (held / f"{mode:o}").write_text("private\n")
         (held / f"{mode:o}").chmod(mode)
     os.link(held / "644", held / "another name")
-    for name, target in TARGETS.items():
-        (held / name).symlink_to(target)
+    for link, target in TARGETS.items():
+        (held / link).symlink_to(target)
     with (held / "sparse").open("wb") as file:
         file.truncate(3_000_000)
         file.seek(2_000_000)

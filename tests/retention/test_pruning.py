@@ -15,6 +15,7 @@ import lastgood
 from lastgood.catalogue import Query
 from lastgood.errors import Busy
 from lastgood.model.checkpoint import Checkpoint
+from lastgood.retention import prune
 from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
@@ -350,6 +351,16 @@ def test_what_was_pinned_meanwhile_does_not_go(kept: Workspace) -> None:
 
     assert catalogue.delete_unchanged(known, at=1) == []
     assert first.id in ids(kept)
+
+
+def test_what_was_freed_since_it_was_looked_up_is_not_found(kept: Workspace) -> None:
+    first = save(kept, "first")
+    save(kept, "second")
+    kept.delete(first.id)
+    kept.prune(keep=2, now=True)
+
+    with pytest.raises(lastgood.NotFound, match="is gone"):
+        prune.delete(kept._context, [first])
 
 
 def test_sizes_are_told_by_workspace_and_by_session(kept: Workspace, store: Path) -> None:

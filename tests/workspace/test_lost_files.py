@@ -16,7 +16,7 @@ from lastgood.store import mend_machine, store_machine
 from lastgood.workspace import Workspace
 from lastgood.workspace.verify import agreed_machine, own_machine
 from tools.command import Command
-from tools.harm import flip
+from tools.harm import flip, packs_of
 
 OWN = "0123456789abcdef"
 
@@ -276,7 +276,7 @@ def test_a_checkpoint_whose_row_is_lost_is_counted_and_listed_again(
 # Packs that nothing relies on are told where somebody looks.
 
 
-def packs_of(workspace: Workspace) -> tuple[str, str]:
+def told_of_packs(workspace: Workspace) -> tuple[str, str]:
     """Return what the examination says of packs: how it stands with them, and what to do."""
     (finding,) = (one for one in workspace.examine() if one.code == "packs")
     return finding.state, finding.hint
@@ -288,13 +288,13 @@ def test_damaged_packs_are_told_by_doctor_and_by_maintenance(
 ) -> None:
     (project / "a").write_text("content")
     workspace.save("first")
-    assert packs_of(workspace) == ("good", "")
+    assert told_of_packs(workspace) == ("good", "")
     assert not any("verify --repair" in line for line in workspace.maintain())
     spoil()
     workspace.verify()
-    state, hint = packs_of(workspace)
+    state, hint = told_of_packs(workspace)
     assert state == "note"
     assert "lastgood verify --repair" in hint
     assert any("lastgood verify --repair" in line for line in workspace.maintain())
     workspace.verify(repair=True)
-    assert packs_of(workspace) == ("good", "")
+    assert told_of_packs(workspace) == ("good", "")
