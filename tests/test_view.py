@@ -156,8 +156,10 @@ def test_a_bare_mount_is_refused() -> None:
 
 def test_rewind_counts_turns_where_there_are_any() -> None:
     """S20: a checkpoint of before a turn is the state before it."""
-    after = [checkpoint(3, kind="turn"), checkpoint(2, kind="turn"), checkpoint(1, kind="auto")]
+    after = [
+        checkpoint(number, kind=kind) for number, kind in ((4, "turn"), (3, "auto"), (2, "turn"), (1, "auto"))
+    ]
     before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1, kind="auto")]
 
-    assert undo.before_turn(after, turns=2) is after[2]
+    assert undo.before_turn(after, turns=2) is after[3]
     assert undo.before_turn(before, turns=1) is before[0]

@@ -302,6 +302,19 @@ def test_a_prune_that_verifies_removes_nothing_and_marks_what_is_damaged(
     assert save(kept, "goes on").id == ids(kept)[0]
 
 
+@pytest.mark.damages
+def test_after_damage_that_hits_no_checkpoint_no_scan_cache_is_believed(kept: Workspace, store: Path) -> None:
+    """K4: the mark at the end of a pack; what saves rely on is looked for anew."""
+    save(kept, "one")
+    flip(packs_of(store)[0], -1)
+    before = kept._context.catalogue.generation()
+
+    report = kept.verify()
+
+    assert (report.ok, report.damaged) == (False, ())
+    assert kept._context.catalogue.generation() != before
+
+
 def test_damage_does_not_keep_bytes_from_being_freed_for_ever(
     kept: Workspace, store: Path, clock: FakeClock, request: pytest.FixtureRequest
 ) -> None:
