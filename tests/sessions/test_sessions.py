@@ -412,6 +412,17 @@ def test_a_task_started_again_makes_the_earlier_effect_unknown(workspace: Worksp
     assert effects(workspace) == [("T01", 1, "unknown"), ("T01", 2, "done")]
 
 
+def test_a_task_bears_the_moments_of_its_start_and_its_end(opened: Opened, clock: FakeClock) -> None:
+    """P2."""
+    workspace = opened(clock=clock)
+    begun = clock.now()
+    workspace.task_start("T01")
+    clock.advance(90)
+    workspace.task_done("T01")
+    (task,) = workspace.progress().tasks
+    assert (task.started_at, task.ended_at) == (begun, clock.now())
+
+
 def test_what_is_ended_again_makes_no_second_checkpoint(workspace: Workspace) -> None:
     workspace.task_start("T01")
     assert workspace.task_done("T01").saved is not None
