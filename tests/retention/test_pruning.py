@@ -63,6 +63,7 @@ def test_a_prune_removes_what_its_plan_says_and_undo_brings_it_back(kept: Worksp
     report = kept.prune(keep=3)
 
     assert report.remove == plan.remove
+    assert (prune.dry(plan).dry_run, report.dry_run) == (True, False)
     assert ids(kept) == before[:3]
     assert [one.id for one in report.remove] == before[3:]
     assert all(one.reason for one in (*report.keep, *report.remove))

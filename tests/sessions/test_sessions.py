@@ -18,6 +18,7 @@ import lastgood as package
 from lastgood.catalogue import SessionTransaction
 from lastgood.errors import Ambiguous, Busy, Conflict, Invalid, NotFound, Usage
 from lastgood.model.operation import Event
+from lastgood.sessions import progress
 from lastgood.settings import AutoSettings, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
@@ -409,6 +410,15 @@ def test_a_task_started_again_makes_the_earlier_effect_unknown(workspace: Worksp
     assert [one.attempt for one in again.unknown] == [1]
     assert again.unknown[0].irreversible
     workspace.task_done("T01")
+    assert effects(workspace) == [("T01", 1, "unknown"), ("T01", 2, "done")]
+
+
+def test_a_persons_word_that_a_task_was_done_is_about_its_last_attempt(workspace: Workspace) -> None:
+    """P6."""
+    within = workspace.within(workspace.session_start().session.id)
+    for _ in range(2):
+        within.task_start("T01")
+    progress.happened(within._context, "T01")
     assert effects(workspace) == [("T01", 1, "unknown"), ("T01", 2, "done")]
 
 
