@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+import inspect
 import os
 import shutil
 import signal
@@ -10,7 +12,9 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING, cast
 
 import hypothesis
 import pytest
@@ -21,6 +25,9 @@ from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import Command
 from tools.judge import git_faults
+
+if TYPE_CHECKING:
+    from tools.event_loops import Loop
 
 pytest_plugins = ["tools.chance"]
 
@@ -54,6 +61,18 @@ def pytest_configure() -> None:
     chosen = hypothesis.settings.default
     if chosen is not None and chosen.derandomize and hasattr(providers, "_get_local_constants"):
         providers._get_local_constants = lambda: providers._local_constants
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
+    """Await a test that is a coroutine function: on the loop that it asks for, else on asyncio's."""
+    if not inspect.iscoroutinefunction(pyfuncitem.obj):
+        return None
+    given = {name: pyfuncitem.funcargs[name] for name in pyfuncitem._fixtureinfo.argnames}
+    test = partial(pyfuncitem.obj, **given)
+    loop = cast("Loop | None", pyfuncitem.funcargs.get("loop"))
+    asyncio.run(test()) if loop is None else loop.run(test)
+    return True
 
 
 # A shell that starts the tests in the background has them ignore Ctrl-C, and nohup a hangup; what they start
@@ -130,6 +149,14 @@ def clock() -> FakeClock:
 def lastgood(project: Path, store: Path) -> Command:
     """Return the command, in the project."""
     return Command(project, store)
+
+
+@pytest.fixture(params=["asyncio", "trio"])
+def loop(request: pytest.FixtureRequest) -> Loop:
+    """Return an event loop of each kind; a test that is a coroutine function runs on it."""
+    from tools.event_loops import Loop
+
+    return Loop(request.param)
 
 
 @pytest.fixture

@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from lastgood import lease
 from lastgood.model.session import Owner, Session
+from tools.command import with_source
 
 HOUR = 3600 * 10**9
 DAY = 86_400.0
@@ -47,9 +51,31 @@ def test_a_clock_that_was_set_back_keeps_no_dead_session_alive() -> None:
     assert state(now=0, uptime=30 * HOUR) == "incomplete"
 
 
+def test_where_the_uptime_went_back_the_wall_clock_counts() -> None:
+    """A virtual machine that goes on from a picture of its memory is still in the same run."""
+    assert state(uptime=4 * HOUR) == "active"
+    assert state(uptime=4 * HOUR, now=1025 * HOUR) == "incomplete"
+
+
+def test_while_the_machine_sleeps_no_lease_grows_old() -> None:
+    """P1: in a sleep its owner could not beat either."""
+    program = (
+        "import time; from lastgood.host import SystemClock as C; print(C().monotonic(), time.monotonic())"
+    )
+    slept = ["unshare", "--time", "--boottime", "1000000", sys.executable, "-c", program]
+    done = subprocess.run(slept, env=with_source(), capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        pytest.skip("no namespace of time can be made here")
+
+    told, awake = map(float, done.stdout.split())
+
+    assert 0 <= awake - told < DAY
+
+
 def test_after_a_restart_of_the_machine_the_wall_clock_counts() -> None:
-    assert state(boot="c", uptime=1) == "active"
-    assert state(boot="c", uptime=1, now=1025 * HOUR) == "incomplete"
+    for uptime in (1, 6 * HOUR):
+        assert state(boot="c", uptime=uptime) == "active"
+        assert state(boot="c", uptime=uptime, now=1025 * HOUR) == "incomplete"
 
 
 @pytest.mark.parametrize("recorded", ["ended", "incomplete"])

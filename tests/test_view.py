@@ -9,11 +9,9 @@ from hypothesis import strategies as st
 from lastgood import undo
 from lastgood.errors import Invalid, LastgoodError, Usage
 from lastgood.ids import name_fault
-from lastgood.model.operation import Operation
 from lastgood.view import parse, timestamp
 from lastgood.workspace.arguments import refusal
 from tools.manifests import checkpoint
-from tools.values import not_none
 
 HOUR = 3600 * 10**9
 
@@ -156,36 +154,12 @@ def test_a_bare_mount_is_refused() -> None:
     assert refusal("/data/disk", homes=[], temporary=[], bare_mount=True)
 
 
-@given(st.lists(st.sampled_from(["restore", "delete", "undo", "redo"]), max_size=12))
-def test_undo_then_redo_names_the_same_operation(kinds: list[str]) -> None:
-    """T8: one after the other, in order."""
-    line = [
-        Operation(id=f"op_{number}", workspace_key="w", type=kind, at=number)  # type: ignore[arg-type]
-        for number, kind in enumerate(kinds)
-    ][::-1]
-    wanted = undo.to_undo(line)
-    if wanted is None:
-        return
-    record = Operation(id="op_undo", workspace_key="w", type="undo", at=100, of=wanted.id)
-    undone = [record, *(one.replace(undone=True) if one.id == wanted.id else one for one in line)]
-
-    again = not_none(undo.to_redo(undone))
-
-    assert again.id == wanted.id
-
-
-def test_a_new_operation_ends_the_line_of_those_undone() -> None:
-    """T8: what was undone before something new cannot be redone."""
-    old = Operation(id="op_1", workspace_key="w", type="restore", at=1, undone=True)
-    new = Operation(id="op_2", workspace_key="w", type="delete", at=2)
-
-    assert undo.to_redo([new, old]) is None
-
-
 def test_rewind_counts_turns_where_there_are_any() -> None:
     """S20: a checkpoint of before a turn is the state before it."""
-    after = [checkpoint(3, kind="turn"), checkpoint(2, kind="turn"), checkpoint(1, kind="auto")]
+    after = [
+        checkpoint(number, kind=kind) for number, kind in ((4, "turn"), (3, "auto"), (2, "turn"), (1, "auto"))
+    ]
     before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1, kind="auto")]
 
-    assert undo.before_turn(after, turns=2) is after[2]
+    assert undo.before_turn(after, turns=2) is after[3]
     assert undo.before_turn(before, turns=1) is before[0]

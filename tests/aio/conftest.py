@@ -9,12 +9,6 @@ import pytest
 
 import lastgood
 from lastgood.aio import Opening
-from tools.event_loops import Loop
-
-
-@pytest.fixture(params=["asyncio", "trio"])
-def loop(request: pytest.FixtureRequest) -> Loop:
-    return Loop(request.param)
 
 
 @pytest.fixture

@@ -41,53 +41,49 @@ async def only_session(workspace: AsyncWorkspace) -> SessionReport:
     return found
 
 
-def test_a_session_with_tasks_and_steps(loop: Loop, opening: Open, project: Path) -> None:
-    async def main() -> None:
-        async with opening() as workspace, workspace.session(goal="migrate", sprint="S01") as session:
-            assert session.started.session.id == session.id
-            assert session.environment == {"LASTGOOD_SESSION": session.id}
-            async with session.task("T01") as task:
-                assert task.state == "running"
-                (project / "a.txt").write_text("one")
-                saved = (await session.save("in between", kind="turn")).checkpoint
-                assert (saved.task, saved.session) == ("T01", session.id)
-                async with session.step("mail", irreversible=True) as effect:
-                    assert effect.task == "T01"
-            async with session.feature("login"), session.sprint("S02"):
-                await session.progress(phase="Construction", step=1, steps=2)
-            with pytest.raises(ValueError, match="broken"):
-                async with session.task("T02"):
-                    raise ValueError("broken")
-            assert (await session.heartbeat()).state == "active"
-            assert (await session.show()).state == "active"
-            assert (await session.workspace.save("mine", allow_empty=True)).checkpoint.session == session.id
-            states = [(task.id, task.state) for task in (await session.progress()).tasks]
-            assert states == [("T01", "done"), ("T02", "failed")]
-            assert [one.state for one in await workspace.steps(session.id)] == ["done", "done", "failed"]
-        assert not_none(session.ended).session.state == "ended"
-
-    loop.run(main)
+async def test_a_session_with_tasks_and_steps(loop: Loop, opening: Open, project: Path) -> None:
+    async with opening() as workspace, workspace.session(goal="migrate", sprint="S01") as session:
+        assert session.started.session.id == session.id
+        assert session.environment == {"LASTGOOD_SESSION": session.id}
+        async with session.task("T01") as task:
+            assert task.state == "running"
+            (project / "a.txt").write_text("one")
+            saved = (await session.save("in between", kind="turn")).checkpoint
+            assert (saved.task, saved.session) == ("T01", session.id)
+            async with session.step("mail", irreversible=True) as effect:
+                assert effect.task == "T01"
+        async with session.feature("login"), session.sprint("S02"):
+            await session.progress(phase="Construction", step=1, steps=2)
+        with pytest.raises(ValueError, match="broken"):
+            async with session.task("T02"):
+                raise ValueError("broken")
+        assert (await session.heartbeat()).state == "active"
+        assert (await session.show()).state == "active"
+        assert (await session.workspace.save("mine", allow_empty=True)).checkpoint.session == session.id
+        states = [(task.id, task.state) for task in (await session.progress()).tasks]
+        assert states == [("T01", "done"), ("T02", "failed")]
+        assert [one.state for one in await workspace.steps(session.id)] == ["done", "done", "failed"]
+    assert not_none(session.ended).session.state == "ended"
 
 
-def test_tasks_at_once_do_not_mix_up_what_is_saved_for_them(loop: Loop, opening: Open, project: Path) -> None:
-    async def main() -> None:
-        async with opening() as workspace, workspace.session() as session:
+async def test_tasks_at_once_do_not_mix_up_what_is_saved_for_them(
+    loop: Loop, opening: Open, project: Path
+) -> None:
+    async with opening() as workspace, workspace.session() as session:
 
-            async def work(id: str) -> None:
-                async with session.task(id):
-                    for turn in range(3):
-                        await loop.sleep(0.01 * turn)
-                        report = await session.save(f"{id} {turn}", allow_empty=True)
-                        assert report.checkpoint.task == id
-                        async with session.step(f"{id} {turn}") as effect:
-                            assert effect.task == id
-                assert (await session.save("after", allow_empty=True)).checkpoint.task is None
+        async def work(id: str) -> None:
+            async with session.task(id):
+                for turn in range(3):
+                    await loop.sleep(0.01 * turn)
+                    report = await session.save(f"{id} {turn}", allow_empty=True)
+                    assert report.checkpoint.task == id
+                    async with session.step(f"{id} {turn}") as effect:
+                        assert effect.task == id
+            assert (await session.save("after", allow_empty=True)).checkpoint.task is None
 
-            await loop.together(*(partial(work, f"T{number}") for number in range(4)))
-            assert (await session.progress()).count("done") == 4
-            assert (await session.save("at the end", allow_empty=True)).checkpoint.task is None
-
-    loop.run(main)
+        await loop.together(*(partial(work, f"T{number}") for number in range(4)))
+        assert (await session.progress()).count("done") == 4
+        assert (await session.save("at the end", allow_empty=True)).checkpoint.task is None
 
 
 def test_threads_with_tasks_at_once_do_not_mix_them_up_either(workspace: Workspace) -> None:
@@ -108,16 +104,12 @@ def test_a_thread_started_within_a_task_belongs_to_it(workspace: Workspace) -> N
         assert pool.submit(session.save, "x", allow_empty=True).result().checkpoint.task == "T1"
 
 
-def test_a_second_session_is_refused_as_ever(loop: Loop, opening: Open) -> None:
+async def test_a_second_session_is_refused_as_ever(loop: Loop, opening: Open) -> None:
     """P1."""
-
-    async def main() -> None:
-        async with opening() as workspace, workspace.session():
-            with pytest.raises(Conflict, match="has a session already"):
-                await workspace.session().__aenter__()
-        assert (await only_session_of(opening)).state == "ended"
-
-    loop.run(main)
+    async with opening() as workspace, workspace.session():
+        with pytest.raises(Conflict, match="has a session already"):
+            await workspace.session().__aenter__()
+    assert (await only_session_of(opening)).state == "ended"
 
 
 async def only_session_of(opening: Open) -> SessionReport:
@@ -125,26 +117,23 @@ async def only_session_of(opening: Open) -> SessionReport:
         return await only_session(workspace)
 
 
-def test_a_cancelled_session_was_interrupted_and_waits_to_be_continued(
+async def test_a_cancelled_session_was_interrupted_and_waits_to_be_continued(
     loop: Loop, opening: Open, project: Path
 ) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            begun = threading.Event()
+    async with opening() as workspace:
+        begun = threading.Event()
 
-            async def work() -> None:
-                async with workspace.session(goal="long"):
-                    (project / "a.txt").write_text("half")
-                    begun.set()
-                    await loop.sleep(30)
+        async def work() -> None:
+            async with workspace.session(goal="long"):
+                (project / "a.txt").write_text("half")
+                begun.set()
+                await loop.sleep(30)
 
-            assert await loop.cancelled_when(work, partial(loop.until, begun))
-            found = await only_session(workspace)
-            assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
-            assert await kinds(workspace) == ["session-start", "interrupt"]
-            assert (await workspace.recover(choice="continue")).done == "continue"
-
-    loop.run(main)
+        assert await loop.cancelled_when(work, partial(loop.until, begun))
+        found = await only_session(workspace)
+        assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+        assert await kinds(workspace) == ["session-start", "interrupt"]
+        assert (await workspace.recover(choice="continue")).done == "continue"
 
 
 @pytest.mark.parametrize("backend", ["asyncio", "trio"])
@@ -164,161 +153,137 @@ def test_a_session_cancelled_by_anyio_was_interrupted_too(opening: Open, backend
     anyio.run(main, backend=backend)
 
 
-def test_a_task_whose_time_is_over_can_be_tried_again(loop: Loop, opening: Open) -> None:
+async def test_a_task_whose_time_is_over_can_be_tried_again(loop: Loop, opening: Open) -> None:
     """P6: the first attempt's effect is unknown; the session goes on."""
+    async with opening() as workspace, workspace.session() as session:
+        begun = threading.Event()
 
-    async def main() -> None:
-        async with opening() as workspace, workspace.session() as session:
-            begun = threading.Event()
+        async def work() -> None:
+            async with session.task("T01"):
+                begun.set()
+                await loop.sleep(30)
 
-            async def work() -> None:
-                async with session.task("T01"):
-                    begun.set()
-                    await loop.sleep(30)
-
-            assert await loop.cancelled_when(work, partial(loop.until, begun))
-            assert (await session.progress()).count("running") == 1
-            async with session.task("T01") as again:
-                assert again.attempts == 2
-            states = [(one.attempt, one.state) for one in await workspace.steps(session.id)]
-            assert states == [(1, "unknown"), (2, "done")]
-
-    loop.run(main)
+        assert await loop.cancelled_when(work, partial(loop.until, begun))
+        assert (await session.progress()).count("running") == 1
+        async with session.task("T01") as again:
+            assert again.attempts == 2
+        states = [(one.attempt, one.state) for one in await workspace.steps(session.id)]
+        assert states == [(1, "unknown"), (2, "done")]
 
 
-def test_a_session_ends_however_often_it_is_cancelled(opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            held = Held()
+async def test_a_session_ends_however_often_it_is_cancelled(opening: Open) -> None:
+    async with opening() as workspace:
+        held = Held()
 
-            async def work() -> None:
-                async with workspace.session():
-                    workspace._inner.subscribe(held)
+        async def work() -> None:
+            async with workspace.session():
+                workspace._inner.subscribe(held)
 
-            task = asyncio.ensure_future(work())
-            await Loop("asyncio").until(held.begun)
-            for _ in range(5):
-                task.cancel()
-                await asyncio.sleep(0.002)
-            assert not task.done()
-            held.released.set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert (await only_session(workspace)).state == "ended"
-
-    asyncio.run(main())
+        task = asyncio.ensure_future(work())
+        await Loop("asyncio").until(held.begun)
+        for _ in range(5):
+            task.cancel()
+            await asyncio.sleep(0.002)
+        assert not task.done()
+        held.released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert (await only_session(workspace)).state == "ended"
 
 
-def test_sessions_cancelled_at_random_moments_are_never_left_active(
+async def test_sessions_cancelled_at_random_moments_are_never_left_active(
     loop: Loop, opening: Open, project: Path
 ) -> None:
     chance = chances()
 
-    async def main() -> None:
-        async with opening() as workspace:
+    async with opening() as workspace:
 
-            async def work() -> None:
-                async with workspace.session() as session:
-                    async with session.task("T01"), session.step("mail", irreversible=True):
-                        (project / "a.txt").write_text("half")
-                        await session.save("half")
-                    await session.progress(step=1)
+        async def work() -> None:
+            async with workspace.session() as session:
+                async with session.task("T01"), session.step("mail", irreversible=True):
+                    (project / "a.txt").write_text("half")
+                    await session.save("half")
+                await session.progress(step=1)
 
-            for _ in range(8 * OFTEN):
-                await loop.within(chance.random() * chance.random() * 0.8, work)
-                assert workspace._running._count == 0
-                for one in await workspace.sessions():
-                    assert one.state in {"ended", "incomplete"}
-                    if one.state == "incomplete":
-                        await workspace.session_end(one.id)
-            assert [one for one in await workspace.steps() if one.state == "running"] == []
-
-    loop.run(main)
+        for _ in range(8 * OFTEN):
+            await loop.within(chance.random() * chance.random() * 0.8, work)
+            assert workspace._running._count == 0
+            for one in await workspace.sessions():
+                assert one.state in {"ended", "incomplete"}
+                if one.state == "incomplete":
+                    await workspace.session_end(one.id)
+        assert [one for one in await workspace.steps() if one.state == "running"] == []
 
 
-def test_a_session_cancelled_just_when_it_began_does_not_keep_the_workspace(opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            held = Held.of(workspace)
+async def test_a_session_cancelled_just_when_it_began_does_not_keep_the_workspace(opening: Open) -> None:
+    async with opening() as workspace:
+        held = Held.of(workspace)
 
-            async def work() -> None:
-                async with workspace.session():
-                    pytest.fail("it was cancelled before")
-
-            task = asyncio.ensure_future(work())
-            await Loop("asyncio").until(held.begun)
-            task.cancel()
-            await asyncio.sleep(0.01)
-            held.released.set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            found = await only_session(workspace)
-            assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+        async def work() -> None:
             async with workspace.session():
-                pass
+                pytest.fail("it was cancelled before")
 
-    asyncio.run(main())
+        task = asyncio.ensure_future(work())
+        await Loop("asyncio").until(held.begun)
+        task.cancel()
+        await asyncio.sleep(0.01)
+        held.released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        found = await only_session(workspace)
+        assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+        async with workspace.session():
+            pass
 
 
 @pytest.mark.parametrize("what", ["task", "step"])
-def test_what_was_cancelled_before_it_began_is_not_left_unknown(opening: Open, what: str) -> None:
+async def test_what_was_cancelled_before_it_began_is_not_left_unknown(opening: Open, what: str) -> None:
     """P6: its block was never entered, so nothing can have happened."""
+    async with opening() as workspace, workspace.session() as session:
+        begun, released = threading.Event(), threading.Event()
 
-    async def main() -> None:
-        async with opening() as workspace, workspace.session() as session:
-            begun, released = threading.Event(), threading.Event()
+        @contextmanager
+        def slow() -> Iterator[object]:
+            real = session._inner
+            with real.task("T01") if what == "task" else real.step("mail", irreversible=True) as recorded:
+                begun.set()
+                assert released.wait(PATIENCE)
+                yield recorded
 
-            @contextmanager
-            def slow() -> Iterator[object]:
-                real = session._inner
-                with real.task("T01") if what == "task" else real.step("mail", irreversible=True) as recorded:
-                    begun.set()
-                    assert released.wait(PATIENCE)
-                    yield recorded
+        async def work() -> None:
+            async with Block(slow(), running=session._running):
+                pytest.fail("it was cancelled before")
 
-            async def work() -> None:
-                async with Block(slow(), running=session._running):
-                    pytest.fail("it was cancelled before")
-
-            task = asyncio.ensure_future(work())
-            await Loop("asyncio").until(begun)
-            task.cancel()
-            await asyncio.sleep(0.01)
-            released.set()
-            with pytest.raises(asyncio.CancelledError):
-                await task
-            assert [one.state for one in await workspace.steps(session.id)] == ["failed"]
-
-    asyncio.run(main())
+        task = asyncio.ensure_future(work())
+        await Loop("asyncio").until(begun)
+        task.cancel()
+        await asyncio.sleep(0.01)
+        released.set()
+        with pytest.raises(asyncio.CancelledError):
+            await task
+        assert [one.state for one in await workspace.steps(session.id)] == ["failed"]
 
 
-def test_a_synchronous_session_in_a_cancelled_task_was_interrupted_too(workspace: Workspace) -> None:
+async def test_a_synchronous_session_in_a_cancelled_task_was_interrupted_too(workspace: Workspace) -> None:
     async def main() -> None:
         with workspace.session():
             await asyncio.sleep(30)
 
-    async def give_up() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(main(), 0.05)
-
-    asyncio.run(give_up())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(main(), 0.05)
     assert workspace.sessions()[0].session.ended_by == "interrupted"
 
 
-def test_an_interrupted_start_leaves_no_session_behind(loop: Loop, opening: Open) -> None:
+async def test_an_interrupted_start_leaves_no_session_behind(loop: Loop, opening: Open) -> None:
     """P1: the workspace is locked, so that the first checkpoint has to wait."""
-
-    async def main() -> None:
-        async with opening() as workspace:
-            inner = workspace._inner
-            inner._use(inner._context.replace(wait=0.05))
-            context = inner._context
-            with context.locks.hold_workspace(context.key, wait=0), pytest.raises(lastgood.Busy):
-                await workspace.session().__aenter__()
-            found = await only_session(workspace)
-            assert (found.state, found.session.ended_by) == ("ended", "failed")
-
-    loop.run(main)
+    async with opening() as workspace:
+        inner = workspace._inner
+        inner._use(inner._context.replace(wait=0.05))
+        context = inner._context
+        with context.locks.hold_workspace(context.key, wait=0), pytest.raises(lastgood.Busy):
+            await workspace.session().__aenter__()
+        found = await only_session(workspace)
+        assert (found.state, found.session.ended_by) == ("ended", "failed")
 
 
 def test_a_start_that_ctrl_c_interrupts_leaves_no_session_behind(workspace: Workspace) -> None:
@@ -390,22 +355,16 @@ def test_a_signal_ends_a_session_with_a_checkpoint(
     assert (newest.kind, newest.manifest.files) == ("interrupt", 1)
 
 
-def test_sigterm_is_as_it_was_before_when_a_session_is_over(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            async with workspace.session():
-                assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
-            assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
-
-    loop.run(main)
+async def test_sigterm_is_as_it_was_before_when_a_session_is_over(loop: Loop, opening: Open) -> None:
+    async with opening() as workspace:
+        async with workspace.session():
+            assert signal.getsignal(signal.SIGTERM) is not signal.SIG_DFL
+        assert signal.getsignal(signal.SIGTERM) is signal.SIG_DFL
 
 
-def test_a_session_is_entered_once(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            session = workspace.session()
-            async with session:
-                with pytest.raises(Usage, match="entered once"):
-                    await session.__aenter__()
-
-    loop.run(main)
+async def test_a_session_is_entered_once(loop: Loop, opening: Open) -> None:
+    async with opening() as workspace:
+        session = workspace.session()
+        async with session:
+            with pytest.raises(Usage, match="entered once"):
+                await session.__aenter__()

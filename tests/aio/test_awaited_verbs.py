@@ -31,32 +31,29 @@ Open = Callable[[], Opening]
 WHO: contextvars.ContextVar[str] = contextvars.ContextVar("WHO", default="nobody")
 
 
-def test_the_main_job(loop: Loop, opening: Open, project: Path) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            (project / "a.txt").write_text("good")
-            before = (await workspace.save("before", name="good", check="true")).checkpoint
-            assert before.good
-            (project / "a.txt").write_text("ruined")
-            assert [one.path for one in (await workspace.diff()).files] == [b"a.txt"]
-            plan = await workspace.plan_restore("good")
-            assert (await workspace.apply(plan)).complete
-            assert (project / "a.txt").read_text() == "good"
-            await workspace.undo()
-            assert (project / "a.txt").read_text() == "ruined"
-            await workspace.redo()
-            (project / "a.txt").write_text("later")
-            await workspace.save("later")
-            assert (await workspace.rewind(1, only=["files"])).target == before.id
-            assert await workspace.read("good", "a.txt") == b"good"
-            assert (await workspace.status()).state == "idle"
-            assert (await workspace.recover()).done is None
-            assert (await workspace.verify(deep=True)).ok
-            await workspace.delete("good")
-            with pytest.raises(NotFound):
-                await workspace.get("good")
-
-    loop.run(main)
+async def test_the_main_job(loop: Loop, opening: Open, project: Path) -> None:
+    async with opening() as workspace:
+        (project / "a.txt").write_text("good")
+        before = (await workspace.save("before", name="good", check="true")).checkpoint
+        assert before.good
+        (project / "a.txt").write_text("ruined")
+        assert [one.path for one in (await workspace.diff()).files] == [b"a.txt"]
+        plan = await workspace.plan_restore("good")
+        assert (await workspace.apply(plan)).complete
+        assert (project / "a.txt").read_text() == "good"
+        await workspace.undo()
+        assert (project / "a.txt").read_text() == "ruined"
+        await workspace.redo()
+        (project / "a.txt").write_text("later")
+        await workspace.save("later")
+        assert (await workspace.rewind(1, only=["files"])).target == before.id
+        assert await workspace.read("good", "a.txt") == b"good"
+        assert (await workspace.status()).state == "idle"
+        assert (await workspace.recover()).done is None
+        assert (await workspace.verify(deep=True)).ok
+        await workspace.delete("good")
+        with pytest.raises(NotFound):
+            await workspace.get("good")
 
 
 @pytest.mark.parametrize("other", ["asyncio", "trio"])
@@ -79,36 +76,27 @@ def test_a_workspace_of_a_loop_that_ended_is_refused_at_once_and_can_be_closed(
     Loop(other).run(elsewhere)
 
 
-def test_a_workspace_can_be_awaited_and_closed(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        workspace = await opening()
-        assert workspace.path.endswith("/project")
-        assert workspace.store.endswith("/store")
-        assert workspace.settings.auto.enabled
-        await workspace.close()
-        await workspace.close()
-        with pytest.raises(Usage, match="was closed"):
-            await workspace.save("late")
-
-    loop.run(main)
+async def test_a_workspace_can_be_awaited_and_closed(loop: Loop, opening: Open) -> None:
+    workspace = await opening()
+    assert workspace.path.endswith("/project")
+    assert workspace.store.endswith("/store")
+    assert workspace.settings.auto.enabled
+    await workspace.close()
+    await workspace.close()
+    with pytest.raises(Usage, match="was closed"):
+        await workspace.save("late")
 
 
-def test_an_opening_is_entered_once(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        one = opening()
-        async with one:
-            with pytest.raises(Usage, match="opened already"):
-                await one.__aenter__()
-
-    loop.run(main)
+async def test_an_opening_is_entered_once(loop: Loop, opening: Open) -> None:
+    one = opening()
+    async with one:
+        with pytest.raises(Usage, match="opened already"):
+            await one.__aenter__()
 
 
-def test_what_cannot_be_opened_says_so(loop: Loop, tmp_path: Path) -> None:
-    async def main() -> None:
-        with pytest.raises(NotFound):
-            await lastgood.open_async(tmp_path / "nowhere", store=tmp_path / "store")
-
-    loop.run(main)
+async def test_what_cannot_be_opened_says_so(loop: Loop, tmp_path: Path) -> None:
+    with pytest.raises(NotFound):
+        await lastgood.open_async(tmp_path / "nowhere", store=tmp_path / "store")
 
 
 def test_forty_saves_at_once_are_all_kept_and_few_threads_are_used(
@@ -134,91 +122,79 @@ def test_forty_saves_at_once_are_all_kept_and_few_threads_are_used(
     loop.run(main)
 
 
-def test_the_loop_goes_on_while_a_call_waits(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            held = Held.of(workspace)
+async def test_the_loop_goes_on_while_a_call_waits(loop: Loop, opening: Open) -> None:
+    async with opening() as workspace:
+        held = Held.of(workspace)
 
-            async def turn() -> None:
-                await loop.until(held.begun)
-                for _ in range(10):
-                    await loop.sleep(0)
-                held.released.set()
+        async def turn() -> None:
+            await loop.until(held.begun)
+            for _ in range(10):
+                await loop.sleep(0)
+            held.released.set()
 
-            await loop.together(lambda: workspace.save("one"), turn)
-
-    loop.run(main)
+        await loop.together(lambda: workspace.save("one"), turn)
 
 
-def test_observers_are_called_in_the_loops_own_thread_before_the_verb_returns(
+async def test_observers_are_called_in_the_loops_own_thread_before_the_verb_returns(
     loop: Loop, opening: Open, project: Path
 ) -> None:
-    async def main() -> None:
-        here = threading.get_ident()
-        told: list[tuple[str, int, str]] = []
+    here = threading.get_ident()
+    told: list[tuple[str, int, str]] = []
 
-        def observe(event: Event) -> None:
-            told.append((event.type, threading.get_ident(), WHO.get()))
+    def observe(event: Event) -> None:
+        told.append((event.type, threading.get_ident(), WHO.get()))
 
-        async with opening() as workspace:
-            end = workspace.subscribe(observe)
-            WHO.set("the caller")
-            first = (await workspace.save("one")).checkpoint
-            assert told == [("saved", here, "the caller")]
-            (project / "a.txt").write_text("new")
-            await workspace.restore(first.id)
-            async with workspace.session() as session, session.task("T01"):
-                pass
-            with pytest.raises(NotFound):
-                await workspace.check("nowhere", "true")
-            with pytest.raises(lastgood.Conflict):
-                await workspace.task_done("T99")
-            assert [type for type, _, _ in told] == [
-                "saved",
-                "restored",
-                "session_started",
-                "saved",
-                "task_changed",
-                "task_changed",
-                "saved",
-                "session_ended",
-                "saved",
-                "failed",
-            ]
-            assert {place for _, place, _ in told} == {here}
-            end()
-            end()
-            await workspace.save("two", allow_empty=True)
-            assert len(told) == 10
-
-    loop.run(main)
+    async with opening() as workspace:
+        end = workspace.subscribe(observe)
+        WHO.set("the caller")
+        first = (await workspace.save("one")).checkpoint
+        assert told == [("saved", here, "the caller")]
+        (project / "a.txt").write_text("new")
+        await workspace.restore(first.id)
+        async with workspace.session() as session, session.task("T01"):
+            pass
+        with pytest.raises(NotFound):
+            await workspace.check("nowhere", "true")
+        with pytest.raises(lastgood.Conflict):
+            await workspace.task_done("T99")
+        assert [type for type, _, _ in told] == [
+            "saved",
+            "restored",
+            "session_started",
+            "saved",
+            "task_changed",
+            "task_changed",
+            "saved",
+            "session_ended",
+            "saved",
+            "failed",
+        ]
+        assert {place for _, place, _ in told} == {here}
+        end()
+        end()
+        await workspace.save("two", allow_empty=True)
+        assert len(told) == 10
 
 
-def test_an_observers_fault_harms_nothing(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
+async def test_an_observers_fault_harms_nothing(loop: Loop, opening: Open) -> None:
+    async with opening() as workspace:
 
-            def fail(_event: Event) -> None:
-                raise RuntimeError
+        def fail(_event: Event) -> None:
+            raise RuntimeError
 
-            workspace.subscribe(fail)
-            assert (await workspace.save("one")).created
-
-    loop.run(main)
+        workspace.subscribe(fail)
+        assert (await workspace.save("one")).created
 
 
-def test_a_queue_can_take_the_events(opening: Open) -> None:
-    async def main() -> None:
-        events: asyncio.Queue[Event] = asyncio.Queue()
-        async with opening() as workspace:
-            workspace.subscribe(events.put_nowait)
-            await workspace.save("one")
-            assert (await events.get()).type == "saved"
-
-    asyncio.run(main())
+async def test_a_queue_can_take_the_events(opening: Open) -> None:
+    events: asyncio.Queue[Event] = asyncio.Queue()
+    async with opening() as workspace:
+        workspace.subscribe(events.put_nowait)
+        await workspace.save("one")
+        assert (await events.get()).type == "saved"
 
 
-def test_an_observer_that_would_have_to_be_awaited_is_refused(loop: Loop, opening: Open) -> None:
+async def test_an_observer_that_would_have_to_be_awaited_is_refused(loop: Loop, opening: Open) -> None:
     async def observe(_event: Event) -> None:
         raise AssertionError
 
@@ -226,60 +202,50 @@ def test_an_observer_that_would_have_to_be_awaited_is_refused(loop: Loop, openin
         async def __call__(self, _event: Event) -> None:
             raise AssertionError
 
-    async def main() -> None:
-        async with opening() as workspace:
-            for one in (observe, Observing()):
-                with pytest.raises(Usage, match="not awaited"):
-                    workspace.subscribe(one)  # type: ignore[arg-type]
-                with pytest.raises(Usage, match="not awaited"):
-                    await workspace.run(["true"], observer=one)  # type: ignore[arg-type]
-            with pytest.raises(Usage, match="not a call"):
-                workspace.subscribe(5)  # type: ignore[arg-type]
-            with pytest.raises(Usage, match="not a call"):
-                await workspace.run(["true"], observer=5)  # type: ignore[arg-type]
-
-    loop.run(main)
+    async with opening() as workspace:
+        for one in (observe, Observing()):
+            with pytest.raises(Usage, match="not awaited"):
+                workspace.subscribe(one)  # type: ignore[arg-type]
+            with pytest.raises(Usage, match="not awaited"):
+                await workspace.run(["true"], observer=one)  # type: ignore[arg-type]
+        with pytest.raises(Usage, match="not a call"):
+            workspace.subscribe(5)  # type: ignore[arg-type]
+        with pytest.raises(Usage, match="not a call"):
+            await workspace.run(["true"], observer=5)  # type: ignore[arg-type]
 
 
-def test_a_workspace_seen_from_a_session(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            id = (await workspace.session_start(owner_pid=os.getpid())).session.id
-            inside = workspace.within(id)
-            assert (await inside.save("mine", allow_empty=True)).checkpoint.session == id
-            await workspace.session_end(id)
-
-    loop.run(main)
+async def test_a_workspace_seen_from_a_session(loop: Loop, opening: Open) -> None:
+    async with opening() as workspace:
+        id = (await workspace.session_start(owner_pid=os.getpid())).session.id
+        inside = workspace.within(id)
+        assert (await inside.save("mine", allow_empty=True)).checkpoint.session == id
+        await workspace.session_end(id)
 
 
-def test_a_workspace_that_moved_is_attached(loop: Loop, opening: Open, project: Path, tmp_path: Path) -> None:
-    async def main() -> None:
-        (project / "a.txt").write_text("one")
-        async with opening() as workspace:
-            await workspace.save("one")
-        moved = tmp_path / "moved"
-        os.rename(project, moved)
-        async with lastgood.open_async(moved, store=tmp_path / "store", maintenance="off") as workspace:
-            await workspace.attach(str(project))
-            assert [one.message for one in await workspace.list()] == ["one"]
+async def test_a_workspace_that_moved_is_attached(
+    loop: Loop, opening: Open, project: Path, tmp_path: Path
+) -> None:
+    (project / "a.txt").write_text("one")
+    async with opening() as workspace:
+        await workspace.save("one")
+    moved = tmp_path / "moved"
+    os.rename(project, moved)
+    async with lastgood.open_async(moved, store=tmp_path / "store", maintenance="off") as workspace:
+        await workspace.attach(str(project))
+        assert [one.message for one in await workspace.list()] == ["one"]
 
-    loop.run(main)
 
-
-def test_without_a_thread_a_save_is_refused_and_what_must_be_is_done(
+async def test_without_a_thread_a_save_is_refused_and_what_must_be_is_done(
     opening: Open, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def start(_thread: threading.Thread) -> None:
         raise RuntimeError("can't start new thread")
 
-    async def main() -> None:
-        async with opening() as workspace, workspace.session() as session:
-            monkeypatch.setattr(threading.Thread, "start", start)
-            with pytest.raises(lastgood.Busy, match="no thread can be started"):
-                await workspace.save("one")
-        assert not_none(session.ended).session.state == "ended"
-
-    asyncio.run(main())
+    async with opening() as workspace, workspace.session() as session:
+        monkeypatch.setattr(threading.Thread, "start", start)
+        with pytest.raises(lastgood.Busy, match="no thread can be started"):
+            await workspace.save("one")
+    assert not_none(session.ended).session.state == "ended"
 
 
 def test_the_loop_may_end_in_the_midst_of_a_call(opening: Open, project: Path) -> None:

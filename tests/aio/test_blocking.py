@@ -218,42 +218,35 @@ def awaited(face: type) -> set[str]:
     return {name for name in public if inspect.iscoroutinefunction(getattr(face, name))}
 
 
-def test_no_verb_blocks_the_loop(loop: Loop, opening: Open, project: Path, tmp_path: Path) -> None:
+async def test_no_verb_blocks_the_loop(loop: Loop, opening: Open, project: Path, tmp_path: Path) -> None:
     (project / "a.txt").write_text("one")
     wrong: dict[str, list[str]] = {}
 
     assert under_asyncio  # the loop's side of it is loaded when it is used for the first time
     assert under_trio
 
-    async def main() -> None:
-        opened = opening()
+    opened = opening()
+    with Watch() as watch:
+        workspace = await opened
+    wrong["open_async"] = watch.found
+    calls = verbs_of(workspace, project=project, export=tmp_path / "export")
+    assert awaited(AsyncWorkspace) <= set(calls)
+    assert awaited(AsyncSession) <= set(session_verbs_of(workspace.session()))
+    for name, call in calls.items():
+        write(project / "a.txt", name)
         with Watch() as watch:
-            workspace = await opened
-        wrong["open_async"] = watch.found
-        calls = verbs_of(workspace, project=project, export=tmp_path / "export")
-        assert awaited(AsyncWorkspace) <= set(calls)
-        assert awaited(AsyncSession) <= set(session_verbs_of(workspace.session()))
-        for name, call in calls.items():
-            write(project / "a.txt", name)
-            with Watch() as watch:
-                await call()
-            wrong[name] = watch.found
-
-    loop.run(main)
+            await call()
+        wrong[name] = watch.found
     assert {name: found for name, found in wrong.items() if found} == {}
 
 
 @pytest.mark.parametrize("how", ["save", "sleep"])
-def test_the_watch_sees_what_blocks(loop: Loop, opening: Open, how: str) -> None:
+async def test_the_watch_sees_what_blocks(loop: Loop, opening: Open, how: str) -> None:
     """Or the test above would prove nothing."""
-
-    async def main() -> None:
-        async with opening() as workspace:
-            with Watch() as watch:
-                if how == "save":
-                    workspace._inner.save("in the loop's own thread")
-                else:
-                    pause(0)
-            assert watch.found
-
-    loop.run(main)
+    async with opening() as workspace:
+        with Watch() as watch:
+            if how == "save":
+                workspace._inner.save("in the loop's own thread")
+            else:
+                pause(0)
+        assert watch.found

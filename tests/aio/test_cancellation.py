@@ -214,57 +214,52 @@ def test_a_call_given_up_while_it_runs_is_over_when_its_caller_hears(
 
 @pytest.mark.parametrize("give_up", PLAIN, ids=[way.__name__ for way in PLAIN])
 @pytest.mark.usefixtures("company")
-def test_whether_anyio_is_in_use_or_not(opening: Open, give_up: GiveUp) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            await give_up(lambda: workspace.save("one"), Held.of(workspace))
-            assert under_way(workspace) == 0
-            assert (await workspace.get("@")).message == "one"
-
-    asyncio.run(main())
+async def test_whether_anyio_is_in_use_or_not(opening: Open, give_up: GiveUp) -> None:
+    async with opening() as workspace:
+        await give_up(lambda: workspace.save("one"), Held.of(workspace))
+        assert under_way(workspace) == 0
+        assert (await workspace.get("@")).message == "one"
 
 
-def test_a_call_cancelled_before_its_turn_never_starts(loop: Loop, opening: Open, project: Path) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            (project / "a.txt").write_text("one")
-            held = Held.of(workspace)
+async def test_a_call_cancelled_before_its_turn_never_starts(
+    loop: Loop, opening: Open, project: Path
+) -> None:
+    async with opening() as workspace:
+        (project / "a.txt").write_text("one")
+        held = Held.of(workspace)
 
-            async def last() -> None:
-                while under_way(workspace) < MOST_AT_ONCE:
-                    await loop.sleep(0.001)
-                assert await loop.within(0.02, lambda: workspace.save("never"))
-                assert not held.ended.is_set()
-                held.released.set()
+        async def last() -> None:
+            while under_way(workspace) < MOST_AT_ONCE:
+                await loop.sleep(0.001)
+            assert await loop.within(0.02, lambda: workspace.save("never"))
+            assert not held.ended.is_set()
+            held.released.set()
 
-            busy = [lambda: workspace.save("busy", allow_empty=True)] * MOST_AT_ONCE
-            await loop.together(*busy, last)
-            assert {one.message for one in await workspace.list()} == {"busy"}
-
-    loop.run(main)
+        busy = [lambda: workspace.save("busy", allow_empty=True)] * MOST_AT_ONCE
+        await loop.together(*busy, last)
+        assert {one.message for one in await workspace.list()} == {"busy"}
 
 
 @pytest.mark.chance("how far a call is when it is cancelled")
-def test_calls_cancelled_at_random_moments_are_over_too(loop: Loop, opening: Open, project: Path) -> None:
+async def test_calls_cancelled_at_random_moments_are_over_too(
+    loop: Loop, opening: Open, project: Path
+) -> None:
     """Near their start and their end; none is left running, and none is half done."""
     chance = chances()
 
-    async def main() -> None:
-        async with opening() as workspace:
-            (project / "a.txt").write_text("0")
-            first = (await workspace.save("first")).checkpoint
-            cancelled = 0
-            for turn in range(80 * OFTEN):
-                seconds = chance.choice((0.0, 0.0002, 0.002, 0.01, 0.03)) * chance.random() * 2
-                (project / "a.txt").write_text(str(turn))
-                call = workspace.save if turn % 2 else partial_restore(workspace, first.id)
-                cancelled += await loop.within(seconds, call)
-                assert under_way(workspace) == 0
-                assert (project / "a.txt").read_text() in {str(turn), "0"}
-            assert cancelled > 10
-            assert (await workspace.verify()).ok
-
-    loop.run(main)
+    async with opening() as workspace:
+        (project / "a.txt").write_text("0")
+        first = (await workspace.save("first")).checkpoint
+        cancelled = 0
+        for turn in range(80 * OFTEN):
+            seconds = chance.choice((0.0, 0.0002, 0.002, 0.01, 0.03)) * chance.random() * 2
+            (project / "a.txt").write_text(str(turn))
+            call = workspace.save if turn % 2 else partial_restore(workspace, first.id)
+            cancelled += await loop.within(seconds, call)
+            assert under_way(workspace) == 0
+            assert (project / "a.txt").read_text() in {str(turn), "0"}
+        assert cancelled > 10
+        assert (await workspace.verify()).ok
 
 
 def partial_restore(workspace: AsyncWorkspace, ref: str) -> Call:
@@ -272,38 +267,34 @@ def partial_restore(workspace: AsyncWorkspace, ref: str) -> Call:
 
 
 @pytest.mark.parametrize("verb", ["save", "restore", "plan_restore", "diff"])
-def test_a_cancelled_call_that_waits_for_a_lock_gives_up_at_once(
+async def test_a_cancelled_call_that_waits_for_a_lock_gives_up_at_once(
     loop: Loop, opening: Open, project: Path, verb: str
 ) -> None:
     """It would wait for half a minute otherwise, and its caller with it."""
-
-    async def main() -> None:
-        async with opening() as workspace:
-            (project / "a.txt").write_text("one")
-            first = (await workspace.save("one")).checkpoint
-            (project / "a.txt").write_text("two")
-            context = workspace._inner._context
-            calls: dict[str, Call] = {
-                "save": lambda: workspace.save("two"),
-                "restore": lambda: workspace.restore(first.id),
-                "plan_restore": lambda: workspace.plan_restore(first.id),
-                "diff": workspace.diff,
-            }
-            failures: list[object] = []
-            workspace.subscribe(failures.append)
-            with context.locks.hold_workspace(context.key, wait=0):
-                assert await loop.within(0.1, calls[verb])
-                assert under_way(workspace) == 0
-            assert (project / "a.txt").read_text() == "two"
-            assert len(await workspace.list()) == 1
-            assert failures == []
-            assert (await workspace.save("two")).created
-
-    loop.run(main)
+    async with opening() as workspace:
+        (project / "a.txt").write_text("one")
+        first = (await workspace.save("one")).checkpoint
+        (project / "a.txt").write_text("two")
+        context = workspace._inner._context
+        calls: dict[str, Call] = {
+            "save": lambda: workspace.save("two"),
+            "restore": lambda: workspace.restore(first.id),
+            "plan_restore": lambda: workspace.plan_restore(first.id),
+            "diff": workspace.diff,
+        }
+        failures: list[object] = []
+        workspace.subscribe(failures.append)
+        with context.locks.hold_workspace(context.key, wait=0):
+            assert await loop.within(0.1, calls[verb])
+            assert under_way(workspace) == 0
+        assert (project / "a.txt").read_text() == "two"
+        assert len(await workspace.list()) == 1
+        assert failures == []
+        assert (await workspace.save("two")).created
 
 
 @pytest.mark.chance("how far a scan is when it is cancelled")
-def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, project: Path, store: Path) -> None:
+async def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, project: Path, store: Path) -> None:
     """A first save that reads for long, of a file with no end in sight, ends early and leaves nothing."""
     for number in range(300):
         (project / f"{number}.txt").write_text(f"{number}\n" * 20)
@@ -311,21 +302,16 @@ def test_a_cancelled_save_ends_the_process_that_scans(loop: Loop, project: Path,
         file.truncate(8 << 30)  # all of it a hole
     settings = Settings(capture=CaptureSettings(max_file_size=1 << 40))
 
-    async def main() -> None:
-        async with lastgood.open_async(
-            project, store=store, maintenance="off", settings=settings
-        ) as workspace:
-            assert await loop.within(0.06, lambda: workspace.save("everything"))
-            assert under_way(workspace) == 0
-            assert await workspace.list() == ()
-            (project / "endless").unlink()
-            assert (await workspace.save("everything")).checkpoint.manifest.files == 300
-
-    loop.run(main)
+    async with lastgood.open_async(project, store=store, maintenance="off", settings=settings) as workspace:
+        assert await loop.within(0.06, lambda: workspace.save("everything"))
+        assert under_way(workspace) == 0
+        assert await workspace.list() == ()
+        (project / "endless").unlink()
+        assert (await workspace.save("everything")).checkpoint.manifest.files == 300
 
 
 @pytest.mark.chance("how far an opening is when it is cancelled")
-def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open, project: Path) -> None:
+async def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open, project: Path) -> None:
     def descriptors() -> set[tuple[str, str]]:
         """Return what is open; what others left may be closed meanwhile."""
         names = os.listdir("/proc/self/fd")
@@ -336,73 +322,64 @@ def test_opening_given_up_leaves_nothing_open(loop: Loop, opening: Open, project
         async with opening():
             pass
 
-    async def main() -> None:
-        await attempt()
-        before = descriptors()
-        for turn in range(40):
-            await loop.within(turn / 4000, attempt)
-        assert descriptors() <= before
-
     (project / "a.txt").write_text("one")
-    loop.run(main)
+
+    await attempt()
+    before = descriptors()
+    for turn in range(40):
+        await loop.within(turn / 4000, attempt)
+    assert descriptors() <= before
 
 
-def test_a_failure_of_a_cancelled_call_is_told_beside(opening: Open, project: Path) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            (project / "a.txt").write_text("one")
-            await workspace.save("one")
-            held = Held.of(workspace)
-            task = asyncio.ensure_future(workspace.task_done("T99"))
-            await Loop("asyncio").until(held.begun)
-            task.cancel()
-            await asyncio.sleep(0.01)
-            held.released.set()
-            with pytest.raises(asyncio.CancelledError) as caught:
-                await task
-            assert isinstance(caught.value.__cause__, LastgoodError)
-
-    asyncio.run(main())
-
-
-def test_a_workspace_is_closed_when_its_last_call_is_over(loop: Loop, opening: Open, project: Path) -> None:
-    async def main() -> None:
-        workspace = await opening()
+async def test_a_failure_of_a_cancelled_call_is_told_beside(opening: Open, project: Path) -> None:
+    async with opening() as workspace:
         (project / "a.txt").write_text("one")
+        await workspace.save("one")
         held = Held.of(workspace)
-
-        async def close() -> None:
-            await loop.until(held.begun)
-
-            async def let_go() -> None:
-                await loop.sleep(0.02)
-                held.released.set()
-
-            await loop.together(workspace.close, let_go)
-            assert held.ended.is_set()
-
-        async def save() -> None:
-            assert (await workspace.save("one")).created
-
-        await loop.together(save, close)
-
-    loop.run(main)
+        task = asyncio.ensure_future(workspace.task_done("T99"))
+        await Loop("asyncio").until(held.begun)
+        task.cancel()
+        await asyncio.sleep(0.01)
+        held.released.set()
+        with pytest.raises(asyncio.CancelledError) as caught:
+            await task
+        assert isinstance(caught.value.__cause__, LastgoodError)
 
 
-def test_a_call_that_was_not_cancelled_tells_who_holds_the_lock(
+async def test_a_workspace_is_closed_when_its_last_call_is_over(
+    loop: Loop, opening: Open, project: Path
+) -> None:
+    workspace = await opening()
+    (project / "a.txt").write_text("one")
+    held = Held.of(workspace)
+
+    async def close() -> None:
+        await loop.until(held.begun)
+
+        async def let_go() -> None:
+            await loop.sleep(0.02)
+            held.released.set()
+
+        await loop.together(workspace.close, let_go)
+        assert held.ended.is_set()
+
+    async def save() -> None:
+        assert (await workspace.save("one")).created
+
+    await loop.together(save, close)
+
+
+async def test_a_call_that_was_not_cancelled_tells_who_holds_the_lock(
     opening: Open, project: Path, loop: Loop
 ) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            (project / "a.txt").write_text("one")
-            await workspace.save("one")
-            inner = workspace._inner
-            inner._use(inner._context.replace(wait=0.05))
-            context = inner._context
-            with context.locks.hold_workspace(context.key, wait=0), pytest.raises(Busy):
-                await workspace.save("two", allow_empty=True)
-
-    loop.run(main)
+    async with opening() as workspace:
+        (project / "a.txt").write_text("one")
+        await workspace.save("one")
+        inner = workspace._inner
+        inner._use(inner._context.replace(wait=0.05))
+        context = inner._context
+        with context.locks.hold_workspace(context.key, wait=0), pytest.raises(Busy):
+            await workspace.save("two", allow_empty=True)
 
 
 # Commands that a cancelled call was waiting for are ended with it.
@@ -413,24 +390,23 @@ async def until_written(loop: Loop, file: Path) -> None:
         await loop.sleep(0.005)
 
 
-def test_a_check_is_ended_and_says_nothing(loop: Loop, opening: Open, tmp_path: Path, project: Path) -> None:
+async def test_a_check_is_ended_and_says_nothing(
+    loop: Loop, opening: Open, tmp_path: Path, project: Path
+) -> None:
     (project / "a.txt").write_text("one")
     pid = tmp_path / "pid"
 
-    async def main() -> None:
-        async with opening() as workspace:
-            await workspace.save("one")
-            assert await loop.cancelled_when(
-                lambda: workspace.check("@", f"echo $$ > {pid}; sleep 600"),
-                lambda: until_written(loop, pid),
-            )
-            assert not lives(int(pid.read_text()))
-            assert (await workspace.get("@")).good is None
-
-    loop.run(main)
+    async with opening() as workspace:
+        await workspace.save("one")
+        assert await loop.cancelled_when(
+            lambda: workspace.check("@", f"echo $$ > {pid}; sleep 600"),
+            lambda: until_written(loop, pid),
+        )
+        assert not lives(int(pid.read_text()))
+        assert (await workspace.get("@")).good is None
 
 
-def test_a_run_is_interrupted_and_can_be_continued(
+async def test_a_run_is_interrupted_and_can_be_continued(
     loop: Loop, opening: Open, tmp_path: Path, project: Path
 ) -> None:
     pid = tmp_path / "pid"
@@ -442,31 +418,25 @@ def test_a_run_is_interrupted_and_can_be_continued(
         ],
     }
 
-    async def main() -> None:
-        async with opening() as workspace:
-            assert await loop.cancelled_when(lambda: workspace.run(plan), lambda: until_written(loop, pid))
-            assert not lives(int(pid.read_text()))
-            (found,) = await workspace.sessions()
-            assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
-            assert found.progress.tasks[0].state == "done"
-            events: list[tuple[str, int]] = []
+    async with opening() as workspace:
+        assert await loop.cancelled_when(lambda: workspace.run(plan), lambda: until_written(loop, pid))
+        assert not lives(int(pid.read_text()))
+        (found,) = await workspace.sessions()
+        assert (found.state, found.session.ended_by) == ("incomplete", "interrupted")
+        assert found.progress.tasks[0].state == "done"
+        events: list[tuple[str, int]] = []
 
-            def observe(event: RunEvent) -> None:
-                events.append((event.type, threading.get_ident()))
+        def observe(event: RunEvent) -> None:
+            events.append((event.type, threading.get_ident()))
 
-            report = await workspace.run(plan, observer=observe)
-            assert (report.state, report.continued) == ("done", True)
-            assert {place for _, place in events} == {threading.get_ident()}
-            assert (events[0][0], events[-1][0]) == ("started", "finished")
-
-    loop.run(main)
+        report = await workspace.run(plan, observer=observe)
+        assert (report.state, report.continued) == ("done", True)
+        assert {place for _, place in events} == {threading.get_ident()}
+        assert (events[0][0], events[-1][0]) == ("started", "finished")
 
 
-def test_a_ledger_is_awaited(loop: Loop, opening: Open) -> None:
-    async def main() -> None:
-        async with opening() as workspace:
-            ledger = await workspace.ledger("tests")
-            await ledger.change(lambda writer: writer.put("book", "1", head={"a": 1}))
-            assert await ledger.look(lambda reader: reader.books()) == ["book"]
-
-    loop.run(main)
+async def test_a_ledger_is_awaited(loop: Loop, opening: Open) -> None:
+    async with opening() as workspace:
+        ledger = await workspace.ledger("tests")
+        await ledger.change(lambda writer: writer.put("book", "1", head={"a": 1}))
+        assert await ledger.look(lambda reader: reader.books()) == ["book"]

@@ -11,7 +11,6 @@ import subprocess
 import sys
 import tempfile
 import threading
-import traceback
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from random import Random
@@ -24,6 +23,7 @@ from lastgood.catalogue.database import APPLICATION_ID, CURRENT, Schema, open_ur
 from lastgood.errors import Busy, Damaged, Storage, Unsupported, Usage
 from lastgood.model.checkpoint import Checkpoint, Manifest
 from lastgood.testing.clock import FakeClock
+from tools.forks import be_nobody, ended, forked, said_by_fork
 
 Save = Callable[..., Checkpoint]
 
@@ -201,15 +201,12 @@ def test_threads_share_one_catalogue(catalogue: SqliteCatalogue, save: Save) -> 
 
 def test_a_forked_child_works_on_a_connection_of_its_own(catalogue: SqliteCatalogue, save: Save) -> None:
     save(1)
-    child = os.fork()
-    if child == 0:
-        try:
-            save(2)
-            catalogue.close()
-        except BaseException:  # noqa: BLE001 - the child must not return into pytest
-            os._exit(1)
-        os._exit(0)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+
+    def work() -> None:
+        save(2)
+        catalogue.close()
+
+    assert ended(forked(work)) == 0
     save(3)
     assert [int(one.id[5:], 16) for one in catalogue.find(Query())] == [3, 2, 1]
 
@@ -260,25 +257,13 @@ def as_a_reader(folder: Path, work: Callable[[], str]) -> str:
     for name in folder.iterdir():
         name.chmod(0o444)
     folder.chmod(0o555)
-    answers, mine = os.pipe()
-    child = os.fork()
-    if child == 0:
-        try:
-            if os.getuid() == 0:
-                os.setgroups([])
-                os.setgid(65534)
-                os.setuid(65534)
-            os.write(mine, work().encode())
-        except BaseException:  # noqa: BLE001 - whatever it was, the parent has to hear of it
-            os.write(mine, traceback.format_exc().encode())
-        finally:
-            os._exit(0)
-    os.close(mine)
-    with open(answers, "rb") as stream:
-        answer = stream.read().decode()
-    ended = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+    def read() -> str:
+        be_nobody()
+        return work()
+
+    answer = said_by_fork(read)
     folder.chmod(0o755)
-    assert ended == 0, answer
     return answer
 
 

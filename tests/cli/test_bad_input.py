@@ -15,6 +15,7 @@ from faults.cli import as_nobody
 from lastgood.errors import LastgoodError
 from tools.alike import AlikeClock
 from tools.command import Command, told, told_as_document
+from tools.harm import packs_of
 from tools.wreckage import picture
 
 # Every verb that takes a REF, with the words that come after it.
@@ -325,8 +326,7 @@ def test_a_damaged_row_is_found_and_costs_nothing(kept: Command, column: str) ->
 @pytest.mark.damages
 @pytest.mark.parametrize("verb", [("restore", "one", "--yes"), ("diff", "one"), ("show", "one", "--files")])
 def test_a_damaged_pack_is_damage_and_nothing_is_written(kept: Command, verb: tuple[str, ...]) -> None:
-    packs = sorted((kept.store / "objects.git" / "objects" / "pack").glob("*.pack"), key=os.path.getmtime)
-    for pack in packs:
+    for pack in packs_of(kept.store):
         content = bytearray(pack.read_bytes())
         content[12:-20] = bytes(len(content) - 32)
         pack.chmod(0o600)

@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tools.command import COMMAND, ROOT, Command
+from tools.harm import flip, packs_of
 from tools.terminal import Terminal
 from tools.values import not_none
 
@@ -375,12 +376,7 @@ def test_status_lists_what_a_repository_adds_to_the_settings(kept: Command) -> N
 @pytest.mark.damages
 def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
     """Rule K4."""
-    packs = kept.store / "objects.git" / "objects" / "pack"
-    newest = max(packs.glob("*.pack"), key=lambda pack: pack.stat().st_mtime_ns)
-    newest.chmod(0o600)
-    content = bytearray(newest.read_bytes())
-    content[len(content) // 2] ^= 1
-    newest.write_bytes(content)
+    flip(max(packs_of(kept.store), key=lambda pack: pack.stat().st_mtime_ns))
     done = kept("verify", expect=16)
     assert "damaged ckpt_" in done.out
     assert "verify --repair" in done.err
@@ -390,17 +386,12 @@ def test_verify_says_which_checkpoints_and_files_are_hit(kept: Command) -> None:
 def test_verify_says_so_when_all_files_of_a_checkpoint_are_hit(kept: Command) -> None:
     """Rule K4: the folder at the top is one object, and without it there is no file."""
     tree = kept("show", "two", "--json").json["checkpoint"]["tree"]
-    folder = kept.store / "objects.git" / "objects" / "pack"
-    for index in folder.glob("*.idx"):
+    for index in packs_of(kept.store, ".idx"):
         with open(index, "rb") as file:
             rows = subprocess.run(["git", "show-index"], stdin=file, capture_output=True, check=True).stdout
         places = {row.split()[1]: int(row.split()[0]) for row in rows.decode().splitlines()}
         if tree in places:
-            pack = index.with_suffix(".pack")
-            pack.chmod(0o600)
-            content = bytearray(pack.read_bytes())
-            content[places[tree] + 6] ^= 0xFF
-            pack.write_bytes(content)
+            flip(index.with_suffix(".pack"), places[tree] + 6)
     done = kept("verify", expect=16)
     assert "all of its files cannot be read\n  .\n" in done.out
 

@@ -20,6 +20,7 @@ from lastgood.restore.parts import conversation
 from lastgood.transaction import RestoreTransaction
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.living import eventually
 from tools.values import not_none
 
 
@@ -308,8 +309,7 @@ def test_a_killed_save_loses_nothing_of_the_conversation(project: Path, store: P
     for turn in range(12):
         command = [sys.executable, "-c", program, str(project), str(store), str(file)]
         with subprocess.Popen(command, env=environment) as saver:
-            while not file.exists():
-                time.sleep(0.01)
+            assert eventually(file.exists)
             time.sleep(0.1 + 0.037 * turn)
             saver.send_signal(signal.SIGKILL)
     with lastgood.open(project, store=store, maintenance="off") as workspace:

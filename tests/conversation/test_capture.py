@@ -18,6 +18,7 @@ from lastgood.conversation import capture
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.retention.sweep import Roots, SweepTransaction
 from lastgood.workspace import Workspace
+from tools.harm import flip, packs_of
 from tools.values import not_none
 
 
@@ -438,16 +439,6 @@ def test_the_segments_are_blobs_that_git_can_join(
 # Damage to a conversation or a state blob is found and named; the files stay usable (K4).
 
 
-def flip(store: Path, *, offset: int) -> None:
-    """Flip a bit in the largest pack."""
-    packs = (store / "objects.git" / "objects" / "pack").glob("*.pack")
-    pack = max(packs, key=lambda one: one.stat().st_size)
-    content = bytearray(pack.read_bytes())
-    content[offset] ^= 0x10
-    pack.chmod(0o600)
-    pack.write_bytes(bytes(content))
-
-
 @pytest.mark.damages
 @pytest.mark.parametrize("deep", [False, True])
 def test_a_damaged_segment_is_named_with_the_checkpoints_it_hits(
@@ -465,7 +456,7 @@ def test_a_damaged_segment_is_named_with_the_checkpoints_it_hits(
     hit_too = captured(workspace, file).checkpoint
     sound = workspace.save("without", allow_empty=True).checkpoint
     workspace.close()
-    flip(store, offset=30_000)
+    flip(max(packs_of(store), key=os.path.getsize), 30_000)
     with lastgood.open(project, store=store, maintenance="off") as again:
         report = again.verify(deep=deep)
         assert not report.ok

@@ -31,6 +31,7 @@ from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import Draft, Holdings, SaveTransaction
 from lastgood.workspace import Workspace
 from tools.command import module
+from tools.harm import packs_of
 from tools.parcels import facts_of, lines, members_of, rebuilt
 from tools.unlocked import writers
 from tools.values import not_none
@@ -560,7 +561,7 @@ def assert_refused(file: Path, other: Path, *kinds: type[Exception]) -> None:
         assert caught.value.hint
         assert records(there) == []
         assert there.workspaces() == ()
-        assert list((other / "objects.git" / "objects" / "pack").glob("*")) == []
+        assert packs_of(other, "") == []
         assert [path for path in (other / "tmp").rglob("*") if path.is_file()] == []
         assert there.verify().ok
 
@@ -863,7 +864,7 @@ def test_what_is_known_to_be_damaged_does_not_keep_the_rest_from_leaving(
     request.node.add_marker(pytest.mark.damages)
     (project / "file").write_bytes(os.urandom(5000))
     hit = workspace.save("hit").checkpoint
-    pack = next((store / "objects.git" / "objects" / "pack").glob("*.pack"))
+    (pack,) = packs_of(store)
     (project / "file").write_bytes(os.urandom(5000))
     sound = workspace.save("sound").checkpoint
     pack.chmod(0o600)

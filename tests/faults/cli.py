@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from tools.forks import NOBODY, be_nobody, said_by_fork
+
 SOURCES = Path(__file__).parent.parent.parent / "src"
 PROGRAM = SOURCES.parent / "lastgood"
 
@@ -90,9 +92,6 @@ def git(directory: Path, *arguments: str) -> str:
     return done.stdout.strip()
 
 
-NOBODY = 65534
-
-
 def as_nobody(work: Callable[[], str], *, folder: Path) -> str:
     """Do something as another user, who is given a folder, and return what it said.
 
@@ -105,28 +104,13 @@ def as_nobody(work: Callable[[], str], *, folder: Path) -> str:
     for above in folder.parents:
         above.chmod(above.stat().st_mode | 0o011)
     os.chown(folder, NOBODY, NOBODY)
-    reader, writer = os.pipe()
-    child = os.fork()
-    if child == 0:
-        said = "nothing was said"
-        try:
-            os.setgroups([])
-            os.setgid(NOBODY)
-            os.setuid(NOBODY)
-            os.environ["HOME"] = str(folder)
-            said = work()
-        except BaseException as error:  # noqa: BLE001 - told to the parent
-            said = f"{type(error).__name__}: {error}"
-        finally:
-            try:
-                os.write(writer, said.encode(errors="backslashreplace"))
-            finally:
-                os._exit(0)  # whatever happens, only one of the two goes on with the tests
-    os.close(writer)
-    with os.fdopen(reader, "rb") as stream:
-        said = stream.read().decode()
-    os.waitpid(child, 0)
-    return said
+
+    def at_home() -> str:
+        be_nobody()
+        os.environ["HOME"] = str(folder)
+        return work()
+
+    return said_by_fork(at_home)
 
 
 def import_everything() -> None:

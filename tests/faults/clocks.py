@@ -29,12 +29,3 @@ class StoppedClock(ShiftedClock):
 
     def now(self) -> int:
         return 1_700_000_000_000_000_000 + self.shift
-
-
-class AlikeClock(ShiftedClock):
-    """A clock whose random bytes all begin alike."""
-
-    HEAD = 0xABCD
-
-    def random(self) -> bytes:
-        return self.HEAD.to_bytes(2, "big") + os.urandom(6)

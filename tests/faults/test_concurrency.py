@@ -34,21 +34,6 @@ with lastgood.open(folder, store=store, maintenance="off", allow_root=True) as w
         print(workspace.save(f"{number} {turn}", allow_empty=True).checkpoint.id, flush=True)
 """
 
-_UPKEEP = """
-import lastgood, sys, time
-from contextlib import suppress
-from faults.clocks import DAY, ShiftedClock
-ahead = ShiftedClock(2 * DAY)
-with lastgood.open(sys.argv[1], store=sys.argv[2], maintenance="off", clock=ahead) as workspace:
-    while True:
-        with suppress(lastgood.Busy):  # on a machine so slow that the savers are never all between two saves
-            workspace.maintain()
-        doomed = [one.id for one in workspace.list() if one.message.startswith("doomed")]
-        if doomed:
-            workspace.delete(*doomed)
-        time.sleep(0.02)
-"""
-
 
 def _start(script: str, *arguments: str) -> subprocess.Popen[str]:
     paths = f"{SOURCES}{os.pathsep}{SOURCES.parent / 'tests'}"
@@ -94,34 +79,6 @@ def test_eight_workspaces_save_to_one_store(bench: Bench) -> None:
         assert {one.id for one in workspace.list(all_workspaces=True)} == set(ids)
         assert len(workspace.list()) == ROUNDS
         assert workspace.verify(deep=True).ok
-
-
-@pytest.mark.chance("which saves the maintenance runs beside")
-def test_no_save_beside_the_freeing_of_bytes_fails_or_loses_anything(
-    workspace: Workspace, bench: Bench
-) -> None:
-    for number in range(12):
-        (bench.workspace / "doomed").write_text(f"doomed {number}\n" * 1000)
-        workspace.save(f"doomed {number}")
-    upkeep = _start(_UPKEEP, str(bench.workspace), str(bench.store))
-    try:
-        others = bench.home / "others"
-        others.mkdir()
-        running = [
-            _start(_SAVER, str(folder), str(bench.store), str(number), str(ROUNDS * 2))
-            for number, folder in enumerate([bench.workspace, bench.workspace, others, others])
-        ]
-        ids = _all_saved(running)
-        assert upkeep.poll() is None, upkeep.communicate()
-    finally:
-        upkeep.kill()
-        upkeep.communicate()
-    assert set(ids) <= {one.id for one in workspace.list(all_workspaces=True)}
-    report = workspace.verify(deep=True)
-    assert report.ok, report
-    (bench.workspace / "doomed").write_text("doomed 3\n" * 1000)  # freed, if anything was
-    after = workspace.save("after", allow_empty=True).checkpoint
-    assert workspace.read(after.id, "doomed") == b"doomed 3\n" * 1000
 
 
 _HOLDER = """

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import os
 import random
 import shutil
 from collections.abc import Callable
@@ -17,6 +16,7 @@ from faults.sweep import FULL
 from lastgood.errors import LastgoodError
 from lastgood.model.report import VerifyReport
 from lastgood.workspace import Workspace
+from tools.harm import HARM, packs_of
 
 FLIPS = 1000 if FULL else 60
 STATES = 6
@@ -48,15 +48,11 @@ def _reset(bench: Bench) -> None:
     shutil.copytree(bench.home / "sound", bench.store)
 
 
-def _packs(bench: Bench, ending: str) -> list[Path]:
-    return sorted((bench.store / "objects.git" / "objects" / "pack").glob(f"*{ending}"))
-
-
 def _pack_of(bench: Bench, id: str) -> Path:
     """Return the pack that came with a checkpoint."""
     with _open(bench) as workspace:
         commit = bytes.fromhex(workspace.get(id).commit)
-    (index,) = (path for path in _packs(bench, ".idx") if commit in path.read_bytes())
+    (index,) = (path for path in packs_of(bench.store, ".idx") if commit in path.read_bytes())
     return index.with_suffix(".pack")
 
 
@@ -82,8 +78,8 @@ def _verified(bench: Bench) -> tuple[VerifyReport | None, str]:
 
 def _kinds(bench: Bench) -> dict[str, list[Path]]:
     return {
-        "pack": _packs(bench, ".pack"),
-        "idx": _packs(bench, ".idx"),
+        "pack": packs_of(bench.store),
+        "idx": packs_of(bench.store, ".idx"),
         "catalogue": [bench.store / "catalogue.sqlite3"],
         "format": [bench.store / "format"],
     }
@@ -145,25 +141,6 @@ def _assert_the_same(bench: Bench, states: list[str], where: str) -> None:
             assert len(workspace.read(id, f"own/state-{number}")) == 2000, where
 
 
-def _truncate(path: Path) -> None:
-    os.truncate(path, path.stat().st_size // 2)
-
-
-def _zero(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def _empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def _remove(path: Path) -> None:
-    path.unlink()
-
-
-HARM: list[Callable[[Path], None]] = [_truncate, _zero, _empty, _remove]
-
-
 @pytest.mark.damages
 @pytest.mark.parametrize("harm", HARM)
 @pytest.mark.parametrize("which", [0, 2, STATES - 1])
@@ -171,7 +148,6 @@ def test_a_damaged_pack_is_named_with_the_checkpoints_it_hits(
     bench: Bench, states: list[str], harm: Callable[[Path], None], which: int
 ) -> None:
     pack = _pack_of(bench, states[which])
-    pack.chmod(0o600)
     harm(pack)
     with _open(bench) as workspace:
         report = workspace.verify()
@@ -182,56 +158,6 @@ def test_a_damaged_pack_is_named_with_the_checkpoints_it_hits(
         _works(workspace, states, report)
         assert {one.id for one in workspace.list() if one.damaged} == {one.id for one in report.damaged}
         assert workspace.save("the next save", allow_empty=True).created
-
-
-@pytest.mark.parametrize("harm", HARM)
-def test_a_damaged_index_is_mended_without_loss(
-    bench: Bench, states: list[str], harm: Callable[[Path], None]
-) -> None:
-    for index in _packs(bench, ".idx"):
-        index.chmod(0o600)
-        harm(index)
-    with _open(bench, repair=True) as workspace:
-        report = workspace.verify(repair=True)
-        assert report.ok, report
-        _works(workspace, states, report)
-        assert {one.id for one in workspace.list()} >= set(states)
-
-
-@pytest.mark.parametrize("harm", HARM)
-def test_a_repair_removes_nothing_good_and_twice_is_once(
-    bench: Bench, states: list[str], harm: Callable[[Path], None]
-) -> None:
-    pack = _packs(bench, ".pack")[1]
-    pack.chmod(0o600)
-    harm(pack)
-    with _open(bench, repair=True) as workspace:
-        first = workspace.verify(repair=True)
-        _works(workspace, states, first)
-        files = _files(bench)
-        second = workspace.verify(repair=True)
-        assert {one.id for one in second.damaged} == {one.id for one in first.damaged}
-        assert _files(bench) == files
-        assert {one.id for one in workspace.list()} == set(states)
-
-
-def _files(bench: Bench) -> set[str]:
-    return {str(path.relative_to(bench.store)) for path in (bench.store / "objects.git").rglob("*")}
-
-
-def test_swapped_packs_are_found(bench: Bench, states: list[str]) -> None:
-    one, two = _packs(bench, ".pack")[:2]
-    aside = one.with_suffix(".aside")
-    one.rename(aside)
-    two.rename(one)
-    aside.rename(two)
-    with _open(bench) as workspace:
-        report = workspace.verify()
-        assert not report.ok
-        _works(workspace, states, report)
-    with _open(bench, repair=True) as workspace:
-        report = workspace.verify(repair=True)
-        _works(workspace, states, report)
 
 
 def test_files_that_do_not_belong_there_harm_nothing(bench: Bench, states: list[str]) -> None:
@@ -302,21 +228,3 @@ def test_every_derived_file_can_be_damaged_or_deleted(
         workspace.restore(states[1])
         assert (bench.workspace / "own" / "state-1").exists()
         assert workspace.verify(deep=True).ok
-
-
-def test_plain_git_of_a_curious_user_frees_nothing(bench: Bench, states: list[str]) -> None:
-    import subprocess
-
-    repository = bench.store / "objects.git"
-    shutil.rmtree(repository / "refs" / "tags", ignore_errors=True)
-    for command in (
-        ["gc", "--prune=now"],
-        ["prune", "--expire=now"],
-        ["repack", "-a", "-d"],
-        ["pack-refs", "--all"],
-    ):
-        subprocess.run(["git", "-C", repository, *command], capture_output=True, check=False)
-    with _open(bench) as workspace:
-        report = workspace.verify(deep=True)
-        assert report.ok, report
-        _works(workspace, states, report)

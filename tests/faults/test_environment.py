@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import os
 import shutil
 import socket
 import subprocess
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -17,42 +15,9 @@ import lastgood
 from faults.cli import Bench, as_nobody
 from faults.disks import tmpfs
 from faults.stage import tree_of
-from lastgood.errors import LastgoodError, NotFound, Storage, Unsafe, Unsupported
+from lastgood.errors import LastgoodError, NotFound, Storage, Unsafe
 
 ROOT = os.geteuid() == 0
-
-
-def test_a_store_of_another_user_is_refused(bench: Bench) -> None:
-    bench.save("one", "--allow-empty")
-    if ROOT:
-        os.chown(bench.store, 65534, 65534)
-        with pytest.raises(Unsafe):
-            lastgood.open(bench.workspace, store=bench.store)
-    else:
-        with pytest.raises(LastgoodError):
-            lastgood.open(bench.workspace, store="/")
-
-
-def test_a_store_in_a_folder_that_everybody_may_write_to_is_refused(bench: Bench) -> None:
-    bench.home.chmod(0o777)
-    with pytest.raises(Unsafe):
-        lastgood.open(bench.workspace, store=bench.home / "store")
-    assert not (bench.home / "store").exists()
-
-
-def test_a_folder_that_is_no_store_is_refused_and_left_alone(bench: Bench) -> None:
-    bench.store.mkdir()
-    (bench.store / "thesis.txt").write_text("not ours\n")
-    with pytest.raises(Unsafe):
-        lastgood.open(bench.workspace, store=bench.store)
-    assert tree_of(bench.store) == {b"thesis.txt": (0o644, b"not ours\n")}
-
-
-def test_a_store_that_is_a_file_is_refused(bench: Bench) -> None:
-    bench.store.write_text("not ours\n")
-    answer = bench("save")
-    assert answer.code in {1, 15}, answer
-    assert bench.store.read_text() == "not ours\n"
 
 
 def test_a_store_inside_its_workspace_is_never_captured(bench: Bench) -> None:
@@ -73,16 +38,6 @@ def test_a_workspace_inside_the_store_is_refused(bench: Bench) -> None:
     bench.save("one", "--allow-empty")
     with pytest.raises(Unsafe):
         lastgood.open(bench.store / "workspaces", store=bench.store)
-
-
-def test_a_newer_store_is_refused_and_left_as_it_is(bench: Bench) -> None:
-    bench.save("one", "--allow-empty")
-    (bench.store / "format").write_text('{"engine":"git","format":2}\n')
-    before = tree_of(bench.store)
-    with pytest.raises(Unsupported):
-        lastgood.open(bench.workspace, store=bench.store)
-    assert tree_of(bench.store) == before
-    assert bench("save").code == 17
 
 
 @pytest.mark.parametrize("mark", ["{]", "", '{"engine":"git","format":9}\n'])
@@ -204,29 +159,10 @@ def test_a_workspace_that_vanishes_under_an_open_one_is_no_empty_checkpoint(benc
         assert len(workspace.list()) == 1
 
 
-def test_a_file_a_system_folder_and_home_are_no_workspaces(bench: Bench) -> None:
-    (bench.home / "file").write_text("x")
-    for place in (bench.home / "file", "/", "/etc", "/usr", "/tmp", "/home", "/proc", bench.home):
-        answer = bench.run("--store", str(bench.store), "-C", str(place), "save")
-        assert answer.code == 15, (place, answer)
-    assert not bench.store.exists()
-
-
-def test_an_unreadable_workspace_is_refused(bench: Bench) -> None:
-    theirs = bench.home / "theirs"
-    theirs.mkdir()
-    bench.workspace.chmod(0o700)
-    here = type(bench)(bench.workspace, theirs / "store", bench.home)
-    if not ROOT:
-        bench.workspace.chmod(0)
-    said = as_nobody(lambda: _dumb(here), folder=theirs)
-    bench.workspace.chmod(0o700)
-    assert said == "unsafe"
-
-
 def test_odd_things_in_a_workspace_stop_nothing(bench: Bench) -> None:
     listener = socket.socket(socket.AF_UNIX)
     listener.bind(str(bench.workspace / "s"))
+    os.mkfifo(bench.workspace / "pipe")
     (bench.workspace / "loop").symlink_to("loop")
     (bench.workspace / "deep").mkdir()
     (bench.workspace / ("n" * 255)).write_text("long name")
@@ -238,10 +174,12 @@ def test_odd_things_in_a_workspace_stop_nothing(bench: Bench) -> None:
     os.close(place)
     with lastgood.open(bench.workspace, store=bench.store, maintenance="off") as workspace:
         saved = workspace.save("odd").checkpoint
-        assert (b"s", "unsupported") in {(gap.path, gap.reason) for gap in saved.gaps}
+        gaps = {(gap.path, gap.reason) for gap in saved.gaps}
+        assert {(b"s", "unsupported"), (b"pipe", "unsupported")} <= gaps
         (bench.workspace / "loop").unlink()
         workspace.restore(saved.id)
         assert (bench.workspace / "loop").is_symlink()
+        assert (bench.workspace / "pipe").is_fifo()
         assert workspace.verify().ok
     listener.close()
     subprocess.run(["rm", "-rf", bench.workspace / ("d" * 40)], check=True)
@@ -258,28 +196,3 @@ def test_no_git_on_the_path_stops_no_save_and_no_restore(bench: Bench) -> None:
     assert (bench.workspace / "file").read_text() == "1"
     for verb in (("undo",), ("verify",), ("status",), ("list",), ("diff", saved)):
         assert bench(*verb, variables=nothing).code == 0, verb
-
-
-def test_a_full_disk_is_told_as_such_beside_other_threads_too(bench: Bench, small_disk: Path) -> None:
-    over = threading.Event()
-    thread = threading.Thread(target=over.wait)
-    for number in range(2000):  # the answer of a scan in a process of its own tells of each
-        (bench.workspace / f"file-{number}").write_text("x")
-    thread.start()
-    try:
-        with lastgood.open(bench.workspace, store=small_disk / "store", maintenance="off") as workspace:
-            workspace.save("one")
-            filler = small_disk / "filler"
-            for room in (0, 4096, 16384, 65536, 131072):
-                filler.unlink(missing_ok=True)
-                (bench.workspace / "file-0").write_text(str(room))
-                free = os.statvfs(small_disk)
-                filler.write_bytes(bytes(max(0, free.f_bavail * free.f_frsize - room)))
-                with contextlib.suppress(Storage):
-                    workspace.save("with little room")
-            filler.unlink()
-            assert workspace.save("room again", allow_empty=True).created
-            assert workspace.verify().ok
-    finally:
-        over.set()
-        thread.join()

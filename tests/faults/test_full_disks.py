@@ -24,6 +24,7 @@ from faults.scenes import opened
 from faults.stage import Stage, alter, fill, tree_of
 from faults.sweep import FULL as LONG
 from lastgood.errors import NoRoom
+from tools.harm import flip, packs_of
 from tools.judge import git_faults
 from tools.unlocked import writers
 from tools.values import not_none
@@ -126,11 +127,8 @@ def test_a_verify_that_cannot_record_damage_tells_of_it_all_the_same(
 ) -> None:
     """K4."""
     stage.prepare(_three)
-    for pack in stage.store.glob("objects.git/objects/pack/*.pack"):
-        content = bytearray(pack.read_bytes())
-        content[len(content) // 2] ^= 8
-        pack.chmod(0o600)
-        pack.write_bytes(content)
+    for pack in packs_of(stage.store):
+        flip(pack)
     trial = _do(injector, stage, "verify", FULL)
     assert trial.said("verified") == "False", trial.lines
 
@@ -152,7 +150,7 @@ def crowded(bench: Bench, disk: SmallDisk) -> Bench:
             workspace.save(f"state {number}")
         assert writers(workspace._context).engine_of().consolidate()
         assert writers(workspace._context).catalogue.back_up()
-        assert len(list(here.store.glob("objects.git/objects/pack/*.pack"))) == 1
+        assert len(packs_of(here.store)) == 1
     return here
 
 

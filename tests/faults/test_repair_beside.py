@@ -11,6 +11,7 @@ import pytest
 import lastgood
 from faults.cli import Bench
 from faults.injector import Blow, Injector, Mode
+from tools.harm import flip
 
 pytestmark = [pytest.mark.faults, pytest.mark.damages]
 COUNT = 3
@@ -40,13 +41,6 @@ def content_of(number: int) -> bytes:
 
 def packs(bench: Bench) -> list[Path]:
     return sorted((bench.store / "objects.git" / "objects" / "pack").iterdir())
-
-
-def flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.chmod(0o600)
-    path.write_bytes(content)
 
 
 def order_of(bench: Bench) -> dict[str, object]:

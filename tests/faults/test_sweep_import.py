@@ -11,6 +11,7 @@ from faults.injector import Blow, Injector, Mode, Trial
 from faults.scenes import assert_collected, assert_unharmed, listed
 from faults.stage import Stage, fill
 from faults.sweep import sweep
+from tools.harm import packs_of
 
 pytestmark = pytest.mark.faults
 
@@ -44,7 +45,7 @@ def test_a_first_save_that_copies_is_whole_or_says_so(injector: Injector, stage:
     def check(trial: Trial, where: str) -> None:
         saved = trial.said("saved")
         assert saved or trial.killed or trial.said("failed"), f"{where}: {trial.lines}"
-        packs.append(len(list(stage.store.glob("objects.git/objects/pack/*.idx"))) if saved else 0)
+        packs.append(len(packs_of(stage.store, ".idx")) if saved else 0)
         assert_unharmed(stage, (saved,) if saved else (), where)
         if not saved and not trial.killed:
             assert len(listed(stage)) == 1, where  # the one that was just made to see whether it can be

@@ -15,6 +15,7 @@ from faults.scenes import assert_answered, opened
 from faults.stage import Stage, fill
 from faults.sweep import STOPPED, sweep
 from lastgood.workspace import Workspace
+from tools.harm import flip
 
 pytestmark = pytest.mark.faults
 
@@ -93,9 +94,7 @@ def _unwritable_with_a_log(stage: Stage) -> None:
 
 
 def _deny_writing(stage: Stage) -> None:
-    content = bytearray((stage.store / "ledger.sqlite3").read_bytes())
-    content[18] ^= 4
-    (stage.store / "ledger.sqlite3").write_bytes(content)
+    flip(stage.store / "ledger.sqlite3", 18)
 
 
 @STOPPED

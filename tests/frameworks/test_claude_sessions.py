@@ -110,75 +110,63 @@ async def turn(sessions: LastgoodSessionStore, number: int, text: str, project: 
     await sessions.append(key_of(workspace), [prompt(number, text), answer(number + 1, f"did {text}")])
 
 
-def test_the_files_come_back_to_before_a_prompt_or_to_after_its_turn(
+async def test_the_files_come_back_to_before_a_prompt_or_to_after_its_turn(
     workspace: Workspace, project: Path
 ) -> None:
     """T8: the restore can be undone."""
     sessions = LastgoodSessionStore(workspace)
     (project / "work.txt").write_text("a person's\n")
 
-    async def talk() -> None:
-        for number, text in ((1, "first"), (3, "second"), (5, "third")):
-            await turn(sessions, number, text, project)
-        wanted = {1: "a person's\n", 2: "first\n", 3: "first\n", 4: "second\n", 5: "second\n", 6: "third\n"}
-        for number, content in wanted.items():
-            assert (await sessions.restore_files(SESSION, message=uuid_of(number))).complete
-            assert (project / "work.txt").read_text() == content
-        assert await sessions.files_of(SESSION) == await sessions.files_of(SESSION, message=uuid_of(6))
-
-    asyncio.run(talk())
+    for number, text in ((1, "first"), (3, "second"), (5, "third")):
+        await turn(sessions, number, text, project)
+    wanted = {1: "a person's\n", 2: "first\n", 3: "first\n", 4: "second\n", 5: "second\n", 6: "third\n"}
+    for number, content in wanted.items():
+        assert (await sessions.restore_files(SESSION, message=uuid_of(number))).complete
+        assert (project / "work.txt").read_text() == content
+    assert await sessions.files_of(SESSION) == await sessions.files_of(SESSION, message=uuid_of(6))
     workspace.undo()
     assert (project / "work.txt").read_text() == "second\n"
 
 
-def test_what_a_person_changed_between_turns_lies_before_the_next_prompt(
+async def test_what_a_person_changed_between_turns_lies_before_the_next_prompt(
     workspace: Workspace, project: Path
 ) -> None:
     sessions = LastgoodSessionStore(workspace)
 
-    async def talk() -> None:
-        await turn(sessions, 1, "first", project)
-        (project / "work.txt").write_text("mended by a person\n")
-        await turn(sessions, 3, "second", project)
-        await sessions.restore_files(SESSION, message=uuid_of(3))
-
-    asyncio.run(talk())
+    await turn(sessions, 1, "first", project)
+    (project / "work.txt").write_text("mended by a person\n")
+    await turn(sessions, 3, "second", project)
+    await sessions.restore_files(SESSION, message=uuid_of(3))
     assert (project / "work.txt").read_text() == "mended by a person\n"
 
 
-def test_without_the_hook_a_prompt_has_the_files_of_the_turn_before(
+async def test_without_the_hook_a_prompt_has_the_files_of_the_turn_before(
     workspace: Workspace, project: Path
 ) -> None:
     sessions = LastgoodSessionStore(workspace)
 
-    async def talk() -> None:
-        for number, text in ((1, "first"), (3, "second")):
-            (project / "work.txt").write_text(text)
-            await sessions.append(key_of(workspace), [prompt(number, text), answer(number + 1, "did")])
-        assert await sessions.files_of(SESSION, message=uuid_of(1)) is None
-        await sessions.restore_files(SESSION, message=uuid_of(3))
-
-    asyncio.run(talk())
+    for number, text in ((1, "first"), (3, "second")):
+        (project / "work.txt").write_text(text)
+        await sessions.append(key_of(workspace), [prompt(number, text), answer(number + 1, "did")])
+    assert await sessions.files_of(SESSION, message=uuid_of(1)) is None
+    await sessions.restore_files(SESSION, message=uuid_of(3))
     assert (project / "work.txt").read_text() == "first"
 
 
-def test_a_fork_has_the_files_of_what_it_is_a_copy_of(workspace: Workspace, project: Path) -> None:
+async def test_a_fork_has_the_files_of_what_it_is_a_copy_of(workspace: Workspace, project: Path) -> None:
     sessions = LastgoodSessionStore(workspace)
 
-    async def talk() -> None:
-        await turn(sessions, 1, "first", project)
-        await turn(sessions, 3, "second", project)
-        fork = await fork_session_via_store(
-            sessions, SESSION, directory=workspace.path, up_to_message_id=uuid_of(2)
-        )
-        copied = await get_session_messages_from_store(sessions, fork.session_id, directory=workspace.path)
-        assert len(copied) == 2
-        assert copied[1].uuid != uuid_of(2)
-        await sessions.restore_files(fork.session_id, message=copied[1].uuid)
-        listed = await list_sessions_from_store(sessions, directory=workspace.path)
-        assert {one.session_id for one in listed} == {SESSION, fork.session_id}
-
-    asyncio.run(talk())
+    await turn(sessions, 1, "first", project)
+    await turn(sessions, 3, "second", project)
+    fork = await fork_session_via_store(
+        sessions, SESSION, directory=workspace.path, up_to_message_id=uuid_of(2)
+    )
+    copied = await get_session_messages_from_store(sessions, fork.session_id, directory=workspace.path)
+    assert len(copied) == 2
+    assert copied[1].uuid != uuid_of(2)
+    await sessions.restore_files(fork.session_id, message=copied[1].uuid)
+    listed = await list_sessions_from_store(sessions, directory=workspace.path)
+    assert {one.session_id for one in listed} == {SESSION, fork.session_id}
     assert (project / "work.txt").read_text() == "first\n"
 
 
@@ -197,7 +185,7 @@ def test_lines_that_come_twice_are_kept_once(workspace: Workspace, project: Path
     assert [one["type"] for one in asyncio.run(talk())] == ["user", "assistant", "mode", "mode"]
 
 
-def test_where_files_cannot_be_kept_the_lines_are_and_trying_again_adds_none(
+async def test_where_files_cannot_be_kept_the_lines_are_and_trying_again_adds_none(
     workspace: Workspace, project: Path
 ) -> None:
     """S14: the failure is told."""
@@ -205,23 +193,20 @@ def test_where_files_cannot_be_kept_the_lines_are_and_trying_again_adds_none(
     batch: list[Any] = [prompt(1, "hello"), {"type": "mode"}]
     away = project.with_name("away")
 
-    async def talk() -> None:
-        os.rename(project, away)
-        for _ in range(3):
-            with pytest.raises(LastgoodError):
-                await sessions.append(key_of(workspace), batch)
-        assert len(await sessions.load(key_of(workspace)) or []) == 2
-        assert await sessions.files_of(SESSION) is None
-        said: Any = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": "more"}
-        told = await sessions.before_prompt(said, None, {"signal": None})
-        assert "could not keep the files" in str(told)
-        os.rename(away, project)
-        (project / "work.txt").write_text("kept")
-        await sessions.append(key_of(workspace), batch)
-        assert len(await sessions.load(key_of(workspace)) or []) == 2
-        assert await sessions.files_of(SESSION) is not None
-
-    asyncio.run(talk())
+    os.rename(project, away)
+    for _ in range(3):
+        with pytest.raises(LastgoodError):
+            await sessions.append(key_of(workspace), batch)
+    assert len(await sessions.load(key_of(workspace)) or []) == 2
+    assert await sessions.files_of(SESSION) is None
+    said: Any = {"hook_event_name": "UserPromptSubmit", "session_id": SESSION, "prompt": "more"}
+    told = await sessions.before_prompt(said, None, {"signal": None})
+    assert "could not keep the files" in str(told)
+    os.rename(away, project)
+    (project / "work.txt").write_text("kept")
+    await sessions.append(key_of(workspace), batch)
+    assert len(await sessions.load(key_of(workspace)) or []) == 2
+    assert await sessions.files_of(SESSION) is not None
 
 
 def test_another_process_resumes_what_one_kept(project: Path, store: Path) -> None:
@@ -266,21 +251,18 @@ def test_the_options_get_the_store_and_the_hook_beside_those_that_are_there(work
     assert without.hooks is None
 
 
-def test_what_names_nothing_is_told(workspace: Workspace, project: Path) -> None:
+async def test_what_names_nothing_is_told(workspace: Workspace, project: Path) -> None:
     sessions = LastgoodSessionStore(workspace)
 
-    async def ask() -> None:
-        await turn(sessions, 1, "first", project)
-        with pytest.raises(NotFound, match="has no message"):
-            await sessions.files_of(SESSION, message=uuid_of(99))
-        with pytest.raises(NotFound, match="no files were kept"):
-            await sessions.restore_files("00000000-0000-4000-8000-000000000099")
-        with pytest.raises(Invalid, match="NUL"):
-            await sessions.load({"project_key": "a\0b", "session_id": "c"})
-        with pytest.raises(Invalid, match="JSON"):
-            await sessions.append(key_of(workspace), [{"type": "x", "what": object()}])  # type: ignore[typeddict-unknown-key]
-
-    asyncio.run(ask())
+    await turn(sessions, 1, "first", project)
+    with pytest.raises(NotFound, match="has no message"):
+        await sessions.files_of(SESSION, message=uuid_of(99))
+    with pytest.raises(NotFound, match="no files were kept"):
+        await sessions.restore_files("00000000-0000-4000-8000-000000000099")
+    with pytest.raises(Invalid, match="NUL"):
+        await sessions.load({"project_key": "a\0b", "session_id": "c"})
+    with pytest.raises(Invalid, match="JSON"):
+        await sessions.append(key_of(workspace), [{"type": "x", "what": object()}])  # type: ignore[typeddict-unknown-key]
 
 
 def test_an_altered_line_is_found_out(workspace: Workspace, store: Path) -> None:

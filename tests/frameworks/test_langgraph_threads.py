@@ -174,24 +174,21 @@ def test_a_step_whose_files_cannot_be_kept_fails_and_keeps_nothing(project: Path
         assert len(list(graph.get_state_history(config_of("1")))) == before
 
 
-def test_the_awaited_twins_do_the_same(workspace: Workspace, project: Path) -> None:
+async def test_the_awaited_twins_do_the_same(workspace: Workspace, project: Path) -> None:
     saver = LastgoodSaver(workspace, files=True)
 
-    async def travel() -> None:
-        graph = writer(project, saver)
-        await graph.ainvoke({"done": []}, config_of("1"), durability="sync")
-        history = [one async for one in graph.aget_state_history(config_of("1"))]
-        (past,) = (one for one in history if one.next == ("third",))
-        assert await saver.afiles_of(past.config) == saver.files_of(past.config)
-        assert (await saver.arestore_files(past.config)).complete
-        await saver.acopy_thread("1", "2")
-        assert (await graph.aget_state(config_of("2"))).values == history[0].values
-        await saver.aprune(["2"])
-        assert len([one async for one in graph.aget_state_history(config_of("2"))]) == 1
-        await saver.adelete_thread("2")
-        assert (await graph.aget_state(config_of("2"))).values == {}
-
-    asyncio.run(travel())
+    graph = writer(project, saver)
+    await graph.ainvoke({"done": []}, config_of("1"), durability="sync")
+    history = [one async for one in graph.aget_state_history(config_of("1"))]
+    (past,) = (one for one in history if one.next == ("third",))
+    assert await saver.afiles_of(past.config) == saver.files_of(past.config)
+    assert (await saver.arestore_files(past.config)).complete
+    await saver.acopy_thread("1", "2")
+    assert (await graph.aget_state(config_of("2"))).values == history[0].values
+    await saver.aprune(["2"])
+    assert len([one async for one in graph.aget_state_history(config_of("2"))]) == 1
+    await saver.adelete_thread("2")
+    assert (await graph.aget_state(config_of("2"))).values == {}
     assert files(project) == {"log.txt", "first.txt", "second.txt"}
 
 
@@ -241,7 +238,7 @@ def test_many_awaited_calls_share_a_few_threads(workspace: Workspace) -> None:
         asyncio.run(everyone())
 
 
-def test_a_cancelled_step_is_kept_whole_or_not_at_all(workspace: Workspace) -> None:
+async def test_a_cancelled_step_is_kept_whole_or_not_at_all(workspace: Workspace) -> None:
     saver = LastgoodSaver(workspace)
     checkpoints = 0
 
@@ -255,14 +252,11 @@ def test_a_cancelled_step_is_kept_whole_or_not_at_all(workspace: Workspace) -> N
         with pytest.raises(asyncio.CancelledError):
             await task
 
-    async def attempts() -> None:
-        for number in range(12):
-            try:
-                await attempt(number)
-            except BaseException as error:  # noqa: BLE001 - it may have been quicker than the cancellation
-                assert "DID NOT RAISE" in str(error)
-
-    asyncio.run(attempts())
+    for number in range(12):
+        try:
+            await attempt(number)
+        except BaseException as error:  # noqa: BLE001 - it may have been quicker than the cancellation
+            assert "DID NOT RAISE" in str(error)
     checkpoints = len(list(saver.list(None)))
     assert len(list(saver.list(None))) == checkpoints
     assert workspace.verify().faults == ()
@@ -360,14 +354,11 @@ def test_a_configuration_that_names_nothing_is_refused(workspace: Workspace) -> 
     assert list(saver.list(None)) == []
 
 
-def test_the_asynchronous_face_of_a_workspace_is_not_taken(project: Path, store: Path) -> None:
-    async def attempt() -> None:
-        async with lastgood.open_async(project, store=store) as workspace:
-            with pytest.raises(Usage, match="AsyncWorkspace, not Workspace") as caught:
-                LastgoodSaver(workspace)  # type: ignore[arg-type]
-            assert "lastgood.open" in caught.value.hint
-
-    asyncio.run(attempt())
+async def test_the_asynchronous_face_of_a_workspace_is_not_taken(project: Path, store: Path) -> None:
+    async with lastgood.open_async(project, store=store) as workspace:
+        with pytest.raises(Usage, match="AsyncWorkspace, not Workspace") as caught:
+            LastgoodSaver(workspace)  # type: ignore[arg-type]
+        assert "lastgood.open" in caught.value.hint
 
 
 def test_versions_grow_whatever_saver_began(workspace: Workspace) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Callable
 from typing import Any
 
@@ -123,48 +122,42 @@ def test_a_door_opens_on_a_workspace_alone(workspace: Workspace, make: Callable[
             make(workspace, kind=word)
 
 
-def test_nothing_but_its_key_names_a_session(workspace: Workspace) -> None:
+async def test_nothing_but_its_key_names_a_session(workspace: Workspace) -> None:
     """A slip in the name of a transcript does not remove the session."""
     odd: Any = LastgoodSessionStore(workspace, files=False)
     key = {"project_key": "p", "session_id": "s"}
 
-    async def main() -> None:
-        await odd.append(key, [{"type": "user", "uuid": "1"}])
-        await odd.append({**key, "subpath": "sub"}, [{"type": "user", "uuid": "2"}])
-        keys: list[Any] = [*NO_TEXTS, *TEXTS, {}]
-        keys += [{**key, name: word} for name in key for word in NO_TEXTS]
-        keys += [{**key, "subpath": word} for word in NO_TEXTS[1:]]
-        for word in keys:
-            for call in (odd.load, odd.delete, lambda one: odd.append(one, [{"type": "user"}])):
-                with pytest.raises(LastgoodError):
-                    await call(word)
-            if not (isinstance(word, dict) and "subpath" in word):
-                with pytest.raises(LastgoodError):
-                    await odd.list_subkeys(word)
-        with pytest.raises(Usage):
-            await odd.delete({**key, "subpath": ""})
-        for word in NO_TEXTS:
+    await odd.append(key, [{"type": "user", "uuid": "1"}])
+    await odd.append({**key, "subpath": "sub"}, [{"type": "user", "uuid": "2"}])
+    keys: list[Any] = [*NO_TEXTS, *TEXTS, {}]
+    keys += [{**key, name: word} for name in key for word in NO_TEXTS]
+    keys += [{**key, "subpath": word} for word in NO_TEXTS[1:]]
+    for word in keys:
+        for call in (odd.load, odd.delete, lambda one: odd.append(one, [{"type": "user"}])):
             with pytest.raises(LastgoodError):
-                await odd.list_sessions(word)
+                await call(word)
+        if not (isinstance(word, dict) and "subpath" in word):
             with pytest.raises(LastgoodError):
-                await odd.list_session_summaries(word)
-            with pytest.raises(LastgoodError):
-                await odd.files_of(word)
-        assert await odd.load(key) == [{"type": "user", "uuid": "1"}]
-        assert await odd.list_subkeys(key) == ["sub"]
-
-    asyncio.run(main())
+                await odd.list_subkeys(word)
+    with pytest.raises(Usage):
+        await odd.delete({**key, "subpath": ""})
+    for word in NO_TEXTS:
+        with pytest.raises(LastgoodError):
+            await odd.list_sessions(word)
+        with pytest.raises(LastgoodError):
+            await odd.list_session_summaries(word)
+        with pytest.raises(LastgoodError):
+            await odd.files_of(word)
+    assert await odd.load(key) == [{"type": "user", "uuid": "1"}]
+    assert await odd.list_subkeys(key) == ["sub"]
 
 
-def test_lines_are_a_list_of_dicts(workspace: Workspace) -> None:
+async def test_lines_are_a_list_of_dicts(workspace: Workspace) -> None:
     odd: Any = LastgoodSessionStore(workspace, files=False)
     key = {"project_key": "p", "session_id": "s"}
 
-    async def main() -> None:
-        for word in [*NO_TEXTS, *TEXTS]:
-            if word:  # nothing is nothing
-                with pytest.raises(LastgoodError):
-                    await odd.append(key, word)
-        assert await odd.load(key) is None
-
-    asyncio.run(main())
+    for word in [*NO_TEXTS, *TEXTS]:
+        if word:  # nothing is nothing
+            with pytest.raises(LastgoodError):
+                await odd.append(key, word)
+    assert await odd.load(key) is None

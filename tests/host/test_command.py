@@ -10,7 +10,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import time
 from collections.abc import Callable
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -23,7 +22,7 @@ from lastgood.command import TAIL, GuardedCommands
 from lastgood.model.checkpoint import CommandResult
 from lastgood.worker import Worker, is_sound
 from lastgood.workspace.running.output import KEPT_BYTES, Output, safe_name
-from tools.living import LONG, eventually_gone, lives, written
+from tools.living import LONG, eventually, eventually_gone, lives, written
 
 if TYPE_CHECKING:
     from lastgood.worker import Tell
@@ -128,8 +127,7 @@ def test_a_command_does_not_outlive_a_killed_runner(tmp_path: Path) -> None:
     )
     runner = subprocess.Popen([sys.executable, "-c", program])
     pid = tmp_path / "pid"
-    while not pid.exists():
-        time.sleep(0.02)
+    assert eventually(pid.exists)
     runner.kill()
     runner.wait()
     assert eventually_gone(int(pid.read_text()))

@@ -18,6 +18,8 @@ from lastgood import lock_owner
 from lastgood.errors import Busy, Storage
 from lastgood.host import ExclusiveHold, SharedHold
 from lastgood.locks import FlockLocks
+from tools.forks import ended, forked
+from tools.living import eventually
 from tools.values import not_none
 
 Start = Callable[..., subprocess.Popen[str]]
@@ -169,18 +171,14 @@ def test_two_threads_exclude_each_other(locks: FlockLocks) -> None:
 def test_a_forked_child_does_not_keep_the_lock(locks: FlockLocks) -> None:
     ready, go_on = os.pipe(), os.pipe()
     with locks.hold_store(wait=0):
-        child = os.fork()
-        if child == 0:
-            os.write(ready[1], b".")
-            os.read(go_on[0], 1)
-            os._exit(0)
+        child = forked(lambda: os.write(ready[1], b".") and os.read(go_on[0], 1))
         os.read(ready[0], 1)
     try:
         with locks.hold_store(wait=0):
             pass
     finally:
         os.write(go_on[1], b".")
-        os.waitpid(child, 0)
+        ended(child)
         for descriptor in (*ready, *go_on):
             os.close(descriptor)
 
@@ -188,17 +186,10 @@ def test_a_forked_child_does_not_keep_the_lock(locks: FlockLocks) -> None:
 def test_a_lock_outlives_its_holder_s_child(place: bytes, locks: FlockLocks) -> None:
     """A child that leaves the with block, or just ends, must not let go of its parent's lock."""
     with locks.hold_store(wait=0):
-        child = os.fork()
-        if child == 0:
-            os._exit(0)  # ends with all that it inherited
-        os.waitpid(child, 0)
+        ended(forked(lambda: None))  # with all that it inherited
         lock = locks.hold_workspace(KEY, wait=0)
         with lock:
-            child = os.fork()
-            if child == 0:
-                lock.__exit__(None, None, None)
-                os._exit(0)
-            os.waitpid(child, 0)
+            assert ended(forked(lambda: lock.__exit__(None, None, None))) == 0
             assert os.path.exists(place + b"/workspaces/ab12/lock.owner")
             with pytest.raises(Busy), locks.share_workspace(KEY, wait=0):
                 pass
@@ -248,8 +239,7 @@ def test_sharing_twice_goes_on_although_somebody_waits(start: Start, locks: Floc
     with locks.share_store(wait=0):
         waiting = start("hold_store", wait=60)
         gate = locks._file(b"store.lock.turn")
-        while not os.path.exists(gate):
-            time.sleep(0.01)
+        assert eventually(lambda: os.path.exists(gate))
         with locks.share_store(wait=30):
             pass
     assert line(waiting).startswith("held")

@@ -23,11 +23,6 @@ def kinds(workspace: Workspace) -> list[str]:
     return [one.kind for one in reversed(workspace.list())]
 
 
-@pytest.fixture(params=["asyncio", "trio"])
-def loop(request: pytest.FixtureRequest) -> Loop:
-    return Loop(request.param)
-
-
 def test_a_risky_call_has_a_checkpoint_before_it(workspace: Workspace, project: Path) -> None:
     automatic = Automatic(workspace)
 
@@ -169,34 +164,33 @@ def test_one_decorated_function_may_call_itself(workspace: Workspace, project: P
     assert len(workspace.list()) == 3
 
 
-def test_coroutines_are_awaited_between_their_checkpoints(loop: Loop, project: Path, store: Path) -> None:
-    async def main() -> None:
-        async with lastgood.open_async(project, store=store, maintenance="off") as workspace:
-            automatic = AsyncAutomatic(workspace, tokens=lambda: 3)
+async def test_coroutines_are_awaited_between_their_checkpoints(
+    loop: Loop, project: Path, store: Path
+) -> None:
+    async with lastgood.open_async(project, store=store, maintenance="off") as workspace:
+        automatic = AsyncAutomatic(workspace, tokens=lambda: 3)
 
-            @automatic.risky
-            async def drop(table: str) -> str:
-                await loop.sleep(0)
-                write(project, "dropped")
-                return table
+        @automatic.risky
+        async def drop(table: str) -> str:
+            await loop.sleep(0)
+            write(project, "dropped")
+            return table
 
-            @automatic.turn("a turn")
-            async def turn() -> str:
-                return await drop("t")
+        @automatic.turn("a turn")
+        async def turn() -> str:
+            return await drop("t")
 
-            write(project, "whole")
-            assert await turn() == "t"
-            assert [one.kind for one in await workspace.list()] == ["turn", "risky"]
-            async with automatic.risky("more") as moment:
-                write(project, "more")
-            assert moment.checkpoint is not None
-            with pytest.raises(ValueError, match="broken"):
-                async with automatic.turn():
-                    raise ValueError("broken")
-            newest = await workspace.get("@")
-            assert (newest.kind, newest.metrics.tokens) == ("error", 3)
-
-    loop.run(main)
+        write(project, "whole")
+        assert await turn() == "t"
+        assert [one.kind for one in await workspace.list()] == ["turn", "risky"]
+        async with automatic.risky("more") as moment:
+            write(project, "more")
+        assert moment.checkpoint is not None
+        with pytest.raises(ValueError, match="broken"):
+            async with automatic.turn():
+                raise ValueError("broken")
+        newest = await workspace.get("@")
+        assert (newest.kind, newest.metrics.tokens) == ("error", 3)
 
 
 def write(project: Path, text: str) -> None:

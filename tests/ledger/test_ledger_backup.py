@@ -18,6 +18,7 @@ from lastgood.errors import Damaged
 from lastgood.ledger import Ledger
 from lastgood.workspace import Workspace
 from ledger.conftest import Forge, put
+from tools.harm import flip
 from tools.ledgers import texts
 from tools.runs import wait_for
 from tools.unlocked import writers
@@ -146,9 +147,7 @@ def test_a_damaged_ledger_pushes_no_sound_copy_out(
 
 def test_a_damaged_copy_is_told_and_made_anew(project: Path, store: Path, ledger: Ledger) -> None:
     maintained(project, store)
-    content = bytearray((store / BACKUP).read_bytes())
-    content[len(content) // 2] ^= 1
-    (store / BACKUP).write_bytes(content)
+    flip(store / BACKUP)
     assert BACKUP in faults(project, store)
     assert "ledger backed up" in maintained(project, store)
     assert faults(project, store) == ""

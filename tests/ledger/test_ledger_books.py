@@ -23,6 +23,7 @@ from lastgood.ledger import Ledger, LedgerReader
 from lastgood.ledger.cells import pack, piece_id, references, unpack
 from lastgood.workspace import Workspace
 from ledger.conftest import Forge
+from tools.forks import ended, forked
 from tools.values import not_none
 
 
@@ -183,14 +184,8 @@ def test_who_changes_without_a_pause_lets_others_in_between(
 
 
 def test_a_forked_child_goes_on_with_it(ledger: Ledger) -> None:
-    child = os.fork()
-    if not child:
-        try:
-            ledger.change(lambda book: book.put("book", "of the child"))
-            os._exit(0)
-        except BaseException:  # noqa: BLE001 - a child must not become a second test run
-            os._exit(1)
-    assert os.waitpid(child, 0)[1] == 0
+    child = forked(lambda: ledger.change(lambda book: book.put("book", "of the child")))
+    assert ended(child) == 0
     assert "of the child" in keys(ledger, "book")
     ledger.change(lambda book: book.put("book", "of the parent"))
     assert len(keys(ledger, "book")) == 7

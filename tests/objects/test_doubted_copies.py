@@ -13,6 +13,7 @@ import pytest
 from lastgood.objects.engine import GitEngine
 from lastgood.testing.engine_suite import add_checkpoint
 from lastgood.testing.git_store import GitStore as Store
+from tools.harm import packs_of
 from tools.lending import Blobs, Project
 
 CONTENTS = [random.Random(number).randbytes(2000) for number in range(2)]
@@ -189,13 +190,9 @@ def publish(engine: GitEngine, blobs: list[bytes]) -> list[bytes]:
     return oids
 
 
-def indexes(folder: Path) -> list[Path]:
-    return sorted((folder / "objects.git" / "objects" / "pack").glob("*.idx"))
-
-
 def test_any_flipped_byte_of_an_index_hides_nothing(engine: GitEngine, tmp_path: Path) -> None:
     oids = publish(engine, BLOBS)
-    (path,) = indexes(tmp_path)
+    (path,) = packs_of(tmp_path, ".idx")
     sound = path.read_bytes()
     path.chmod(0o600)
 
@@ -210,7 +207,7 @@ def test_any_flipped_byte_of_an_index_hides_nothing(engine: GitEngine, tmp_path:
 
 def test_packs_whose_indexes_were_swapped_are_read_all_the_same(engine: GitEngine, tmp_path: Path) -> None:
     first, second = publish(engine, BLOBS[:10]), publish(engine, BLOBS[10:])
-    one, two = indexes(tmp_path)
+    one, two = packs_of(tmp_path, ".idx")
     content = one.read_bytes()
     one.chmod(0o600)
     two.chmod(0o600)

@@ -20,6 +20,7 @@ from lastgood.objects.pack import encode_index, entry_header, vacant
 from lastgood.objects.repository import Layout, TemporaryFile
 from lastgood.testing.engine_suite import save
 from lastgood.testing.git_store import GitStore as Store
+from tools.harm import HARM, empty, flip, remove, truncate, zero
 
 
 def fill(store: Store) -> dict[bytes, bytes]:
@@ -75,29 +76,7 @@ def test_every_flipped_bit_is_found_and_never_read(store: Store, kind: str, shap
     assert list(store.open().check()) == []
 
 
-def damage_truncate(path: Path) -> None:
-    path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
-
-
-def damage_zero(path: Path) -> None:
-    path.write_bytes(bytes(path.stat().st_size))
-
-
-def damage_empty(path: Path) -> None:
-    path.write_bytes(b"")
-
-
-def damage_delete(path: Path) -> None:
-    path.unlink()
-
-
-def damage_flip(path: Path) -> None:
-    content = bytearray(path.read_bytes())
-    content[len(content) // 2] ^= 4
-    path.write_bytes(content)
-
-
-DAMAGES = [damage_truncate, damage_zero, damage_empty, damage_delete, damage_flip]
+DAMAGES = [*HARM, flip]
 
 
 @pytest.mark.parametrize("damage", DAMAGES)
@@ -130,7 +109,7 @@ def test_a_damaged_pack_is_set_aside_and_its_good_objects_are_saved(store: Store
     assert reads_true(store, contents) <= lost_before
     assert all(not fault.mendable for fault in store.open().check())
     assert list(store.open().repair()) == []
-    if damage is not damage_delete:
+    if damage is not remove:
         assert (store.root / "damaged" / victim.name).exists()
     assert (store.root / "damaged" / victim.with_suffix(".idx").name).exists()
 
@@ -244,7 +223,7 @@ def test_nothing_is_taken_out_of_what_was_set_aside_that_no_checkpoint_misses(st
     }
 
 
-@pytest.mark.parametrize("damage", [damage_truncate, damage_flip, damage_zero, damage_empty])
+@pytest.mark.parametrize("damage", [truncate, flip, zero, empty])
 def test_only_what_proves_sound_is_taken_out_of_what_was_set_aside(
     store: Store, damage: Callable[[Path], None]
 ) -> None:
@@ -285,7 +264,7 @@ def test_what_a_damaged_pack_lost_is_taken_out_of_a_sound_copy_that_was_set_asid
     for suffix in (".pack", ".idx"):
         name = victim.with_suffix(suffix).name
         (store.root / "damaged" / name).write_bytes(kept[name])
-    damage_zero(victim)
+    zero(victim)
 
     assert len(store.open().repair(wanted=commits)) == 2
 
@@ -351,7 +330,7 @@ def test_what_a_second_pack_still_has_is_not_lost(store: Store) -> None:
     store.engine.consolidate()
     for name, content in copies.items():
         (store.packs / name).write_bytes(content)
-    damage_flip(first)
+    flip(first)
     assert all(fault.mendable for fault in store.open().check())
     assert reads_true(store, contents) == set()
     store.open().repair()
@@ -387,7 +366,7 @@ def test_an_extra_file_is_found_and_set_aside(store: Store) -> None:
 def test_the_repositorys_own_files_are_written_anew(store: Store, name: str) -> None:
     fill(store)
     store.engine.write_tags({"ckpt_0000000000000009": save(store.engine, 9, {b"file": b"tagged"})})
-    damage_flip(store.root / name) if name != "packed-refs" else (store.root / name).write_bytes(b"junk\n")
+    flip(store.root / name) if name != "packed-refs" else (store.root / name).write_bytes(b"junk\n")
     assert [fault.file for fault in store.open().check()] == [name]
     store.open().repair()
     assert list(store.open().check()) == []
@@ -411,7 +390,7 @@ def test_sweeping_refuses_to_make_damage_worse(store: Store, search_path: bytes 
     shared = random.Random(1).randbytes(9000)
     save(store.engine, 1, {b"shared": shared, b"own": b"own"})
     kept = save(store.engine, 2, {b"shared": shared})
-    damage_flip(max(store.pack_files(), key=lambda path: path.stat().st_size))
+    flip(max(store.pack_files(), key=lambda path: path.stat().st_size))
     before = {path.name: path.read_bytes() for path in store.packs.iterdir()}
     with pytest.raises(Damaged):
         store.open(search_path=search_path).sweep([kept])
@@ -427,7 +406,7 @@ def test_a_sweep_does_not_rely_on_a_damaged_second_copy(store: Store) -> None:
     for path in held:
         path.unlink()
     kept = save(store.open(), 2, {b"shared": shared})
-    damage_flip(store.pack_files()[0])
+    flip(store.pack_files()[0])
     for path, content in held.items():
         path.write_bytes(content)
     store.open().sweep([kept])
@@ -438,7 +417,7 @@ def test_a_sweep_does_not_rely_on_a_damaged_second_copy(store: Store) -> None:
 
 def test_joining_refuses_to_make_damage_worse(store: Store) -> None:
     contents = fill(store)
-    damage_flip(store.pack_files()[0])
+    flip(store.pack_files()[0])
     refused = reads_true(store, contents)
     with pytest.raises(Damaged):
         store.engine.consolidate()

@@ -10,26 +10,16 @@ import resource
 import signal
 import time
 from collections.abc import Callable
+from functools import partial
 
 import pytest
 
 from lastgood.errors import LastgoodError, Storage
 from lastgood.testing.engine_suite import add_checkpoint, save
 from lastgood.testing.git_store import GitStore as Store
+from tools.forks import ended, forked
 
 MUTATING = ("write", "fsync", "rename", "unlink", "open", "ftruncate", "mkdir", "pwrite")
-
-
-def in_child(work: Callable[[], None]) -> int:
-    """Run something in a process of its own and return how that ended."""
-    child = os.fork()
-    if child == 0:
-        try:
-            work()
-            os._exit(0)
-        except BaseException:  # noqa: BLE001 - whatever it is, the child must not go on as pytest
-            os._exit(1)
-    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
 
 
 def kill_at(step: int) -> None:
@@ -57,7 +47,7 @@ def killed_everywhere(store: Store, work: Callable[[], object], after: Callable[
             kill_at(step)
             work()
 
-        if in_child(dying) == 0:
+        if ended(forked(dying)) == 0:
             return step
         after(step)
     raise AssertionError("it never got through")
@@ -162,7 +152,7 @@ def test_a_full_disk_is_said_and_leaves_nothing(store: Store, limit: int) -> Non
             return
         raise AssertionError("no failure was reported")
 
-    assert in_child(work) == 0
+    assert ended(forked(work)) == 0
     assert set(store.open().commits()) == {first}
 
 
@@ -210,7 +200,7 @@ def test_a_dead_writers_file_is_collected(store: Store) -> None:
         writer.blob(os.urandom(9 << 20))
         os.kill(os.getpid(), signal.SIGKILL)
 
-    in_child(work)
+    ended(forked(work))
     assert len(list(store.temporary.iterdir())) == 1
     assert store.engine.collect_leftovers() > 4 << 20
     assert list(store.temporary.iterdir()) == []
@@ -233,7 +223,7 @@ def test_a_pack_is_begun_in_one_process_and_finished_in_another(store: Store, si
         writer.blob(b"small")
         handed.write_bytes(marshal.dumps(dict(writer.detach())))
 
-    assert in_child(work) == 0
+    assert ended(forked(work)) == 0
     assert store.engine.collect_leftovers() == 0
     writer = store.engine.resume(marshal.loads(handed.read_bytes()))
     assert store.open().collect_leftovers() == 0
@@ -281,17 +271,8 @@ def test_several_processes_publish_at_once(store: Store) -> None:
         for turn in range(10):
             save(engine, 100 * number + turn, {b"same": b"same", b"own": b"%d %d" % (number, turn)})
 
-    children = []
-    for number in range(4):
-        child = os.fork()
-        if child == 0:
-            try:
-                work(number)
-            finally:
-                os._exit(0)
-        children.append(child)
-    for child in children:
-        assert os.waitpid(child, 0)[1] == 0
+    children = [forked(partial(work, number)) for number in range(4)]
+    assert [ended(child) for child in children] == [0] * 4
     assert len(set(store.engine.commits())) == 40
     assert list(store.engine.check()) == []
     store.judge()

@@ -15,6 +15,7 @@ from lastgood.errors import Storage
 from lastgood.objects.write import GitWriter
 from lastgood.testing.engine_suite import add_checkpoint
 from lastgood.testing.git_store import GitStore as Store
+from tools.harm import flip
 from tools.lending import Blobs, Project
 
 
@@ -219,14 +220,6 @@ def test_what_a_damaged_pack_has_is_stored_by_who_adds_it_again(
     assert writer.import_blobs(project.objects, blobs) == set()
     save(writer, blobs)
     proven(store, blobs)
-
-
-def flip(pack: Path) -> None:
-    """Damage the middle of a pack."""
-    content = bytearray(pack.read_bytes())
-    content[len(content) // 2] ^= 0x40
-    pack.chmod(0o600)
-    pack.write_bytes(content)
 
 
 def test_nothing_is_published_that_was_promised_and_not_copied(store: Store, project: Project) -> None:

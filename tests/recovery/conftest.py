@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import traceback
 from collections.abc import Callable
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pytest
 import lastgood as package
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
+from tools.forks import ended, forked
 
 Act = Callable[[OpenSession[Workspace]], None]
 
@@ -23,27 +23,20 @@ def died(project: Path, store: Path) -> Callable[..., str]:
 
     def run(act: Act | None = None, **terms: object) -> str:
         reading, writing = os.pipe()
-        child = os.fork()
-        if not child:
-            _live_and_die(project, store, act, terms, writing)
+
+        def work() -> None:
+            opened = package.open(project, store=store, maintenance="off")
+            with opened.session(**terms) as session:  # type: ignore[arg-type]  # the terms of a session
+                os.write(writing, session.id.encode())
+                if act is not None:
+                    act(session)
+                os.kill(os.getpid(), signal.SIGKILL)
+
+        child = forked(work)
         os.close(writing)
         with os.fdopen(reading) as told:
             session = told.read()
-        assert os.WTERMSIG(os.waitpid(child, 0)[1]) == signal.SIGKILL, "the run ended before its end"
+        assert ended(child) == -signal.SIGKILL, "the run ended before its end"
         return session
 
     return run
-
-
-def _live_and_die(project: Path, store: Path, act: Act | None, terms: dict[str, object], told: int) -> None:
-    try:
-        opened = package.open(project, store=store, maintenance="off")
-        with opened.session(**terms) as session:  # type: ignore[arg-type]  # the terms of a session
-            os.write(told, session.id.encode())
-            if act is not None:
-                act(session)
-            os.kill(os.getpid(), signal.SIGKILL)
-    except BaseException:  # noqa: BLE001 - a forked child must not go on into pytest
-        traceback.print_exc()
-    finally:
-        os._exit(1)

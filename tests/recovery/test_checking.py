@@ -8,7 +8,6 @@ import signal
 import subprocess
 import sys
 import threading
-import time
 from pathlib import Path
 
 import pytest
@@ -17,6 +16,7 @@ import lastgood
 from lastgood.errors import NotFound, Usage
 from lastgood.workspace import Workspace
 from tools.command import COMMAND, Command, told, told_as_document
+from tools.living import eventually
 from tools.runs import wait_for
 
 
@@ -180,8 +180,7 @@ def test_nothing_is_locked_while_a_check_runs(
     runs = tmp_path / "runs"
 
     def meanwhile() -> None:
-        while not runs.exists():
-            time.sleep(0.01)
+        assert eventually(runs.exists)
         with lastgood.open(project, store=workspace.store, maintenance="off") as other:
             (project / "file").write_text("two")
             other.save("beside the check")
@@ -368,8 +367,7 @@ def test_an_interrupted_check_leaves_its_checkpoint_without_a_verdict(
         env=shop.environment,
         stdout=subprocess.PIPE,
     )
-    while not mark.exists():
-        time.sleep(0.02)
+    assert eventually(mark.exists)
     running.send_signal(number)
     out, _ = running.communicate(timeout=120)
     assert running.returncode == 130

@@ -9,6 +9,7 @@ import sys
 import threading
 from collections.abc import Callable
 from contextlib import AbstractContextManager
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -19,6 +20,7 @@ from lastgood.settings import AutoSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
+from tools.forks import die_before, ended, forked
 from tools.values import not_none
 
 Died = Callable[..., str]
@@ -49,16 +51,11 @@ def states(workspace: Workspace, session: str) -> dict[str, tuple[str, int]]:
 
 def go_back_half_way(session: OpenSession[Workspace]) -> None:
     """Save twice, and die in a restore of the first of them."""
-
-    def kill(event: str, arguments: tuple[object, ...]) -> None:
-        if event == "os.rename" and ".lastgood-" in str(arguments):
-            os.kill(os.getpid(), signal.SIGKILL)
-
     for text in ("first", "second"):
         with open(f"{session.workspace.path}/one", "w", encoding="utf-8") as file:
             file.write(text)
         session.save(text, name=text)
-    sys.addaudithook(kill)
+    die_before("os.rename", path=".lastgood-")
     session.workspace.restore("first")
 
 
@@ -341,11 +338,7 @@ def test_an_interrupted_restore_is_finished_before_the_run_goes_on(
     (project / "file").write_text("two")
 
     def restore(session: OpenSession[Workspace]) -> None:
-        def kill(name: str, arguments: tuple[object, ...]) -> None:
-            if name == "os.rename" and ".lastgood-" in str(arguments):
-                os.kill(os.getpid(), signal.SIGKILL)
-
-        sys.addaudithook(kill)
+        die_before("os.rename", path=".lastgood-")
         session.workspace.restore(saved)
 
     id = died(restore)
@@ -369,13 +362,7 @@ def test_several_dead_runs_do_not_keep_an_interrupted_restore_waiting(
     died()
 
     def restore(session: OpenSession[Workspace]) -> None:
-        sys.addaudithook(
-            lambda name, words: (
-                os.kill(os.getpid(), signal.SIGKILL)
-                if name == "os.rename" and ".lastgood-" in str(words)
-                else None
-            )
-        )
+        die_before("os.rename", path=".lastgood-")
         session.workspace.restore(saved)
 
     died(restore)
@@ -419,12 +406,11 @@ def test_a_recovery_killed_anywhere_can_be_run_again(
 ) -> None:
     """P7: either the run is dead as before, or it goes on and everything was told to the store."""
     id = died(work)
-    for event in range(1, 3000, 23 if roll_back else 5):
-        child = os.fork()
-        if not child:
-            _recover_and_die(project, store, at=event, roll_back=roll_back)
-        if os.WIFEXITED(os.waitpid(child, 0)[1]):
+    for event in range(0, 3000, 23 if roll_back else 5):
+        status = ended(forked(partial(_recover_and_die, project, store, at=event, roll_back=roll_back)))
+        if status == 0:
             break
+        assert status == -signal.SIGKILL
         with lastgood.open(project, store=store, maintenance="off") as again:
             states_now = states(again, id)
             if again.get_session(id).session.state == "active" and states_now["T02"][0] == "pending":
@@ -439,24 +425,9 @@ def test_a_recovery_killed_anywhere_can_be_run_again(
 
 
 def _recover_and_die(project: Path, store: Path, *, at: int, roll_back: bool) -> None:
-    left = [at]
-
-    def kill(name: str, _words: tuple[object, ...]) -> None:
-        if name in {"open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect", "fcntl.flock"}:
-            left[0] -= 1
-            if not left[0]:
-                os.kill(os.getpid(), signal.SIGKILL)
-
-    try:
-        with lastgood.open(project, store=store, maintenance="off") as workspace:
-            sys.addaudithook(kill)
-            workspace.recover(choice="continue", roll_back=roll_back)
-        os._exit(0)
-    except BaseException:  # noqa: BLE001 - a forked child must not go on into pytest
-        import traceback
-
-        traceback.print_exc()
-        os._exit(3)
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        die_before("open", "os.rename", "os.remove", "os.mkdir", "sqlite3.connect", "fcntl.flock", at=at)
+        workspace.recover(choice="continue", roll_back=roll_back)
 
 
 def test_with_nothing_dead_the_position_of_the_latest_checkpoint_is_told(

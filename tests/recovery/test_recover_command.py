@@ -9,7 +9,6 @@ import re
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager
 from pathlib import Path
@@ -22,6 +21,7 @@ from lastgood.errors import Conflict
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
 from tools.command import COMMAND, Command, told, told_as_document
+from tools.living import eventually
 
 Died = Callable[..., str]
 
@@ -278,10 +278,7 @@ def run(lastgood: Command, tmp_path: Path) -> Iterator[tuple[subprocess.Popen[by
         stdout=subprocess.DEVNULL,
         stderr=subprocess.DEVNULL,
     )
-    ends = time.monotonic() + 90
-    while not (tmp_path / "began").exists():
-        assert time.monotonic() < ends
-        time.sleep(0.02)
+    assert eventually((tmp_path / "began").exists)
     (session,) = lastgood("session", "list", "--json").json["sessions"]
     yield one, session["id"]
     one.send_signal(signal.SIGTERM)

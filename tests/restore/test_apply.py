@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import stat
-import sys
 import tempfile
 from collections.abc import Iterator
 from itertools import count
@@ -18,6 +17,7 @@ from lastgood import renames
 from lastgood.model.operation import Step
 from lastgood.restore.plan import inverse
 from tools.forest import TOKEN, Field, Names, Node, folder, stamps
+from tools.forks import die_before, ended, forked
 from tools.values import not_none
 
 names = st.sampled_from([b"a", b"a-b", b"a.b", b"b", b"c", b"\xff\n", b"-x", b"ign", b"ign2"])
@@ -335,22 +335,12 @@ def _with_ignored(names: Names) -> Names:
 def _apply_until(field: Field, steps: tuple[Step, ...], point: int) -> bool:
     """Apply in a child that is killed before its nth change, and tell whether it was."""
     evidence = stamps(field.root)
-    child = os.fork()
-    if not child:
-        left = count()
 
-        def kill(event: str, _arguments: object) -> None:
-            if event in CHANGES and next(left) == point:
-                os.kill(os.getpid(), signal.SIGKILL)
+    def work() -> None:
+        die_before(*CHANGES, at=point)
+        field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
 
-        sys.addaudithook(kill)
-        status = 1
-        try:
-            field.applier.apply(steps, token=TOKEN, objects=field.forest, stamp=evidence)
-            status = 0
-        finally:
-            os._exit(status)  # never does a child go on with the tests
-    code = os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    code = ended(forked(work))
     assert code in {0, -signal.SIGKILL}
     return code != 0
 

@@ -173,23 +173,26 @@ def test_an_undo_that_merges_leaves_a_folder_in_which_something_is_new(
     assert (unfolded.parent / "other").read_text() == "other"
 
 
+@pytest.mark.parametrize("ignored", ["", "new\n"])
+@pytest.mark.parametrize("below", [".", "inner/most"])
 def test_a_plan_is_refused_when_something_came_into_a_folder_that_becomes_a_file(
-    workspace: Workspace, project: Path
+    workspace: Workspace, project: Path, below: str, ignored: str
 ) -> None:
-    """T1."""
+    """T1, T4: however deep below it."""
+    (project / ".gitignore").write_text(ignored)
     place = project / "place"
     place.write_text("file")
     saved = workspace.save("file").checkpoint
     place.unlink()
-    place.mkdir()
+    (place / below).mkdir(parents=True)
     (place / "inside").write_text("inside")
     plan = workspace.plan_restore(saved.id)
-    (place / "new").write_text("new")
+    (place / below / "new").write_text("new")
 
     with pytest.raises(Conflict):
         workspace.apply(plan)
 
-    assert {path.name for path in place.iterdir()} == {"inside", "new"}
+    assert {path.name for path in place.rglob("*") if path.is_file()} == {"inside", "new"}
 
 
 # Links that no file system can hold: refused before the first write, and no store is lost to them (T12).

@@ -9,7 +9,7 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import pytest
 
@@ -590,3 +590,22 @@ def _number(path: bytes) -> int:
     from lastgood.renames import number_of
 
     return number_of(path)
+
+
+def test_where_names_cannot_be_exchanged_a_replacement_that_fails_puts_back_what_was_there(
+    field: Field, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """T5, T12b."""
+    monkeypatch.setattr(renames, "_renames", [None])
+    field.lay({b"x": A})
+    steps = field.plan({b"x": B})
+    link = os.link
+
+    def failing(name: bytes, to: bytes, **places: Any) -> None:
+        if to == b"x" and not name.endswith(b".old"):
+            raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
+        link(name, to, **places)
+
+    monkeypatch.setattr(os, "link", failing)
+    assert [(one.result, one.reason) for one in field.apply(steps)] == [("failed", "permission denied")]
+    assert field.now() == {b"x": A}

@@ -17,6 +17,7 @@ from lastgood.model.operation import Step
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry
 from lastgood.restore.plan import inverse
 from tools.forest import TOKEN, Field, Forest, Names, Node, folder, read_in, stamps, write_out
+from tools.forks import be_nobody, ended, forked
 
 A: Node = (0o644, b"a")
 B: Node = (0o644, b"b")
@@ -130,12 +131,7 @@ def test_a_directory_swapped_for_a_link_while_restoring_lets_nothing_out(
     changed: Names = {b"f0": B, b"f1": B, b"new": B, b"more": (0o755, {b"x": B})}
     steps = field.plan({b"d": folder({b"deep": folder(changed)})})
     os.symlink(outside, field.at(b"link"))
-    racer = os.fork()
-    if not racer:
-        try:
-            _race(field.at(b"d"), field.at(b"link"))
-        finally:
-            os._exit(0)  # never does a child go on with the tests
+    racer = forked(lambda: _race(field.at(b"d"), field.at(b"link")))
     results: set[str] = set()
     try:
         for number in range(100_000):
@@ -150,7 +146,7 @@ def test_a_directory_swapped_for_a_link_while_restoring_lets_nothing_out(
             results |= {one.result for one in outcomes}
     finally:
         os.kill(racer, signal.SIGKILL)
-        os.waitpid(racer, 0)
+        ended(racer)
     assert results >= {"restored", "failed"}
     assert read_in(outside) == before
 
@@ -398,17 +394,12 @@ def test_nothing_is_touched_on_another_file_system(field: Field) -> None:
 
 def _as_nobody(act: Callable[[], None]) -> int:
     """Do something as a user without privileges, and return 0 if it went well."""
-    child = os.fork()
-    if child:
-        return os.waitpid(child, 0)[1]
-    try:
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
+
+    def work() -> None:
+        be_nobody()
         act()
-    except BaseException:  # noqa: BLE001 - the child must not run the parent's test
-        os._exit(1)
-    os._exit(0)
+
+    return ended(forked(work))
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
@@ -527,18 +518,13 @@ def test_after_a_kill_while_writing_no_temporary_file_is_left(field: Field) -> N
     field.lay(present)
     steps = field.plan({b"d": (0o755, {b"x": B, b"y": B}), b"f": (0o755, {b"g": B})})
     hearing, tell = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            stuck = Stuck(field.forest, after=1, tell=tell)
-            field.applier.apply(steps, token=TOKEN, objects=stuck, stamp=stamps(field.root))
-        finally:
-            os._exit(0)  # never does a child go on with the tests
+    stuck = Stuck(field.forest, after=1, tell=tell)
+    child = forked(lambda: field.applier.apply(steps, token=TOKEN, objects=stuck, stamp=stamps(field.root)))
     os.close(tell)
     assert os.read(hearing, 5) == b"stuck"
     os.close(hearing)
     os.kill(child, signal.SIGKILL)
-    os.waitpid(child, 0)
+    ended(child)
     assert any(name.startswith(b".lastgood-") for name in os.listdir(field.at(b"d")))
     assert any(name.endswith(b".aside") for name in os.listdir(field.root))
     field.applier.clear_temporaries(TOKEN, [b"", b"d", b"f", b"nowhere"], steps=steps)

@@ -144,6 +144,13 @@ def test_undo_within_a_session_takes_back_its_own(workspace: Workspace, project:
     assert texts() == ["one", "two"]
 
 
+def test_a_restore_counts_to_the_session_that_holds_the_workspace(workspace: Workspace, first: str) -> None:
+    """T14: also where its caller names none."""
+    id = start(workspace)
+    workspace.restore(first, only=["files"])
+    assert workspace.operations()[0].session == id
+
+
 @pytest.mark.parametrize("force", [False, True])
 @pytest.mark.parametrize("how", ["save", "restore"])
 def test_undo_leaves_what_another_session_changed(

@@ -15,10 +15,12 @@ import lastgood
 from lastgood.catalogue import Query
 from lastgood.errors import Busy
 from lastgood.model.checkpoint import Checkpoint
+from lastgood.retention import prune
 from lastgood.settings import LimitSettings, Rungs, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import module, started
+from tools.harm import flip, packs_of
 from tools.living import until_tidied
 from tools.unlocked import writers
 
@@ -61,6 +63,7 @@ def test_a_prune_removes_what_its_plan_says_and_undo_brings_it_back(kept: Worksp
     report = kept.prune(keep=3)
 
     assert report.remove == plan.remove
+    assert (prune.dry(plan).dry_run, report.dry_run) == (True, False)
     assert ids(kept) == before[:3]
     assert [one.id for one in report.remove] == before[3:]
     assert all(one.reason for one in (*report.keep, *report.remove))
@@ -224,6 +227,25 @@ def test_the_guard_of_a_restore_that_can_be_undone_is_needed(
         assert guard not in ids(opened)
 
 
+def test_of_an_undone_restore_the_target_is_needed_and_no_guard(
+    project: Path, store: Path, clock: FakeClock
+) -> None:
+    """T8 before K1: for as long as a guard lives it can be done again."""
+    settings = Settings(retention={"guard": Rungs(last=0)})
+    with lastgood.open(project, store=store, maintenance="off", clock=clock, settings=settings) as opened:
+        target = save(opened, "target").id
+        save(opened, "later")
+        opened.restore(target)
+        opened.undo()
+        newest = save(opened, "newest").id
+
+        opened.prune(keep=1)
+        assert ids(opened) == [newest, target]
+        clock.advance(8 * DAY)
+        opened.prune(keep=1)
+        assert ids(opened) == [newest]
+
+
 def test_the_policy_applies_by_itself_and_is_not_on_the_stack(
     project: Path, store: Path, clock: FakeClock
 ) -> None:
@@ -271,11 +293,7 @@ def test_a_prune_that_verifies_removes_nothing_and_marks_what_is_damaged(
     for number in range(5):
         save(kept, number)
     before = ids(kept)
-    pack = min((store / "objects.git" / "objects" / "pack").glob("*.pack"), key=os.path.getsize)
-    content = bytearray(pack.read_bytes())
-    content[len(content) // 2] ^= 0xFF
-    pack.chmod(0o600)
-    pack.write_bytes(bytes(content))
+    flip(min(packs_of(store), key=os.path.getsize))
 
     report = kept.prune(verify=True)
 
@@ -283,6 +301,19 @@ def test_a_prune_that_verifies_removes_nothing_and_marks_what_is_damaged(
     assert report.set_aside
     assert ids(kept) == before
     assert save(kept, "goes on").id == ids(kept)[0]
+
+
+@pytest.mark.damages
+def test_after_damage_that_hits_no_checkpoint_no_scan_cache_is_believed(kept: Workspace, store: Path) -> None:
+    """K4: the mark at the end of a pack; what saves rely on is looked for anew."""
+    save(kept, "one")
+    flip(packs_of(store)[0], -1)
+    before = kept._context.catalogue.generation()
+
+    report = kept.verify()
+
+    assert (report.ok, report.damaged) == (False, ())
+    assert kept._context.catalogue.generation() != before
 
 
 def test_damage_does_not_keep_bytes_from_being_freed_for_ever(
@@ -294,7 +325,7 @@ def test_damage_does_not_keep_bytes_from_being_freed_for_ever(
         Path(kept.path, "large").write_bytes(noise(number))
         save(kept, number, pin=number == 0)
         if number == 0:
-            (pinned,) = (store / "objects.git" / "objects" / "pack").glob("*.pack")
+            (pinned,) = packs_of(store)
     pinned.chmod(0o600)
     pinned.write_bytes(pinned.read_bytes()[:-3000])
     kept.verify(repair=True)
@@ -334,6 +365,16 @@ def test_what_was_pinned_meanwhile_does_not_go(kept: Workspace) -> None:
 
     assert catalogue.delete_unchanged(known, at=1) == []
     assert first.id in ids(kept)
+
+
+def test_what_was_freed_since_it_was_looked_up_is_not_found(kept: Workspace) -> None:
+    first = save(kept, "first")
+    save(kept, "second")
+    kept.delete(first.id)
+    kept.prune(keep=2, now=True)
+
+    with pytest.raises(lastgood.NotFound, match="is gone"):
+        prune.delete(kept._context, [first])
 
 
 def test_sizes_are_told_by_workspace_and_by_session(kept: Workspace, store: Path) -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import subprocess
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -290,20 +289,6 @@ def test_what_no_checkpoint_holds_is_not_taken_back_and_named(
     assert notice.reason == "not taken back, as no checkpoint holds it: too-large, unsupported"
 
 
-def test_commits_of_a_failed_attempt_stay_and_are_named(
-    workspace: Workspace, project: Path, told: Told
-) -> None:
-    """T9."""
-    git = ["git", "-C", str(project)]
-    subprocess.run([*git, "init", "-q"], check=True)
-    subprocess.run([*git, "commit", "-q", "--allow-empty", "-m", "first"], check=True)
-    run = "touch new; git add new; git commit -q -m second; exit 1"
-    workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]}, observer=told)
-    assert not (project / "new").exists()
-    head = subprocess.run([*git, "rev-parse", "HEAD"], check=True, capture_output=True, text=True).stdout
-    assert f"the project's HEAD is not taken back: it stands at {head[:12]}, 1 commit on" in told.notices
-
-
 def test_everything_can_be_taken_back_but_the_folder_itself(workspace: Workspace, project: Path) -> None:
     """T3."""
     (project / "file").write_text("kept\n")
@@ -313,23 +298,6 @@ def test_everything_can_be_taken_back_but_the_folder_itself(workspace: Workspace
     workspace.run({"tasks": [{"id": "A", "run": run, "on_failure": "rollback"}]})
     assert (project / "file").read_text() == "kept\n"
     assert (project / "folder" / "inner").read_text() == "inner\n"
-
-
-def test_a_task_that_removes_the_workspace_ends_the_run_with_an_error(
-    workspace: Workspace, project: Path, plan_file: Callable[..., str]
-) -> None:
-    """T7: once the folder is there again, everything comes back."""
-    (project / "file").write_text("kept\n")
-    run = f"test -e file && rm -r {project} && exit 1"
-    plan = plan_file({"id": "A", "run": run, "on_failure": "rollback"})
-    with pytest.raises(NotFound, match="does not exist"):
-        workspace.run(plan)
-    assert workspace.sessions()[0].state == "incomplete"
-    project.mkdir()
-    seen: list[str] = []
-    with pytest.raises(NotFound):
-        workspace.run(plan, observer=lambda event: seen.extend(map(str, event.paths)))
-    assert seen == ["b'file'"]
 
 
 def test_a_sprint_is_done_when_all_its_tasks_are(workspace: Workspace, told: Told) -> None:

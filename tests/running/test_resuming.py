@@ -336,32 +336,28 @@ def test_a_signal_ends_the_task_and_leaves_a_checkpoint(
     assert workspace.run(plan).state == "done"
 
 
-def test_a_run_that_is_cancelled_is_interrupted_and_over_when_its_caller_hears_of_it(
+async def test_a_run_that_is_cancelled_is_interrupted_and_over_when_its_caller_hears_of_it(
     project: Path, store: Path, outside: Path
 ) -> None:
     """P3, P8."""
+    begun = asyncio.Event()
 
-    async def main() -> None:
-        begun = asyncio.Event()
+    def hear(event: RunEvent) -> None:
+        if event.type == "output":
+            begun.set()
 
-        def hear(event: RunEvent) -> None:
-            if event.type == "output":
-                begun.set()
-
-        async with package.open_async(project, store=store, maintenance="off") as workspace:
-            run = f"echo begun; sleep 600; touch {outside}/late"
-            running = asyncio.create_task(workspace.run({"tasks": [{"id": "A", "run": run}]}, observer=hear))
-            beginning = asyncio.create_task(begun.wait())
-            # A run that fails before it begins is not waited for, and says below what came of it.
-            await asyncio.wait([running, beginning], return_when=asyncio.FIRST_COMPLETED)
-            running.cancel()
-            with pytest.raises(asyncio.CancelledError):
-                await running
-            (session,) = await workspace.sessions()
-            assert (session.state, session.session.ended_by) == ("incomplete", "interrupted")
-            assert [one.kind for one in await workspace.list(limit=1)] == ["interrupt"]
-
-    asyncio.run(main())
+    async with package.open_async(project, store=store, maintenance="off") as workspace:
+        run = f"echo begun; sleep 600; touch {outside}/late"
+        running = asyncio.create_task(workspace.run({"tasks": [{"id": "A", "run": run}]}, observer=hear))
+        beginning = asyncio.create_task(begun.wait())
+        # A run that fails before it begins is not waited for, and says below what came of it.
+        await asyncio.wait([running, beginning], return_when=asyncio.FIRST_COMPLETED)
+        running.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await running
+        (session,) = await workspace.sessions()
+        assert (session.state, session.session.ended_by) == ("incomplete", "interrupted")
+        assert [one.kind for one in await workspace.list(limit=1)] == ["interrupt"]
     assert not (outside / "late").exists()
 
 

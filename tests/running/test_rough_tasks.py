@@ -17,7 +17,7 @@ from lastgood.errors import NotFound, Storage
 from lastgood.processes import ProcFiles
 from lastgood.workspace import Workspace
 from tools.command import COMMAND, with_source
-from tools.living import lives
+from tools.living import lives, written
 from tools.runs import Told, states, wait_for
 from tools.values import not_none
 
@@ -246,8 +246,7 @@ def test_a_daemon_of_a_killed_runner_is_gone_before_its_run_goes_on(
     again = f"[ -e {outside}/again ] && exit 0; touch {outside}/again"
     plan = plan_file({"id": "A", "run": f"{again}; {hidden} sleep 1000"})
     started = runner(plan)
-    while not (outside / "pid").exists() or not (outside / "pid").read_text().endswith("\n"):
-        assert started.process.poll() is None
+    written(outside / "pid")
     started.kill()
     report = workspace.run(plan)
     assert (report.state, report.continued) == ("done", True)

@@ -500,9 +500,7 @@ def test_a_run_that_waits_for_what_another_left_ends_with_the_code_of_the_signal
     environment = lastgood.environment | {"LASTGOOD_SESSION": session["id"]}
     with subprocess.Popen(["sleep", "600"], env=environment) as orphan:
         second = started_program(lastgood, sys.executable, COMMAND, "run", plan, "--continue")
-        while not catches(second.pid, signal.SIGTERM):
-            assert second.poll() is None
-            time.sleep(0.02)
+        assert eventually(lambda: catches(second.pid, signal.SIGTERM))
         second.send_signal(number)
         _, err = second.communicate(timeout=120)
         assert (second.returncode, err.splitlines()[0]) == (128 + number, b"lastgood: interrupted")

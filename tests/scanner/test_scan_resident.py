@@ -15,6 +15,7 @@ import pytest
 from lastgood.cancellation import Cancelled, CancelWhen
 from lastgood.errors import NotFound
 from lastgood.scanner.remote import RemoteScanner
+from tools.forks import ended, forked
 from tools.living import descriptors
 from tools.residents import Far, ends, owner, readers, source
 
@@ -142,21 +143,14 @@ def test_whoever_is_asked_to_give_up_leaves_none_behind(far: Far) -> None:
 def test_a_fork_of_the_owner_neither_shares_nor_holds_it(far: Far) -> None:
     far.desk.save()
     (process,) = far.ready
-    receiving, sending = os.pipe()
-    child = os.fork()
-    if not child:
-        try:
-            far.desk.write("b")
-            names = far.desk.names(far.desk.save())
-            other = far.ready
-            far.scanner.close()
-            os.write(sending, b"well" if names == {"a", "b"} and other != [process] else b"ill")
-        finally:
-            os._exit(0)
-    os.close(sending)
-    assert os.read(receiving, 10) == b"well"
-    os.close(receiving)
-    os.waitpid(child, 0)
+
+    def save() -> None:
+        far.desk.write("b")
+        assert far.desk.names(far.desk.save()) == {"a", "b"}
+        assert far.ready != [process]
+        far.scanner.close()
+
+    assert ended(forked(save)) == 0
     far.desk.write("c")
     assert far.desk.names(far.desk.save()) == {"a", "b", "c"}
     assert far.ready == [process]
@@ -200,16 +194,13 @@ def test_what_took_the_number_of_its_pipe_is_not_written_to(far: Far) -> None:
 def test_a_fork_that_lives_on_does_not_keep_it_alive(far: Far) -> None:
     far.desk.save()
     (process,) = far.ready
-    child = os.fork()
-    if not child:
-        time.sleep(600)
-        os._exit(0)
+    child = forked(lambda: time.sleep(600))
     try:
         far.scanner.close()
         assert ends(process)
     finally:
         os.kill(child, signal.SIGKILL)
-        os.waitpid(child, 0)
+        ended(child)
 
 
 def test_it_ends_when_its_owner_is_killed(far: Far) -> None:

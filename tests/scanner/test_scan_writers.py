@@ -16,6 +16,8 @@ import pytest
 
 from lastgood.objects.engine import GitEngine
 from tools.desk import Desk
+from tools.forks import ended, forked
+from tools.harm import flip
 from tools.living import eventually
 
 SIZE = 200_000
@@ -171,17 +173,12 @@ def test_savers_at_once_agree(desk: Desk) -> None:
     """S16."""
     for number in range(200):
         desk.write(f"d{number % 9}/f{number}", str(number))
-    children = []
-    for _ in range(4):
-        child = os.fork()
-        if child == 0:
-            different = 99
-            try:
-                different = len({desk.save().result.tree for _ in range(10)}) - 1
-            finally:
-                os._exit(different)
-        children.append(child)
-    assert [os.waitpid(child, 0)[1] for child in children] == [0, 0, 0, 0]
+
+    def save() -> None:
+        assert len({desk.save().result.tree for _ in range(10)}) == 1
+
+    children = [forked(save) for _ in range(4)]
+    assert [ended(child) for child in children] == [0] * 4
     kept = desk.save()
     shutil.rmtree(desk.cache)
     desk.cache.mkdir()
@@ -296,10 +293,7 @@ def damage_a_blob(project: Desk, git: Git) -> None:
     (pack,) = (project.root / ".git/objects/pack").glob("*.pack")
     lines = git(project.root, "verify-pack", "-v", str(pack)).splitlines()
     offset = int(next(line for line in lines if " blob " in line).split()[4])
-    content = bytearray(pack.read_bytes())
-    content[offset + 8] ^= 1
-    pack.chmod(0o600)
-    pack.write_bytes(content)
+    flip(pack, offset + 8)
 
 
 def test_a_damaged_pack_of_the_project_costs_time_only(project: Desk, packs: Path, git: Git) -> None:

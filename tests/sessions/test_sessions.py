@@ -18,6 +18,7 @@ import lastgood as package
 from lastgood.catalogue.work import SessionTransaction
 from lastgood.errors import Ambiguous, Busy, Conflict, Invalid, NotFound, Usage
 from lastgood.model.operation import Event
+from lastgood.sessions import progress
 from lastgood.settings import AutoSettings, LimitSettings, Settings
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
@@ -192,6 +193,22 @@ def test_a_clock_that_jumps_robs_nobody(opened: Opened, clock: FakeClock, jump: 
         workspace.session_start()
     assert (workspace.save("later", allow_empty=True).checkpoint.metrics.session_seconds or 0) >= 0
     clock.jump(-jump)
+    assert workspace.get_session(first).state == "active"
+
+
+@pytest.mark.parametrize("beat", [Workspace.session_heartbeat, Workspace.save])
+def test_a_heartbeat_after_a_restart_of_the_machine_counts_in_its_new_run(
+    opened: Opened, clock: FakeClock, beat: Callable[[Workspace], object]
+) -> None:
+    """P1: a clock that is set then robs nobody."""
+    workspace = opened(clock=clock)
+    first = workspace.session_start().session.id
+    workspace._context.work.change(
+        lambda to: to.change_session(first, lambda found: found.replace(heartbeat_boot="the run before"))
+    )
+    clock.advance(120)
+    beat(workspace)
+    clock.jump(10 * 365 * DAY)
     assert workspace.get_session(first).state == "active"
 
 
@@ -394,6 +411,26 @@ def test_a_task_started_again_makes_the_earlier_effect_unknown(workspace: Worksp
     assert again.unknown[0].irreversible
     workspace.task_done("T01")
     assert effects(workspace) == [("T01", 1, "unknown"), ("T01", 2, "done")]
+
+
+def test_a_persons_word_that_a_task_was_done_is_about_its_last_attempt(workspace: Workspace) -> None:
+    """P6."""
+    within = workspace.within(workspace.session_start().session.id)
+    for _ in range(2):
+        within.task_start("T01")
+    progress.happened(within._context, "T01")
+    assert effects(workspace) == [("T01", 1, "unknown"), ("T01", 2, "done")]
+
+
+def test_a_task_bears_the_moments_of_its_start_and_its_end(opened: Opened, clock: FakeClock) -> None:
+    """P2."""
+    workspace = opened(clock=clock)
+    begun = clock.now()
+    workspace.task_start("T01")
+    clock.advance(90)
+    workspace.task_done("T01")
+    (task,) = workspace.progress().tasks
+    assert (task.started_at, task.ended_at) == (begun, clock.now())
 
 
 def test_what_is_ended_again_makes_no_second_checkpoint(workspace: Workspace) -> None:

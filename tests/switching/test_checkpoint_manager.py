@@ -16,7 +16,6 @@ import pytest
 import lastgood
 from lastgood.errors import LastgoodError, Usage
 from lastgood.integrations.checkpoint_manager import (
-    Checkpoint,
     CheckpointManager,
     ErrorRecoverer,
     handle_error,
@@ -33,23 +32,20 @@ def manager(project: Path, store: Path) -> CheckpointManager:
     return CheckpointManager(project, store=store)
 
 
-def test_the_skills_quick_start_works(manager: CheckpointManager, project: Path) -> None:
+async def test_the_skills_quick_start_works(manager: CheckpointManager, project: Path) -> None:
     (project / "app.ts").write_text("one\n")
 
-    async def main() -> None:
-        checkpoint = await manager.create_checkpoint(
-            name="before-refactor", description="State before major refactoring"
-        )
-        (project / "app.ts").write_text("two\n")
-        (project / "temporary").write_text("left over\n")
-        back = await manager.rollback(checkpoint.id)
-        assert (back.restored, back.removed, back.success) == (("app.ts",), ("temporary",), True)
-        (project / "app.ts").write_text("three\n")
-        assert (await manager.rollback_to_latest()).checkpoint == checkpoint
-        (project / "app.ts").write_text("four\n")
-        assert (await manager.restore_checkpoint(checkpoint.id)).success
-
-    asyncio.run(main())
+    checkpoint = await manager.create_checkpoint(
+        name="before-refactor", description="State before major refactoring"
+    )
+    (project / "app.ts").write_text("two\n")
+    (project / "temporary").write_text("left over\n")
+    back = await manager.rollback(checkpoint.id)
+    assert (back.restored, back.removed, back.success) == (("app.ts",), ("temporary",), True)
+    (project / "app.ts").write_text("three\n")
+    assert (await manager.rollback_to_latest()).checkpoint == checkpoint
+    (project / "app.ts").write_text("four\n")
+    assert (await manager.restore_checkpoint(checkpoint.id)).success
     assert (project / "app.ts").read_text() == "one\n"
 
 
@@ -177,29 +173,22 @@ def test_pruning_by_the_command_lines_policy_spares_manual_and_feature_ones(
     assert len(asyncio.run(manager.list_checkpoints())) == 5
 
 
-def test_automatic_ones_are_let_go_without_a_trace_on_the_undo_stack(
+async def test_automatic_ones_are_let_go_without_a_trace_on_the_undo_stack(
     manager: CheckpointManager, project: Path
 ) -> None:
     """T8."""
-
-    async def main() -> None:
-        for number in range(6):
-            (project / "file").write_text(str(number))
-            made = await manager.create_checkpoint(type="auto")
-        (project / "file").write_text("later")
-        await manager.rollback(made.id)
-        await manager.create_checkpoint(type="auto")
-        await manager.undo()
-
-    asyncio.run(main())
+    for number in range(6):
+        (project / "file").write_text(str(number))
+        made = await manager.create_checkpoint(type="auto")
+    (project / "file").write_text("later")
+    await manager.rollback(made.id)
+    await manager.create_checkpoint(type="auto")
+    await manager.undo()
     assert (project / "file").read_text() == "later"
 
 
-def test_ids_of_one_second_differ(manager: CheckpointManager) -> None:
-    async def main() -> list[Checkpoint]:
-        return list(await asyncio.gather(*(manager.create_checkpoint(f"c{n}") for n in range(8))))
-
-    made = asyncio.run(main())
+async def test_ids_of_one_second_differ(manager: CheckpointManager) -> None:
+    made = list(await asyncio.gather(*(manager.create_checkpoint(f"c{n}") for n in range(8))))
     assert len({one.id for one in made}) == 8
 
 
@@ -236,35 +225,29 @@ def test_a_checkpoint_is_validated_by_bringing_it_back_aside(
     assert asyncio.run(manager.validate_checkpoint(made.id)) is True
 
 
-def test_a_checkpoint_is_deleted_when_asked(manager: CheckpointManager) -> None:
-    async def main() -> None:
-        made = await manager.create_checkpoint("with: a colon")
-        await manager.delete_checkpoint(made.id)
-        assert await manager.list_checkpoints() == []
-        with pytest.raises(lastgood.NotFound):
-            await manager.rollback(made.id)
-
-    asyncio.run(main())
+async def test_a_checkpoint_is_deleted_when_asked(manager: CheckpointManager) -> None:
+    made = await manager.create_checkpoint("with: a colon")
+    await manager.delete_checkpoint(made.id)
+    assert await manager.list_checkpoints() == []
+    with pytest.raises(lastgood.NotFound):
+        await manager.rollback(made.id)
 
 
-def test_bad_input_is_refused_and_nothing_is_made(manager: CheckpointManager, tmp_path: Path) -> None:
-    async def main() -> None:
-        with pytest.raises(lastgood.NotFound):
-            await manager.rollback_to_latest()
-        with pytest.raises(lastgood.Usage):
-            await manager.create_checkpoint("one", type="eternal")
-        with pytest.raises(lastgood.Usage):
-            await manager.create_checkpoint("one", context={"of": {1, 2}})
-        with pytest.raises(lastgood.Usage):
-            await manager.create_checkpoint("one", context={"of": float("nan")})
-        for id in ("", "--all", "../../evil", "checkpoint-20200101-000000"):
-            with pytest.raises(lastgood.LastgoodError):
-                await manager.rollback(id)
-        assert await manager.list_checkpoints() == []
-        with pytest.raises(lastgood.NotFound):
-            await CheckpointManager(tmp_path / "missing", store=tmp_path / "none").create_checkpoint()
-
-    asyncio.run(main())
+async def test_bad_input_is_refused_and_nothing_is_made(manager: CheckpointManager, tmp_path: Path) -> None:
+    with pytest.raises(lastgood.NotFound):
+        await manager.rollback_to_latest()
+    with pytest.raises(lastgood.Usage):
+        await manager.create_checkpoint("one", type="eternal")
+    with pytest.raises(lastgood.Usage):
+        await manager.create_checkpoint("one", context={"of": {1, 2}})
+    with pytest.raises(lastgood.Usage):
+        await manager.create_checkpoint("one", context={"of": float("nan")})
+    for id in ("", "--all", "../../evil", "checkpoint-20200101-000000"):
+        with pytest.raises(lastgood.LastgoodError):
+            await manager.rollback(id)
+    assert await manager.list_checkpoints() == []
+    with pytest.raises(lastgood.NotFound):
+        await CheckpointManager(tmp_path / "missing", store=tmp_path / "none").create_checkpoint()
 
 
 @pytest.mark.parametrize(
@@ -330,7 +313,9 @@ def test_a_pipe_in_place_of_the_feature_list_is_not_waited_for(
     assert made.feature_state == {"current": None, "completed": [], "snapshot_path": None}
 
 
-def test_odd_words_about_a_checkpoint_are_refused_before_one_is_made(manager: CheckpointManager) -> None:
+async def test_odd_words_about_a_checkpoint_are_refused_before_one_is_made(
+    manager: CheckpointManager,
+) -> None:
     deep: list[object] = []
     for _ in range(5_000):
         deep = [deep]
@@ -342,15 +327,12 @@ def test_odd_words_about_a_checkpoint_are_refused_before_one_is_made(manager: Ch
         {"context": {"deep": deep}},
     ]
 
-    async def main() -> None:
-        for words in odd:
-            with pytest.raises(lastgood.Usage):
-                await manager.create_checkpoint(**words)
-        assert await manager.list_checkpoints() == []
-        made = await manager.create_checkpoint(name=None, description=None)  # type: ignore[arg-type]
-        assert (made.name, made.description) == ("", "")
-
-    asyncio.run(main())
+    for words in odd:
+        with pytest.raises(lastgood.Usage):
+            await manager.create_checkpoint(**words)
+    assert await manager.list_checkpoints() == []
+    made = await manager.create_checkpoint(name=None, description=None)  # type: ignore[arg-type]
+    assert (made.name, made.description) == ("", "")
 
 
 # Words of the wrong kind are errors of ours for the manager and the recoverer, and undo nothing (K2).

@@ -294,35 +294,31 @@ def test_a_plain_function_is_decorated_too(recoverer: ErrorRecoverer, project: P
     assert recoverer.recover_now(ValueError(), {"strategy": "skip"}).recovered
 
 
-def test_an_interruption_is_not_an_error_to_recover_from(recoverer: ErrorRecoverer, project: Path) -> None:
-    async def main() -> None:
-        begun = asyncio.Event()
+async def test_an_interruption_is_not_an_error_to_recover_from(
+    recoverer: ErrorRecoverer, project: Path
+) -> None:
+    begun = asyncio.Event()
 
-        @recoverer.with_recovery(strategy=["skip"])
-        async def interrupted() -> None:
-            (project / "file").write_text("half done")
-            begun.set()
-            await asyncio.sleep(60)
+    @recoverer.with_recovery(strategy=["skip"])
+    async def interrupted() -> None:
+        (project / "file").write_text("half done")
+        begun.set()
+        await asyncio.sleep(60)
 
-        task = asyncio.ensure_future(interrupted())
-        await begun.wait()
-        task.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await task
-
-    asyncio.run(main())
+    task = asyncio.ensure_future(interrupted())
+    await begun.wait()
+    task.cancel()
+    with pytest.raises(asyncio.CancelledError):
+        await task
     assert (project / "file").read_text() == "half done"
 
 
-def test_a_pause_between_retries_can_be_cancelled(project: Path, store: Path) -> None:
+async def test_a_pause_between_retries_can_be_cancelled(project: Path, store: Path) -> None:
     slow = ErrorRecoverer(project, store=store, delay=1000)
     operation = Flaky(project)
 
-    async def main() -> None:
-        with pytest.raises(TimeoutError):
-            await asyncio.wait_for(slow.handle_error(TimeoutError(), {"operation": operation}), 0.05)
-
-    asyncio.run(main())
+    with pytest.raises(TimeoutError):
+        await asyncio.wait_for(slow.handle_error(TimeoutError(), {"operation": operation}), 0.05)
     assert operation.calls == 0
 
 
@@ -474,20 +470,17 @@ def test_a_bound_that_is_no_whole_number_is_refused(project: Path, storage: Path
 
 
 @pytest.mark.parametrize("most", [0, -1, 10**30])
-def test_no_bound_and_an_absurd_one_let_nothing_go(project: Path, storage: Path, most: int) -> None:
+async def test_no_bound_and_an_absurd_one_let_nothing_go(project: Path, storage: Path, most: int) -> None:
     """K2: a number that means no limit elsewhere does not delete all but one."""
     service = CheckpointService(str(project), str(storage), max_checkpoints=most, max_file_size=most)
 
-    async def main() -> None:
-        assert await service.initialize()
-        for number in range(21):  # once the store is tidied
-            (project / "file").write_text(str(number))
-            assert (await service.save("one")).success
-        assert len(await service.list()) == 22
-        assert await service.initialize()
-        assert (await service.save("one more", allow_empty=True)).success
-
-    asyncio.run(main())
+    assert await service.initialize()
+    for number in range(21):  # once the store is tidied
+        (project / "file").write_text(str(number))
+        assert (await service.save("one")).success
+    assert len(await service.list()) == 22
+    assert await service.initialize()
+    assert (await service.save("one more", allow_empty=True)).success
 
 
 def test_a_place_that_is_no_path_is_refused(project: Path, storage: Path) -> None:
@@ -510,21 +503,18 @@ def test_a_place_may_be_given_as_bytes(project: Path, storage: Path) -> None:
     assert service.store == CheckpointService(str(project), str(storage)).store
 
 
-def test_an_empty_name_does_not_mean_the_current_folder(
+async def test_an_empty_name_does_not_mean_the_current_folder(
     project: Path, storage: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.chdir(project)
     here = CheckpointService(".", str(storage))
     nowhere = CheckpointService("", str(storage))
 
-    async def main() -> None:
-        assert await here.initialize()
-        assert not await nowhere.initialize()
-        assert not (await nowhere.save("x")).success
-        assert not await nowhere.delete_all()
-        assert len(await here.list()) == 1
-
-    asyncio.run(main())
+    assert await here.initialize()
+    assert not await nowhere.initialize()
+    assert not (await nowhere.save("x")).success
+    assert not await nowhere.delete_all()
+    assert len(await here.list()) == 1
 
 
 def test_what_cannot_be_called_is_no_handler(service: CheckpointService) -> None:

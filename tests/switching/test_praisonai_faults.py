@@ -432,26 +432,23 @@ def test_a_repository_of_praisonais_own_is_left_alone(
     assert picture(project.parent / "storage") == before
 
 
-def test_words_of_the_wrong_kind_are_failures_and_no_exceptions(service: CheckpointService) -> None:
-    async def main() -> None:
-        await service.initialize()
-        odd: Any = 7
-        none: Any = None
-        text: Any = "1"
-        assert (await service.save(none)).error == "message must be a string"
-        assert (await service.save("x", step=text)).error == "step must be a non-negative integer"
-        assert (await service.restore(odd)).success is False
-        assert (await service.rewind(text)).error == "steps must be >= 1"
-        assert await service.get_checkpoint(none) is None
-        assert (await service.diff(odd)).error
-        for digit in range(16):
-            assert await service.get(f"{digit:x}") is None
-            assert await service.delete(f"{digit:x}") is False
-            assert await service.delete(digit) is False  # type: ignore[arg-type]
-        assert len(await service.list_checkpoints(none)) == 1
-        assert await service.list_checkpoints(0) == await service.list_checkpoints(-1) == []
-
-    asyncio.run(main())
+async def test_words_of_the_wrong_kind_are_failures_and_no_exceptions(service: CheckpointService) -> None:
+    await service.initialize()
+    odd: Any = 7
+    none: Any = None
+    text: Any = "1"
+    assert (await service.save(none)).error == "message must be a string"
+    assert (await service.save("x", step=text)).error == "step must be a non-negative integer"
+    assert (await service.restore(odd)).success is False
+    assert (await service.rewind(text)).error == "steps must be >= 1"
+    assert await service.get_checkpoint(none) is None
+    assert (await service.diff(odd)).error
+    for digit in range(16):
+        assert await service.get(f"{digit:x}") is None
+        assert await service.delete(f"{digit:x}") is False
+        assert await service.delete(digit) is False  # type: ignore[arg-type]
+    assert len(await service.list_checkpoints(none)) == 1
+    assert await service.list_checkpoints(0) == await service.list_checkpoints(-1) == []
 
 
 def test_folders_and_pipes_in_a_difference_are_told_without_being_read(

@@ -37,148 +37,121 @@ def present(project: Path) -> str:
     return (project / "file").read_text()
 
 
-def test_one_rewind_after_the_other_walks_back(service: CheckpointService, project: Path) -> None:
-    async def main() -> None:
-        await service.initialize()
-        await saved(service, project, "one", "two", "three")
-        for text in ("two", "one"):
-            result = await service.rewind()
-            assert result.success
-            assert (not_none(result.checkpoint).message, present(project)) == (text, text)
-        assert (await service.rewind()).success
-        assert not (project / "file").exists()
-        assert (await service.rewind()).success is False
-
-    asyncio.run(main())
+async def test_one_rewind_after_the_other_walks_back(service: CheckpointService, project: Path) -> None:
+    await service.initialize()
+    await saved(service, project, "one", "two", "three")
+    for text in ("two", "one"):
+        result = await service.rewind()
+        assert result.success
+        assert (not_none(result.checkpoint).message, present(project)) == (text, text)
+    assert (await service.rewind()).success
+    assert not (project / "file").exists()
+    assert (await service.rewind()).success is False
 
 
-def test_a_rewind_after_a_restore_goes_on_from_there(service: CheckpointService, project: Path) -> None:
-    async def main() -> None:
-        await service.initialize()
-        _, second, _ = await saved(service, project, "one", "two", "three")
-        await service.restore(second)
-        await saved(service, project, "four", "five")
-        assert (await service.rewind(2)).success
-        assert present(project) == "two"
-        assert (await service.rewind()).success
-        assert present(project) == "one"
-
-    asyncio.run(main())
+async def test_a_rewind_after_a_restore_goes_on_from_there(service: CheckpointService, project: Path) -> None:
+    await service.initialize()
+    _, second, _ = await saved(service, project, "one", "two", "three")
+    await service.restore(second)
+    await saved(service, project, "four", "five")
+    assert (await service.rewind(2)).success
+    assert present(project) == "two"
+    assert (await service.rewind()).success
+    assert present(project) == "one"
 
 
-def test_nothing_changed_means_since_where_the_workspace_stands(
+async def test_nothing_changed_means_since_where_the_workspace_stands(
     service: CheckpointService, project: Path
 ) -> None:
-    async def main() -> None:
-        await service.initialize()
-        first, _, third = await saved(service, project, "one", "two", "three")
-        await service.restore(first)
-        assert (await service.save("again")).error == "No changes to checkpoint"
-        (project / "file").write_text("three")
-        equal = await service.save("as the newest")
-        assert equal.success
-        assert equal.id != third.id
-        assert not_none(equal.checkpoint).files_changed == ["file"]
-
-    asyncio.run(main())
+    await service.initialize()
+    first, _, third = await saved(service, project, "one", "two", "three")
+    await service.restore(first)
+    assert (await service.save("again")).error == "No changes to checkpoint"
+    (project / "file").write_text("three")
+    equal = await service.save("as the newest")
+    assert equal.success
+    assert equal.id != third.id
+    assert not_none(equal.checkpoint).files_changed == ["file"]
 
 
-def test_a_restore_that_finds_nothing_to_do_counts_too(service: CheckpointService, project: Path) -> None:
-    async def main() -> None:
-        await service.initialize()
-        first, _ = await saved(service, project, "one", "two")
-        (project / "file").write_text("one")
-        assert (await service.restore(first)).success
-        assert (await service.save("again")).error == "No changes to checkpoint"
-        assert (await service.rewind()).success
-        assert not (project / "file").exists()
-
-    asyncio.run(main())
-
-
-def test_what_was_unsaved_is_saved_before_a_restore_and_can_be_had_back(
+async def test_a_restore_that_finds_nothing_to_do_counts_too(
     service: CheckpointService, project: Path
 ) -> None:
-    async def main() -> None:
-        await service.initialize()
-        first, _ = await saved(service, project, "one", "two")
-        (project / "file").write_text("unsaved")
-        (project / "new").write_text("unsaved too")
-        await service.restore(first)
-        assert not (project / "new").exists()
-        rescue = (await service.list_checkpoints())[0]
-        assert rescue.message == "[pre-restore] auto-save"
-        assert (await service.restore(rescue.id)).success
-        assert present(project) == "unsaved"
-        assert (project / "new").read_text() == "unsaved too"
-
-    asyncio.run(main())
+    await service.initialize()
+    first, _ = await saved(service, project, "one", "two")
+    (project / "file").write_text("one")
+    assert (await service.restore(first)).success
+    assert (await service.save("again")).error == "No changes to checkpoint"
+    assert (await service.rewind()).success
+    assert not (project / "file").exists()
 
 
-def test_a_clean_workspace_needs_no_saving_before_a_restore(
+async def test_what_was_unsaved_is_saved_before_a_restore_and_can_be_had_back(
     service: CheckpointService, project: Path
 ) -> None:
-    async def main() -> None:
-        await service.initialize()
-        first, second = await saved(service, project, "one", "two")
-        await service.restore(first)
-        await service.restore(second)
-        assert len(await service.list_checkpoints()) == 3
+    await service.initialize()
+    first, _ = await saved(service, project, "one", "two")
+    (project / "file").write_text("unsaved")
+    (project / "new").write_text("unsaved too")
+    await service.restore(first)
+    assert not (project / "new").exists()
+    rescue = (await service.list_checkpoints())[0]
+    assert rescue.message == "[pre-restore] auto-save"
+    assert (await service.restore(rescue.id)).success
+    assert present(project) == "unsaved"
+    assert (project / "new").read_text() == "unsaved too"
 
-    asyncio.run(main())
+
+async def test_a_clean_workspace_needs_no_saving_before_a_restore(
+    service: CheckpointService, project: Path
+) -> None:
+    await service.initialize()
+    first, second = await saved(service, project, "one", "two")
+    await service.restore(first)
+    await service.restore(second)
+    assert len(await service.list_checkpoints()) == 3
 
 
-def test_an_undo_by_the_command_line_moves_the_workspace_back(
+async def test_an_undo_by_the_command_line_moves_the_workspace_back(
     service: CheckpointService, project: Path
 ) -> None:
     """T8."""
-
-    async def main() -> None:
-        await service.initialize()
-        first, _ = await saved(service, project, "one", "two")
-        await service.restore(first)
-        with lastgood.open(project, store=service.store) as workspace:
-            workspace.undo()
-        assert present(project) == "two"
-        assert (await service.save("again")).error == "No changes to checkpoint"
-        assert (await service.rewind()).success
-        assert present(project) == "one"
-
-    asyncio.run(main())
+    await service.initialize()
+    first, _ = await saved(service, project, "one", "two")
+    await service.restore(first)
+    with lastgood.open(project, store=service.store) as workspace:
+        workspace.undo()
+    assert present(project) == "two"
+    assert (await service.save("again")).error == "No changes to checkpoint"
+    assert (await service.rewind()).success
+    assert present(project) == "one"
 
 
-def test_files_that_were_there_before_are_kept_by_the_first_checkpoint_and_never_deleted(
+async def test_files_that_were_there_before_are_kept_by_the_first_checkpoint_and_never_deleted(
     service: CheckpointService, project: Path
 ) -> None:
     """T4."""
-
-    async def main() -> None:
-        (project / "before").write_text("mine")
-        await service.initialize()
-        first = await service.save("first")
-        assert first.success
-        assert (await service.save("second")).error == "No changes to checkpoint"
-        (project / "before").write_text("overwritten")
-        assert (await service.rewind()).success
-        assert (project / "before").read_text() == "mine"
-
-    asyncio.run(main())
+    (project / "before").write_text("mine")
+    await service.initialize()
+    first = await service.save("first")
+    assert first.success
+    assert (await service.save("second")).error == "No changes to checkpoint"
+    (project / "before").write_text("overwritten")
+    assert (await service.rewind()).success
+    assert (project / "before").read_text() == "mine"
 
 
-def test_the_default_difference_is_with_the_checkpoint_before(
+async def test_the_default_difference_is_with_the_checkpoint_before(
     service: CheckpointService, project: Path
 ) -> None:
-    async def main() -> None:
-        await service.initialize()
-        empty = await service.diff()
-        assert (empty.files, empty.error) == ([], None)
-        first, _ = await saved(service, project, "one", "two")
-        (project / "new").write_text("new")
-        diff = await service.diff()
-        assert diff.from_checkpoint == first.id[:8]
-        assert [one.path for one in diff.files] == ["file", "new"]
-
-    asyncio.run(main())
+    await service.initialize()
+    empty = await service.diff()
+    assert (empty.files, empty.error) == ([], None)
+    first, _ = await saved(service, project, "one", "two")
+    (project / "new").write_text("new")
+    diff = await service.diff()
+    assert diff.from_checkpoint == first.id[:8]
+    assert [one.path for one in diff.files] == ["file", "new"]
 
 
 def test_a_service_goes_on_where_another_left_off(project: Path, storage: Path) -> None:
@@ -253,37 +226,30 @@ def texts(project: Path) -> set[str]:
     return {(project / f"file{number}").read_text() for number in range(100)}
 
 
-def test_a_call_that_waits_its_turn_can_be_cancelled(service: CheckpointService, project: Path) -> None:
-    async def main() -> None:
-        await service.initialize()
-        (project / "file").write_text("1")
-        with service.timeline._lock:
-            waiting = asyncio.ensure_future(service.save("never"))
-            await asyncio.sleep(0.02)
-            waiting.cancel()
-            await asyncio.wait([waiting])
-            assert waiting.cancelled()
-        assert len(await service.list_checkpoints()) == 1
-
-    asyncio.run(main())
+async def test_a_call_that_waits_its_turn_can_be_cancelled(service: CheckpointService, project: Path) -> None:
+    await service.initialize()
+    (project / "file").write_text("1")
+    with service.timeline._lock:
+        waiting = asyncio.ensure_future(service.save("never"))
+        await asyncio.sleep(0.02)
+        waiting.cancel()
+        await asyncio.wait([waiting])
+        assert waiting.cancelled()
+    assert len(await service.list_checkpoints()) == 1
 
 
-def test_files_and_conversation_go_back_together(service: CheckpointService, project: Path) -> None:
+async def test_files_and_conversation_go_back_together(service: CheckpointService, project: Path) -> None:
     """P5."""
-
-    async def main() -> None:
-        await service.initialize()
-        talk: list[dict[str, object]] = [{"role": "user", "content": "one, please"}]
-        (project / "file").write_text("one")
-        first = await service.save("one", messages=talk)
-        talk.append({"role": "assistant", "content": "one it is"})
-        second = await service.save("said", messages=talk)
-        assert second.success
-        (project / "file").write_text("two")
-        await service.restore(first)
-        assert await service.conversation(first) == talk[:1]
-        assert await service.conversation(second) == talk
-        initial = (await service.list_checkpoints())[-1]
-        assert await service.conversation(initial) == []
-
-    asyncio.run(main())
+    await service.initialize()
+    talk: list[dict[str, object]] = [{"role": "user", "content": "one, please"}]
+    (project / "file").write_text("one")
+    first = await service.save("one", messages=talk)
+    talk.append({"role": "assistant", "content": "one it is"})
+    second = await service.save("said", messages=talk)
+    assert second.success
+    (project / "file").write_text("two")
+    await service.restore(first)
+    assert await service.conversation(first) == talk[:1]
+    assert await service.conversation(second) == talk
+    initial = (await service.list_checkpoints())[-1]
+    assert await service.conversation(initial) == []

@@ -228,23 +228,20 @@ def test_the_package_exports_the_service_lazily() -> None:
     assert lastgood.CheckpointEvent is CheckpointEvent
 
 
-def test_nothing_goes_before_it_begins(service: CheckpointService, heard: Heard) -> None:
-    async def main() -> None:
-        assert service.is_initialized is False
-        for result in (
-            await service.save("early"),
-            await service.restore("abcd"),
-            await service.rewind(),
-        ):
-            assert (result.success, result.error) == (False, "Service not initialized")
-        assert (await service.diff()).to_dict() == CheckpointDiff("", "").to_dict()
-        assert await service.list_checkpoints() == []
-        assert await service.list() == []
-        assert await service.get_checkpoint("abcd") is None
-        assert await service.get_checkpoint_by_step(1) is None
-        assert await service.delete("abcd") is False
-
-    asyncio.run(main())
+async def test_nothing_goes_before_it_begins(service: CheckpointService, heard: Heard) -> None:
+    assert service.is_initialized is False
+    for result in (
+        await service.save("early"),
+        await service.restore("abcd"),
+        await service.rewind(),
+    ):
+        assert (result.success, result.error) == (False, "Service not initialized")
+    assert (await service.diff()).to_dict() == CheckpointDiff("", "").to_dict()
+    assert await service.list_checkpoints() == []
+    assert await service.list() == []
+    assert await service.get_checkpoint("abcd") is None
+    assert await service.get_checkpoint_by_step(1) is None
+    assert await service.delete("abcd") is False
     assert heard.events == []
 
 
@@ -272,20 +269,17 @@ def test_texts_of_failures_are_the_originals(service: CheckpointService, project
     assert texts["unchanged"] == "No changes to checkpoint"
 
 
-def test_events_are_told_in_the_originals_order(
+async def test_events_are_told_in_the_originals_order(
     service: CheckpointService, project: Path, heard: Heard
 ) -> None:
-    async def main() -> None:
-        service.config.max_checkpoints = 2
-        await service.initialize()
-        for number in range(3):
-            (project / "a").write_text(str(number))
-            await service.save(f"save {number}")
-        (project / "a").write_text("unsaved")
-        await service.restore("0123456789")
-        await service.rewind(1)
-
-    asyncio.run(main())
+    service.config.max_checkpoints = 2
+    await service.initialize()
+    for number in range(3):
+        (project / "a").write_text(str(number))
+        await service.save(f"save {number}")
+    (project / "a").write_text("unsaved")
+    await service.restore("0123456789")
+    await service.rewind(1)
     assert heard.names == [
         "initialized",
         "checkpoint_created",
@@ -335,21 +329,18 @@ def test_coroutine_handlers_are_awaited_and_faulty_ones_harm_nothing(
     assert asyncio.run(main()).success
 
 
-def test_folders_are_where_the_original_has_them(
+async def test_folders_are_where_the_original_has_them(
     service: CheckpointService, project: Path, storage: Path
 ) -> None:
-    async def main() -> None:
-        assert await service.initialize()
-        assert os.path.dirname(service.checkpoint_dir) == str(storage)
-        assert len(os.path.basename(service.checkpoint_dir)) == 12
-        assert service.git_dir == f"{service.checkpoint_dir}/.git"
-        assert is_there(service.git_dir)
-        assert service.workspace_dir == str(project)
-        assert await service.delete_all()
-        assert not is_there(service.checkpoint_dir)
-        assert service.is_initialized is False
-
-    asyncio.run(main())
+    assert await service.initialize()
+    assert os.path.dirname(service.checkpoint_dir) == str(storage)
+    assert len(os.path.basename(service.checkpoint_dir)) == 12
+    assert service.git_dir == f"{service.checkpoint_dir}/.git"
+    assert is_there(service.git_dir)
+    assert service.workspace_dir == str(project)
+    assert await service.delete_all()
+    assert not is_there(service.checkpoint_dir)
+    assert service.is_initialized is False
 
 
 def test_protected_and_missing_folders_and_a_disabled_service_do_not_begin(
@@ -368,33 +359,32 @@ def test_protected_and_missing_folders_and_a_disabled_service_do_not_begin(
     assert not storage.exists()
 
 
-def test_the_words_of_the_guide_work_as_it_shows_them(service: CheckpointService, project: Path) -> None:
-    async def main() -> None:
-        await service.initialize()
-        (project / "app.py").write_text("one\n")
-        first = await service.save("Before refactoring")
-        (project / "app.py").write_text("two\n")
-        (project / "new.py").write_text("new\n")
-        second = await service.save("After refactoring")
-        names = [one.message for one in await service.list()]
-        assert names == ["After refactoring", "Before refactoring", "Initial checkpoint"]
-        assert (await service.get(second)) == second.checkpoint
+async def test_the_words_of_the_guide_work_as_it_shows_them(
+    service: CheckpointService, project: Path
+) -> None:
+    await service.initialize()
+    (project / "app.py").write_text("one\n")
+    first = await service.save("Before refactoring")
+    (project / "app.py").write_text("two\n")
+    (project / "new.py").write_text("new\n")
+    second = await service.save("After refactoring")
+    names = [one.message for one in await service.list()]
+    assert names == ["After refactoring", "Before refactoring", "Initial checkpoint"]
+    assert (await service.get(second)) == second.checkpoint
 
-        diff = await service.diff(first, second)
-        assert (diff.from_id, diff.to_id) == (first.id, second.id)
-        assert (diff.added_files, diff.modified_files, diff.deleted_files) == (["new.py"], ["app.py"], [])
-        assert "+two" in diff.diff_content
-        made = not_none(second.checkpoint)
-        assert made.files_changed == ["app.py", "new.py"]
-        assert (made.insertions, made.deletions) == (2, 1)
+    diff = await service.diff(first, second)
+    assert (diff.from_id, diff.to_id) == (first.id, second.id)
+    assert (diff.added_files, diff.modified_files, diff.deleted_files) == (["new.py"], ["app.py"], [])
+    assert "+two" in diff.diff_content
+    made = not_none(second.checkpoint)
+    assert made.files_changed == ["app.py", "new.py"]
+    assert (made.insertions, made.deletions) == (2, 1)
 
-        assert (await service.restore(first)).success
-        assert (project / "app.py").read_text() == "one\n"
-        assert await service.delete(second.id)
-        assert [one.message for one in await service.list()] == ["Before refactoring", "Initial checkpoint"]
-        assert await service.delete(second.id) is False
-
-    asyncio.run(main())
+    assert (await service.restore(first)).success
+    assert (project / "app.py").read_text() == "one\n"
+    assert await service.delete(second.id)
+    assert [one.message for one in await service.list()] == ["Before refactoring", "Initial checkpoint"]
+    assert await service.delete(second.id) is False
 
 
 def test_exclude_patterns_are_chosen_by_the_user(project: Path, storage: Path) -> None:
@@ -449,28 +439,22 @@ def test_one_text_in_place_of_patterns_is_refused_lest_its_star_leave_everything
         CheckpointConfig(str(project), exclude_patterns=patterns)
 
 
-def test_a_checkpoint_that_is_deleted_is_told_of(
+async def test_a_checkpoint_that_is_deleted_is_told_of(
     service: CheckpointService, project: Path, heard: Heard
 ) -> None:
-    async def main() -> None:
-        await service.initialize()
-        (project / "a").write_text("1")
-        made = await service.save("to be deleted")
-        assert await service.delete(made) is True
-        assert await service.delete(made) is False
-
-    asyncio.run(main())
+    await service.initialize()
+    (project / "a").write_text("1")
+    made = await service.save("to be deleted")
+    assert await service.delete(made) is True
+    assert await service.delete(made) is False
     assert heard.names == ["initialized", "checkpoint_created", "checkpoint_deleted"]
     assert dict(heard.events)["checkpoint_deleted"].message == "to be deleted"
 
 
-def test_odd_numbers_are_answered_by_results(service: CheckpointService) -> None:
-    async def main() -> None:
-        await service.initialize()
-        far = await service.rewind(10**30)
-        assert not_none(far.error).startswith("Cannot rewind 1000000")
-        assert (await service.save("x", step=True)).error == "step must be a non-negative integer"
-        odd = await service.save("x", messages=5)  # type: ignore[arg-type]
-        assert odd.error == "the messages are no list (give a list of dicts)"
-
-    asyncio.run(main())
+async def test_odd_numbers_are_answered_by_results(service: CheckpointService) -> None:
+    await service.initialize()
+    far = await service.rewind(10**30)
+    assert not_none(far.error).startswith("Cannot rewind 1000000")
+    assert (await service.save("x", step=True)).error == "step must be a non-negative integer"
+    odd = await service.save("x", messages=5)  # type: ignore[arg-type]
+    assert odd.error == "the messages are no list (give a list of dicts)"

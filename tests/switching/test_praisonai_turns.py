@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import shutil
 from pathlib import Path
 from typing import Any
@@ -188,14 +187,11 @@ def test_a_preview_prints_and_returns_nothing_and_claims_nothing_it_cannot_see(
     assert capsys.readouterr().out.startswith("This will also drop 1")
 
 
-def test_a_session_can_be_kept_from_within_an_event_loop(project: Path, storage: Path) -> None:
-    async def main() -> None:
-        made = manager(project, storage)
-        assert made.checkpoint_turn("turn")
-        (project / "file").write_text("1")
-        assert made.revert()
-
-    asyncio.run(main())
+async def test_a_session_can_be_kept_from_within_an_event_loop(project: Path, storage: Path) -> None:
+    made = manager(project, storage)
+    assert made.checkpoint_turn("turn")
+    (project / "file").write_text("1")
+    assert made.revert()
     assert not (project / "file").exists()
 
 

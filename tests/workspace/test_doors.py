@@ -22,6 +22,7 @@ from lastgood.settings import AutoSettings, CaptureSettings, LimitSettings, Rung
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from lastgood.workspace.running.workspace import RunWorkspace
+from tools.harm import packs_of
 
 
 @pytest.fixture
@@ -111,7 +112,7 @@ def test_everything_that_is_started_has_a_folder_to_stand_in(
     assert report.good
     assert "packs consolidated" in workspace.maintain()
     assert workspace.get("@").git is not None
-    assert len(list((store / "objects.git" / "objects" / "pack").glob("*.pack"))) < 10
+    assert len(packs_of(store)) < 10
 
 
 def test_a_store_that_others_may_look_into_is_closed_and_that_is_told(

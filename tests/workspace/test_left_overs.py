@@ -15,6 +15,7 @@ from lastgood.errors import Unsafe
 from lastgood.testing.clock import FakeClock
 from lastgood.workspace import Workspace
 from tools.command import Command
+from tools.harm import packs_of
 from tools.values import not_none
 
 Kill = Callable[..., None]
@@ -331,7 +332,7 @@ def test_an_index_that_a_checkpoint_needs_is_missed(workspace: Workspace, projec
     """K4: what looks like the left-over of a save may be a loss."""
     (project / "file").write_text("one")
     workspace.save("one")
-    for index in (store / "objects.git" / "objects" / "pack").glob("*.idx"):
+    for index in packs_of(store, ".idx"):
         index.unlink()
 
     report = workspace.verify()

@@ -16,6 +16,7 @@ from lastgood.store import mend_machine, store_machine
 from lastgood.workspace import Workspace
 from lastgood.workspace.verify import agreed_machine, own_machine
 from tools.command import Command
+from tools.harm import flip, packs_of
 
 OWN = "0123456789abcdef"
 
@@ -139,7 +140,7 @@ def test_a_damaged_file_is_listed_as_lost_and_hides_no_other(
     kept("save", "three", "--name", "three")
     with reopened(project, store) as workspace:
         oid = next(one.oid for one in workspace.entries("three") if one.path == b"a.txt")
-    for index in (store / "objects.git" / "objects" / "pack").glob("*.idx"):
+    for index in packs_of(store, ".idx"):
         if bytes.fromhex(oid) in index.read_bytes():
             index.with_suffix(".pack").unlink()
     kept("verify", "--repair", expect=16)
@@ -190,9 +191,7 @@ def test_a_file_whose_header_names_an_unknown_form_is_mended(
     with reopened(project, store) as workspace:
         workspace.ledger("notes").change(lambda book: book.put("book", "key", head="kept"))
         workspace.maintain()
-    content = bytearray((store / name).read_bytes())
-    content[47] ^= 1 << 1
-    (store / name).write_bytes(content)
+    flip(store / name, 47, bits=1 << 1)
 
     kept("verify", expect=16)
     kept("verify", "--repair")
@@ -208,16 +207,15 @@ def test_a_ledger_of_an_unknown_version_keeps_nothing_else_from_its_repair(
     with reopened(project, store) as workspace:
         workspace.ledger("notes").change(lambda book: book.put("book", "key", head="kept"))
         workspace.maintain()
-    content = bytearray((store / "ledger.sqlite3").read_bytes())
-    content[62] ^= 1 << 4  # of its version
-    (store / "ledger.sqlite3").write_bytes(content)
+    flip(store / "ledger.sqlite3", 62, bits=1 << 4)  # of its version
+    content = (store / "ledger.sqlite3").read_bytes()
     (store / "machine").unlink()
 
     done = kept("verify", "--repair", expect=16).out
 
     assert "the store's own id was written anew" in done
     assert "was written by a newer lastgood" in done
-    assert (store / "ledger.sqlite3").read_bytes() == bytes(content)
+    assert (store / "ledger.sqlite3").read_bytes() == content
 
 
 def test_the_id_of_a_store_is_told_by_the_rows_that_were_given_it(tmp_path: Path) -> None:
@@ -278,7 +276,7 @@ def test_a_checkpoint_whose_row_is_lost_is_counted_and_listed_again(
 # Packs that nothing relies on are told where somebody looks.
 
 
-def packs_of(workspace: Workspace) -> tuple[str, str]:
+def told_of_packs(workspace: Workspace) -> tuple[str, str]:
     """Return what the examination says of packs: how it stands with them, and what to do."""
     (finding,) = (one for one in workspace.examine() if one.code == "packs")
     return finding.state, finding.hint
@@ -290,13 +288,13 @@ def test_damaged_packs_are_told_by_doctor_and_by_maintenance(
 ) -> None:
     (project / "a").write_text("content")
     workspace.save("first")
-    assert packs_of(workspace) == ("good", "")
+    assert told_of_packs(workspace) == ("good", "")
     assert not any("verify --repair" in line for line in workspace.maintain())
     spoil()
     workspace.verify()
-    state, hint = packs_of(workspace)
+    state, hint = told_of_packs(workspace)
     assert state == "note"
     assert "lastgood verify --repair" in hint
     assert any("lastgood verify --repair" in line for line in workspace.maintain())
     workspace.verify(repair=True)
-    assert packs_of(workspace) == ("good", "")
+    assert told_of_packs(workspace) == ("good", "")

@@ -213,6 +213,30 @@ def test_recovering_keeps_what_somebody_edited_in_between(
     assert texts(project) == TWO | {"c": "precious"}
 
 
+@pytest.mark.parametrize(
+    ("event", "path", "roll_back", "type"),
+    [("os.rename", ".lastgood-", False, "restore"), ("os.remove", "restore.journal", True, "undo")],
+)
+def test_what_a_recovery_records_counts_to_the_session_that_was_interrupted(
+    workspace: Workspace,
+    edited: Checkpoint,
+    killed: Kill,
+    event: str,
+    path: str,
+    type: str,
+    *,
+    roll_back: bool,
+) -> None:
+    """T7, T14."""
+    id = workspace.session_start(exclusive=False).session.id
+    killed(lambda: workspace.within(id).restore(edited.id, only=["files"]), event=event, path=path)
+
+    workspace.recover(roll_back=roll_back)
+
+    newest = workspace.operations()[0]
+    assert (newest.type, newest.session) == (type, id)
+
+
 def test_recovering_twice_is_harmless(
     workspace: Workspace, project: Path, edited: Checkpoint, killed: Kill
 ) -> None:

@@ -170,14 +170,22 @@ def test_a_moment_before_all_others_lists_all(workspace: Workspace, project: Pat
     assert len(workspace.list(since=since)) == 1
 
 
-@pytest.mark.parametrize("text", ["a\0b", "\ud800", "x\ny", "\u202e"])
+TEXTS = [
+    *("a\0b", "\ud800", "subject\n\nbody\nmore", "\u202eright to left", "\x1b[31mred\x1b[0m\a", "\U0001f600"),
+    *("", "--quiet", "-m", "100% %s {} \\n", "a | pipe || two", "[step-7] not a step", "'; DROP TABLE x; --"),
+]
+
+
+@pytest.mark.parametrize("text", TEXTS)
 def test_any_text_may_be_a_message(workspace: Workspace, project: Path, text: str) -> None:
-    """S13: what was acknowledged can be read again."""
+    """S13: what was acknowledged can be read again, and hides no other."""
     (project / "a").write_text("one")
 
     saved = workspace.save(text, metadata={text: text}).checkpoint
+    other = workspace.save("other", allow_empty=True).checkpoint
 
-    assert workspace.get(saved.id) == saved
+    assert workspace.list() == (other, saved)
+    assert saved.message == text
     assert workspace.verify(deep=True).ok
 
 

@@ -1,0 +1,41 @@
+"""Harm to files of a store, as a bad disk does it."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def packs_of(store: Path, suffix: str = ".pack") -> list[Path]:
+    """Return the packs of a store, or what lies beside them, by name."""
+    return sorted((store / "objects.git" / "objects" / "pack").glob(f"*{suffix}"))
+
+
+def flip(path: Path, at: int | None = None, *, bits: int = 4) -> None:
+    """Flip some bits of a byte: of the one in the middle if no other is named."""
+    content = bytearray(path.read_bytes())
+    content[len(content) // 2 if at is None else at] ^= bits
+    path.chmod(0o600)
+    path.write_bytes(content)
+
+
+def truncate(path: Path) -> None:
+    path.chmod(0o600)
+    os.truncate(path, path.stat().st_size // 2)
+
+
+def zero(path: Path) -> None:
+    path.chmod(0o600)
+    path.write_bytes(bytes(path.stat().st_size))
+
+
+def empty(path: Path) -> None:
+    path.chmod(0o600)
+    path.write_bytes(b"")
+
+
+def remove(path: Path) -> None:
+    path.unlink()
+
+
+HARM = (truncate, zero, empty, remove)
