@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lastgood.documents import error_document
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -17,6 +16,8 @@ _SHOWN = 10
 def tell(error: LastgoodError, console: Console) -> int:
     """Tell a failure and return its exit code."""
     if console.json:
+        from lastgood.documents import error_document
+
         console.document(error_document(error))
         return error.exit_code
     lines = [f"lastgood: {_escaped(error.message)}"]
