@@ -20,6 +20,7 @@ from hypothesis import strategies as st
 from lastgood.engine import Engine, ObjectWriter
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, TreeId
 from lastgood.objects import apply_delta
+from lastgood.objects.pack import encode_index
 from lastgood.testing.engine_suite import directory_entry, file_entry, save
 from lastgood.testing.git_store import SEALED, GitStore
 from lastgood.testing.git_store import GitStore as Store
@@ -480,3 +481,11 @@ def test_a_pack_that_came_in_the_tick_of_the_last_look_is_found(
     commit = save(other, 1, {b"f": b"content"})
     assert store.engine.missing([commit]) == set()
     assert store.engine.contents(commit).manifest == b'{"number":1}'
+
+
+def test_git_reads_the_places_in_a_pack_of_more_than_two_gibibytes() -> None:
+    places = [(1 << 31) - 1, 1 << 31, (1 << 31) + 1]
+    rows = [(bytes([number]) * 20, 0, place) for number, place in enumerate(places)]
+    index = encode_index(rows, pack_checksum=bytes(20))
+    shown = subprocess.run(["git", "show-index"], input=index, capture_output=True, check=True).stdout
+    assert [int(line.split()[0]) for line in shown.splitlines()] == places
