@@ -180,5 +180,8 @@ def is_written_by_nobody(descriptor: int) -> bool:
     """Tell whether it is sure that nobody has an open file open, or mapped, for writing at this moment."""
     if sys.platform != "linux" or take_lease(descriptor) != "ours":
         return False
-    fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    try:
+        fcntl.fcntl(descriptor, fcntl.F_SETLEASE, fcntl.F_UNLCK)
+    except OSError:  # the kernel took it away: somebody has waited for it too long
+        return False
     return True

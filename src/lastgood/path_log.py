@@ -8,7 +8,7 @@ from lastgood import diff
 from lastgood.catalogue import Query
 from lastgood.errors import Damaged, NotFound
 from lastgood.model.report import LogReport, PathChange
-from lastgood.model.tree import DIRECTORY
+from lastgood.model.tree import DIRECTORY, Entry
 from lastgood.paths import Covering, printable, to_text
 from lastgood.suggestions import nearest_path
 
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import DiffStatus, FileDiff
-    from lastgood.model.tree import Entry
+    from lastgood.model.tree import TreeId
     from lastgood.view import View
 
     # What a checkpoint says of a path: unknown where it is a gap, or cannot be read.
@@ -35,29 +35,39 @@ def path_log(context: Context, view: View, path: bytes, *, limit: int | None, gu
     """
     checkpoints = context.catalogue.find(Query(workspace_key=context.key, guards=guards, brief=True))
     with context.locks.share_store(wait=context.wait):
-        changes = tuple(islice(_History(view, checkpoints, path).changes(), limit))
-    if not changes and limit != 0:
-        raise _never_held(view, checkpoints, path)
+        history = _History(view, checkpoints, path)
+        changes = tuple(islice(history.changes(), limit))
+        if not changes and limit != 0:
+            raise _never_held(view, checkpoints, path, damaged=history.damaged)
     return LogReport(path=path, changes=changes)
 
 
-def _never_held(view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> NotFound:
+def _never_held(
+    view: View, checkpoints: Sequence[Checkpoint], path: bytes, *, damaged: bool
+) -> NotFound | Damaged:
+    shown = printable(to_text(path))
+    if damaged:
+        return Damaged(
+            f"no checkpoint that can be read holds '{shown}', and some cannot be read",
+            hint="see which: lastgood verify",
+        )
     hint = "see what the latest holds: lastgood show @ --files"
     if checkpoints:
         tree = view.tree(checkpoints[0])
         near = nearest_path(path, lambda above: [entry.name for entry in tree.at(above) or ()])
         if near is not None:
             hint = f"did you mean {printable(to_text(near))}?"
-    return NotFound(f"no checkpoint holds '{printable(to_text(path))}'", hint=hint)
+    return NotFound(f"no checkpoint holds '{shown}'", hint=hint)
 
 
 class _History:
-    """One path in the checkpoints of a workspace, given newest first."""
+    """One path in the checkpoints of a workspace, given newest first; ``damaged`` if some cannot be read."""
 
     def __init__(self, view: View, checkpoints: Sequence[Checkpoint], path: bytes) -> None:
         self._view = view
         self._checkpoints = checkpoints
         self._path = path
+        self.damaged = False
         self._places = {one.id: place for place, one in enumerate(checkpoints)}
         self._known: dict[str, Held] = {}
 
@@ -80,22 +90,30 @@ class _History:
 
     def _look(self, checkpoint: Checkpoint) -> Held:
         try:
-            entry = self._view.tree(checkpoint).entry(self._path)
+            tree = self._view.tree(checkpoint)
+            entry = tree.entry(self._path) if self._path else _top(tree.root)
         except Damaged:
+            self.damaged = True
             return "unknown"
         gaps = Covering({gap.path: gap.reason for gap in checkpoint.gaps})
         return "unknown" if entry is None and gaps.of(self._path) is not None else entry
 
     def _before(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """Return the nearest checkpoint before one, along its history, that knows of the path."""
+        """Return the nearest checkpoint before one, along its history, that knows of the path.
+
+        What imports bring may stand before what it came from, and what came before one may be deleted.
+        """
         place = self._places[checkpoint.id]
-        while True:
+        seen = set[int]()
+        while place not in seen:
+            seen.add(place)
             previous = self._checkpoints[place].manifest.previous
-            place = self._places.get(previous or "", place + 1)
+            place = len(self._checkpoints) if previous is None else self._places.get(previous, place + 1)
             if place >= len(self._checkpoints):
                 return None
             if self._held(self._checkpoints[place]) != "unknown":
                 return self._checkpoints[place]
+        return None
 
     def _change(
         self, before: Checkpoint | None, checkpoint: Checkpoint, *, then: Entry | None, now: Entry | None
@@ -122,6 +140,11 @@ class _History:
             return self._view.tree(checkpoint).objects.blob_size(now.oid)
         except Damaged:
             return None
+
+
+def _top(root: TreeId) -> Entry:
+    """Return the workspace itself as an entry."""
+    return Entry(name=b"", kind=DIRECTORY, mode=0, oid=root.tree, modes=root.modes)
 
 
 def _status(then: Entry | None, now: Entry | None) -> DiffStatus:

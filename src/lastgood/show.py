@@ -51,7 +51,12 @@ def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes
     """Return the content of one file, or the target of a link."""
     with context.locks.share_store(wait=context.wait):
         entry = view.tree(checkpoint).entry(path)
-        if entry is None or entry.kind == DIRECTORY:
+        if not path or (entry is not None and entry.kind == DIRECTORY):
+            raise NotFound(
+                f"'{printable(to_text(path)) or '.'}' is a folder in {checkpoint.short_id}",
+                hint=f"see what it holds: lastgood show {checkpoint.short_id} --files",
+            )
+        if entry is None:
             raise NotFound(
                 f"{checkpoint.short_id} holds no file '{printable(to_text(path))}'",
                 hint=f"see what it holds: lastgood show {checkpoint.short_id} --files",

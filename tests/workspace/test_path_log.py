@@ -9,6 +9,7 @@ import pytest
 
 import lastgood
 from lastgood import LastgoodError, Workspace
+from tools.harm import packs_of
 from tools.values import not_none
 
 
@@ -148,3 +149,53 @@ def test_a_damaged_checkpoint_hides_no_other(workspace: Workspace, project: Path
     pack.unlink()
     with lastgood.open(project, store=store, allow_root=True) as again:
         assert [one.checkpoint.message for one in again.log("file").changes] == ["three", "one"]
+
+
+def test_the_workspace_itself_is_told_as_a_folder(workspace: Workspace, project: Path) -> None:
+    for turn in range(2):
+        (project / "file").write_text(str(turn))
+        save(workspace, str(turn))
+    assert [(message, status) for message, status, _, _ in told(workspace, ".")] == [
+        ("0", "added"),
+        ("1", "modified"),
+    ]
+
+
+def test_a_known_path_is_not_called_unknown_where_nothing_can_be_read(
+    workspace: Workspace, project: Path, store: Path
+) -> None:
+    """K4."""
+    (project / "file").write_text("one")
+    save(workspace, "one")
+    workspace.close()
+    for pack in packs_of(store):
+        pack.unlink()
+    with lastgood.open(project, store=store) as again, pytest.raises(lastgood.Damaged):
+        again.log("file")
+
+
+def test_checkpoints_that_came_in_another_order_are_told_by_what_was_before_each(
+    workspace: Workspace, project: Path, store: Path, tmp_path: Path
+) -> None:
+    """Imports may bring the later ones first; where the path is a gap in all before, that has an end."""
+    ids = []
+    for turn, size in (("P", 33 << 20), ("Q", 33 << 20), ("C", 5)):
+        (project / "big").write_bytes(bytes(size))
+        (project / "a").write_text(turn)
+        ids.append(save(workspace, turn))
+    files = [tmp_path / f"{number}.export" for number in range(3)]
+    for file, id in zip(files, ids, strict=True):
+        workspace.export(file, id)
+    workspace.close()
+    target, elsewhere = tmp_path / "other-store", tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    with lastgood.open(elsewhere, store=target) as other:  # so that the numbers of the three are taken
+        for number in range(4):
+            (elsewhere / "file").write_text(str(number))
+            other.save(str(number))
+    with lastgood.open(project, store=target) as again:
+        for file in reversed(files):
+            again.import_file(file)
+        assert told(again, "big") == [("C", "added", 0, 0)]
+        changes = {one.checkpoint.message: one.status for one in again.log("a").changes}
+        assert changes == {"P": "added", "Q": "modified", "C": "modified"}

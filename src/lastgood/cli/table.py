@@ -172,7 +172,7 @@ FILES: tuple[Verb, ...] = (
             ("lastgood log src/app.py", "when this file changed"),
             ("lastgood cat ckpt_1a2b3c4d src/app.py", "its bytes at one of these"),
         ),
-        codes=(0, 10),
+        codes=(0, 10, 16),
     ),
     Verb(
         name="cat",

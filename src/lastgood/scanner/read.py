@@ -155,7 +155,8 @@ def is_racy(stat: Evidence, now: int) -> bool:
 
 # Where a file system stamps whatever follows a look at a file with another time than the look saw, however
 # soon it comes: multigrain timestamps (Documentation/filesystems/multigrain-ts.rst), from Linux 6.13 on.
-_MULTIGRAIN = frozenset({b"btrfs", b"ext4", b"tmpfs", b"xfs"})
+# tmpfs has them too, but does not stamp what is stored through a mapping that was read before.
+_MULTIGRAIN = frozenset({b"btrfs", b"ext4", b"xfs"})
 _MULTIGRAIN_KERNEL = (6, 13)
 
 
