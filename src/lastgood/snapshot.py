@@ -180,11 +180,11 @@ class WorkspaceSnapshot:
         return self._writer.blob(content)
 
     def unchanged(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint if it holds exactly what was scanned.
+        """Return the checkpoint at which the workspace stands if it holds exactly what was scanned.
 
-        No guard counts, because guards go; nor does a checkpoint that is known to be damaged.
+        One that is known to be damaged does not count.
         """
-        return None if self._facts is None else self._equal(self._facts.complete)
+        return None if self._facts is None else self._equal(self._facts.at)
 
     def record_unchanged(self) -> None:
         """Make no checkpoint: remember what was found, and mend what the store had lost of it."""
@@ -217,10 +217,10 @@ class WorkspaceSnapshot:
 
     def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
         """Make the checkpoint, and remember for the next scan what this one found."""
-        newest = None if self._facts is None else self._facts.newest
-        since = None if newest is None else newest.id
+        before = None if self._facts is None else self._facts.at
+        since = None if before is None else before.id
         spoken = self._spoken()
-        counted, changes = self._changes(newest)
+        counted, changes = self._changes(before)
         status = git_snapshot(self.context, self.scan, writer=self._writer, since=since, changes=changes)
         checkpoint = saving.add(
             draft,
@@ -243,7 +243,7 @@ class WorkspaceSnapshot:
         return SaveReport(
             checkpoint=checkpoint,
             created=True,
-            new_gaps=self._new_gaps(newest),
+            new_gaps=self._new_gaps(before),
             notes=(*self.notes, *git_notes(status)),
         )
 
@@ -255,7 +255,7 @@ class WorkspaceSnapshot:
     def guard(self, saving: SaveTransaction, *, before: str) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
         facts = self._facts
-        equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.complete)
+        equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.at)
         if equal is not None and is_aligned(self.context, equal):
             self.record_unchanged()
             return equal.id
@@ -266,13 +266,13 @@ class WorkspaceSnapshot:
         """Return what to scan.
 
         What an earlier guard was forced to hold does not stay captured for that: the tree that
-        counts for rule S5 is that of the newest complete checkpoint that is no guard.
+        counts for rule S5 is that of the checkpoint at which the workspace stands.
         """
         context, facts = self.context, self._facts
         return ScanRequest(
             root=context.root,
             settings=context.settings.capture,
-            previous=None if facts is None or facts.complete is None else _tree(facts.complete),
+            previous=None if facts is None or facts.at is None else _tree(facts.at),
             generation=self._generation,
             store=context.store,
             forced=self._forced,
@@ -306,13 +306,13 @@ class WorkspaceSnapshot:
         held = checkpoint.manifest.conversation
         return held is not None and held.tree == spoken.conversation.tree
 
-    def _changes(self, newest: CheckpointFacts | None) -> tuple[Counts, Sequence[Change] | None]:
+    def _changes(self, previous: CheckpointFacts | None) -> tuple[Counts, Sequence[Change] | None]:
         """Count the changes since a checkpoint; name them too where the project's git asks for them."""
         result = self.scan.result
         everything = Counts(added=result.files)
-        if newest is None:
+        if previous is None:
             return everything, None
-        before = RememberedFiles(Files(_tree(newest), self.context.engine), self.scan)
+        before = RememberedFiles(Files(_tree(previous), self.context.engine), self.scan)
         try:
             if result.git is None:
                 return tally(before, self.files, gaps=result.gaps), None
@@ -321,11 +321,11 @@ class WorkspaceSnapshot:
             return everything, None
         return counts(changes), changes
 
-    def _new_gaps(self, newest: CheckpointFacts | None) -> tuple[Gap, ...]:
+    def _new_gaps(self, before: CheckpointFacts | None) -> tuple[Gap, ...]:
         gaps = self.scan.result.gaps
-        if not gaps or newest is None:
+        if not gaps or before is None:
             return gaps
-        known = _places(decode_gaps(newest.gaps))
+        known = _places(decode_gaps(before.gaps))
         return tuple(gap for gap in gaps if (gap.path, gap.reason) not in known)
 
 

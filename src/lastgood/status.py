@@ -7,8 +7,8 @@ from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
 from lastgood.lease import current_session, living_sessions, unfinished
 from lastgood.model.checkpoint import HealthNote
-from lastgood.model.report import StatusReport
-from lastgood.model.tree import tally
+from lastgood.model.report import ChangedPath, StatusReport
+from lastgood.model.tree import compare, counts, tally
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction
 
@@ -17,20 +17,22 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import State
-    from lastgood.model.tree import Counts
+    from lastgood.model.tree import Change, Counts
     from lastgood.view import View
 
 # Beyond this many packs reading slows down noticeably (measured: 17 ms a look-up at 1,000).
 _MANY_PACKS = 256
+# So many of the paths that changed are named.
+_SHOWN = 10
 # How long whoever changes the workspace just now is waited for, in seconds.
 _PATIENCE = 1.0
 
 
 def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
-    latest = view.latest()
+    at = view.at()
     notes, left = _interruption(context), _left_over(context)
-    drift, busy = (None, ()) if latest is None or notes else _drift(context, view, latest)
+    found, busy = (None, ()) if at is None or notes else _changes(context, view, at)
     incomplete = unfinished(context)
     living = living_sessions(context)
     own = current_session(context)
@@ -42,9 +44,9 @@ def status(context: Context, view: View) -> StatusReport:
         workspace=context.root.decode("utf-8", "surrogateescape"),
         store=context.store.decode("utf-8", "surrogateescape"),
         state="interrupted" if notes else state,
-        latest=latest,
-        drift=drift,
-        gaps=() if latest is None else latest.gaps,
+        latest=view.latest(),
+        drift=None if found is None else counts(found),
+        gaps=() if at is None else at.gaps,
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
         store_parts=context.measure(),
@@ -53,13 +55,21 @@ def status(context: Context, view: View) -> StatusReport:
         position=None if progress.position.empty else progress.position,
         sessions=living,
         incomplete=incomplete,
+        at=at,
+        changed=tuple(ChangedPath(path=one.path, status=one.status) for one in (found or ())[:_SHOWN]),
     )
 
 
-def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | None, tuple[HealthNote, ...]]:
-    """Count what changed; who asks how things stand does not wait until a restore is over."""
+def _changes(
+    context: Context, view: View, at: Checkpoint
+) -> tuple[list[Change] | None, tuple[HealthNote, ...]]:
+    """Return what changed; who asks how things stand does not wait until a restore is over."""
+    patient = context.replace(wait=min(context.wait, _PATIENCE))
     try:
-        return drift_since(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
+        with ReadTransaction(patient) as reading, WorkspaceSnapshot(reading) as snapshot:
+            return list(compare(view.tree(at), snapshot.files, gaps=snapshot.scan.result.gaps)), ()
+    except Damaged:
+        return None, ()
     except Busy as error:
         if "owner" not in error.details:  # nobody is in the way: the scan itself is killed, say
             raise

@@ -112,6 +112,7 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "list": workspace.list,
         "get": lambda: workspace.get("good"),
         "previous": lambda: workspace.previous("@"),
+        "stands_at": workspace.stands_at,
         "entries": lambda: workspace.entries("good"),
         "read": lambda: workspace.read("good", "a.txt"),
         "log": lambda: workspace.log("a.txt"),

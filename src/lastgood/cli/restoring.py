@@ -9,6 +9,7 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, paths_of
 from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
 from lastgood.cli.wording import called, count
 from lastgood.errors import Conflict, Unsafe, Usage
+from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
 from lastgood.value import cast
@@ -107,11 +108,13 @@ def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, works
 
 
 def drift_lines(workspace: Restores) -> list[str]:
-    """Return what changed since the newest checkpoint: nobody but the guard has kept it yet."""
+    """Return what changed since the checkpoint at which the workspace stands: no checkpoint has kept it yet."""
     report = workspace.diff(patch=False)
     if not report.files:
         return []
-    lines = [f"Changed since the newest checkpoint: {count(len(report.files), 'file')}."]
+    lines = [
+        f"Changed since {short(report.from_ or '')}, where you stand: {count(len(report.files), 'file')}."
+    ]
     lines += [f"  {one.status:8} {printable(to_text(one.path))}" for one in report.files[:_SHOWN_FILES]]
     if len(report.files) > _SHOWN_FILES:
         lines.append(f"  and {len(report.files) - _SHOWN_FILES:,} more")
@@ -142,8 +145,11 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
     with ProgressLine(console, "planning"):
         plan = workspace.plan_restore(target.id, **_options(call, workspace))
         preview = workspace.preview(plan)
-    if call.has("dry-run") or plan.empty:
-        return _planned(preview.replace(dry_run=call.has("dry-run")), target, call, console)
+    if call.has("dry-run"):
+        return _planned(preview.replace(dry_run=True), target, call, console)
+    if plan.empty:  # no file is touched; the workspace may come to stand elsewhere all the same
+        report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
+        return _planned(report, target, call, console)
     if not consented(preview, call, console, workspace=workspace, target=target):
         return DECLINED
     with ProgressLine(console, "restoring"):

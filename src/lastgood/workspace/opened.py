@@ -211,6 +211,7 @@ class OpenWorkspace:
         since: int | None = None,
         name: str | None = None,
         good: bool = False,
+        guards: bool = True,
         all_workspaces: bool = False,
         brief: bool = False,
     ) -> tuple[Checkpoint, ...]:
@@ -234,6 +235,7 @@ class OpenWorkspace:
             since=since,
             name=name,
             good=good,
+            guards=guards,
             brief=brief,
         )
         return tuple(self._context.catalogue.find(query))
@@ -247,12 +249,19 @@ class OpenWorkspace:
         except NotFound:
             return text
 
+    def stands_at(self) -> str | None:
+        """Return the id of the checkpoint at which the workspace stands, which `@` means; None before any.
+
+        That is the complete one, no guard, that was last saved or wholly restored to.
+        """
+        return next((one.id for one in self._context.catalogue.history(self._context.key, limit=1)), None)
+
     def get(self, ref: str) -> Checkpoint:
         """Return the checkpoint that a REF names."""
         return self._view.resolve(ref)
 
     def previous(self, ref: str) -> Checkpoint | None:
-        """Return the newest complete checkpoint before the one that a REF names."""
+        """Return the complete checkpoint before the one that a REF names, along its history."""
         return self._view.previous(self._view.resolve(ref))
 
     def entries(self, ref: str) -> tuple[ListedEntry, ...]:
@@ -304,7 +313,7 @@ class OpenWorkspace:
         paths: Sequence[PathLike] = (),
         patch: bool = True,
     ) -> DiffReport:
-        """Compare two checkpoints, or one (the latest, if none is named) with the workspace."""
+        """Compare two checkpoints, or one (where the workspace stands, if none is named) with the workspace."""
         from lastgood import diff
 
         before = self._view.resolve("@" if a is None else a)

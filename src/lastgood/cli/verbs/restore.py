@@ -49,7 +49,7 @@ def _picked(console: Console, workspace: Restores) -> Checkpoint | None:
     offered = [one for one in workspace.list(limit=_OFFERED) if one.kind != "guard" or one.name]
     if not offered:
         raise NotFound("there is no checkpoint yet", hint="make the first: lastgood save")
-    header, *rows = lines(offered, console, indent=_INDENT)
+    header, *rows = lines(offered, console, at=workspace.stands_at(), indent=_INDENT)
     console.warn(f"{'':{_INDENT}}{header}")
     for number, row in enumerate(rows, 1):
         console.warn(f"{number:{_INDENT - 2}}  {row}")

@@ -8,7 +8,7 @@ import time
 from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.plans import going_on
 from lastgood.cli.verbs.work import owner, standing
-from lastgood.cli.wording import ago, called, changes, count, pairs, place, size
+from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size
 from lastgood.configuration import added_by_project
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -51,11 +51,13 @@ def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
         ("state", report.state),
         *_sessions(report, call),
         ("checkpoints", f"{report.checkpoints:,}"),
-        ("latest", _latest(report.latest, call)),
+        ("stands at", _told(report.at, call)),
     ]
-    if report.latest is not None:
-        facts.append(("since then", "not looked at" if report.drift is None else changes(report.drift)))
+    if report.at is not None:
+        facts += _drift(report)
         facts += _gaps(report)
+    if report.latest != report.at:
+        facts.append(("latest", _told(report.latest, call)))
     facts.append(("durability", report.durability))
     if not report.health:
         facts.append(("health", "good"))
@@ -80,11 +82,24 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     return facts
 
 
-def _latest(latest: Checkpoint | None, call: Call) -> str:
-    if latest is None:
+def _told(checkpoint: Checkpoint | None, call: Call) -> str:
+    if checkpoint is None:
         return f"none yet; make the first: {call.command('save')}"
-    made = ago(latest.manifest.created_at, now=time.time_ns())
-    return f"{called(latest)}, {latest.kind}, {made}, {count(latest.manifest.files, 'file')}"
+    made = ago(checkpoint.manifest.created_at, now=time.time_ns())
+    return f"{called(checkpoint)}, {checkpoint.kind}, {made}, {count(checkpoint.manifest.files, 'file')}"
+
+
+def _drift(report: StatusReport) -> list[tuple[str, str]]:
+    """Tell what changed since the checkpoint at which the workspace stands, the first paths by name."""
+    if report.drift is None:
+        return [("since then", "not looked at")]
+    facts = [("since then", changes(report.drift))]
+    facts += [("", f"  {one.status:8} {path_text(one.path)}") for one in report.changed]
+    drift = report.drift
+    more = drift.added + drift.modified + drift.deleted - len(report.changed)
+    if more:
+        facts.append(("", f"  and {more:,} more: lastgood diff --stat"))
+    return facts
 
 
 def _gaps(report: StatusReport) -> list[tuple[str, str]]:
