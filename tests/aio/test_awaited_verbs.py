@@ -160,6 +160,7 @@ async def test_observers_are_called_in_the_loops_own_thread_before_the_verb_retu
         assert [type for type, _, _ in told] == [
             "saved",
             "restored",
+            "saved",
             "session_started",
             "saved",
             "task_changed",
