@@ -295,7 +295,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             state={name: oid.hex() for name, oid in holdings.state.items()},
         )
 
-    def record(
+    def record(  # noqa: PLR0913 - what an operation says, by keyword alone
         self,
         kind: OperationType,
         *,

@@ -379,7 +379,7 @@ def test_status_after_a_restore_names_where_one_stands_and_the_latest(kept: Comm
     assert re.search(r"^stands at +ckpt_\w{8} \(one\), manual, ", shown, re.MULTILINE)
     assert re.search(r"^latest +ckpt_\w{8} \(two\), manual, ", shown, re.MULTILINE)
     said = kept("status", "--json").json
-    assert (said["at"]["name"] or said["at"]["message"], said["latest"]["message"]) == ("one", "two")
+    assert (said["at"]["name"] or said["at"]["message"], said["latest"]["message"]) == ("one", "the second")
     assert said["changed"] == []
 
 
@@ -390,9 +390,7 @@ def test_a_list_marks_where_one_stands_and_leaves_guards_to_all(kept: Command) -
     rows = kept("list").out.splitlines()[1:]
     assert [bool(re.match(r"ckpt_\w{8} @ ", row)) for row in rows] == [False, True]
     assert " one " in rows[1]
-    assert [row.split()[-4] for row in kept("list", "--all").out.splitlines()[1:]].count("guard") == 1 or (
-        "guard" in kept("list", "--all").out
-    )
+    assert "guard" in kept("list", "--all").out
     assert "guard" in kept("list", "--kind", "guard").out
     said = kept("list", "--json").json
     assert said["at"] == kept("show", "@", "--json").json["checkpoint"]["id"]
@@ -404,9 +402,9 @@ def test_rewind_twice_goes_on_back(kept: Command) -> None:
     (kept.project / "third").touch()
     kept("save", "three")
     kept("rewind", "--yes")
-    assert kept("show", "@", "--json").json["checkpoint"]["message"] == "two"
+    assert kept("show", "@", "--json").json["checkpoint"]["message"] == "the second"
     kept("rewind", "--yes")
-    assert kept("show", "@", "--json").json["checkpoint"]["message"] == "one"
+    assert kept("show", "@", "--json").json["checkpoint"]["message"] == "the first"
     assert "that far back" in kept("rewind", "--yes", expect=10).err
 
 

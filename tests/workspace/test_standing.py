@@ -7,14 +7,16 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
 import lastgood
 from lastgood.errors import NotFound
 from lastgood.testing.clock import FakeClock
 
-DAY = 24 * 3600 * 10**9
+Line = list[tuple[str, tuple[str, ...]]]
+
+DAY = 24 * 3600
 WORDS = [
     "save",
     "save with a gap",
@@ -40,9 +42,6 @@ class Oracle:
         self.place = ""
         self.before: dict[str, str] = {}
         self.gone: set[str] = set()
-        # What was done: places for what moved, names of checkpoints for what was deleted.
-        self.done: list[tuple[str, str] | tuple[str, ...]] = []
-        self.undone: list[tuple[str, str] | tuple[str, ...]] = []
 
     def line(self, start: str | None = None) -> list[str]:
         place, found = self.place if start is None else start, []
@@ -69,13 +68,13 @@ class History:
         )
         self.oracle = Oracle()
         self.number = 0
-        self.stack: list[tuple[str, object]] = []
-        self.back: list[tuple[str, object]] = []
+        self.stack: Line = []
+        self.back: Line = []
         self.save()
 
     def save(self) -> None:
         self.number += 1
-        self.clock.advance(10**9)
+        self.clock.advance(1)
         (self.project / "file").write_text(str(self.number))
         (self.project / f"own {self.number % 3}").write_text(str(self.number))
         self.workspace.progress_set(step=self.number)
@@ -83,7 +82,7 @@ class History:
         assert made.previous == (next(iter(self.oracle.line()), "") or None)
         self.oracle.save(made.id)
 
-    def did(self, what: str, how: object) -> None:
+    def did(self, what: str, how: tuple[str, ...]) -> None:
         self.stack.append((what, how))
         self.back.clear()
 
@@ -124,7 +123,7 @@ class History:
 
     def partly(self, id: str, **how: object) -> None:
         if self.workspace.restore(id, **how).operation is not None:  # type: ignore[arg-type]
-            self.did("stayed", None)
+            self.did("stayed", ())
 
     def aside(self, id: str) -> None:
         with TemporaryDirectory(dir=self.folder) as place:
@@ -150,7 +149,7 @@ class History:
         self.workspace.export(file, id)
         self.workspace.import_file(file)
 
-    def undo(self, line: list, onto: list, verb: Callable[..., object], *, back: bool) -> None:
+    def undo(self, line: Line, onto: Line, verb: Callable[..., object], *, back: bool) -> None:
         if not line:
             with pytest.raises(NotFound):
                 verb(force=True)
@@ -176,7 +175,12 @@ class History:
 
 
 @settings(
-    max_examples=8, deadline=None, database=None, suppress_health_check=list(HealthCheck), print_blob=True
+    max_examples=25,
+    deadline=None,
+    database=None,
+    suppress_health_check=list(HealthCheck),
+    print_blob=True,
+    phases=[Phase.generate],
 )
 @given(steps=HISTORIES)
 def test_the_workspace_stands_where_the_rule_says_after_any_history(

@@ -15,6 +15,7 @@ from lastgood.catalogue import CheckpointFacts, WorkspaceRow
 from lastgood.catalogue.database import broken_seal, is_broken, reseal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
+from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import (
     CHECK,
     Actor,
@@ -327,6 +328,7 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.until is not None, "created_at <= :until"),
             (query.name is not None, "name GLOB :name"),
             (query.called is not None, "name = :called"),
+            (query.message is not None, f"{BEARS_MESSAGE}(manifest, :message)"),
             (query.root is not None, "tree = :tree AND modes = :modes"),
             (query.good, "good = 1"),
             (query.complete, "partial = 0"),
@@ -344,11 +346,32 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
         "since": _fit(query.since),
         "until": _fit(query.until),
         "step": _fit(query.step),
+        "message": None if query.message is None else _as_json(query.message),
         # SQLite negates a set by ^ alone.
         "name": None if query.name is None else query.name.replace("[!", "[^"),
     }
     statement = f"SELECT {CHECKPOINT} FROM checkpoint{where}"  # noqa: S608 - conditions are those above
     return f"{statement} ORDER BY sequence DESC LIMIT :limit OFFSET :offset", parameters
+
+
+BEARS_MESSAGE = "bears_message"
+
+
+def bears_message(manifest: object, wanted: bytes) -> bool:
+    """Tell whether a row's manifest has a message (as JSON text), whole but for space around it.
+
+    Called by SQLite for row after row: what does not hold the text at all is not decoded.
+    """
+    try:
+        text = unpack_manifest(manifest)
+        text = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        return wanted in text and _as_json(decode(text, brief=True).message) == wanted
+    except (Damaged, Unsupported):
+        return False  # what it said is not known
+
+
+def _as_json(message: str) -> bytes:
+    return dumps(message.strip())[1:-1]
 
 
 def _fit(number: int | None) -> int | None:
@@ -424,10 +447,11 @@ def lead_past(connection: sqlite3.Connection, dropped: Mapping[str, str | None])
     """Lead histories past checkpoints whose rows were dropped, given with what was before each."""
     for table, key, column in (("checkpoint", "id", "previous"), ("workspace", "key", "at")):
         links = connection.execute(f"SELECT {key}, {column} FROM {table} WHERE {column} IS NOT NULL")  # noqa: S608 - names above
-        for found, place in links.fetchall():
-            if place not in dropped:
+        for found, lost in links.fetchall():
+            if lost not in dropped:
                 continue
-            while place in dropped:
+            place = dropped[lost]
+            while place is not None and place in dropped:
                 place = dropped[place]
             sound = not is_broken(connection, table, found)
             connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (place, found))  # noqa: S608 - names above

@@ -108,7 +108,7 @@ def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, works
 
 
 def drift_lines(workspace: Restores) -> list[str]:
-    """Return what changed since the checkpoint at which the workspace stands: no checkpoint has kept it yet."""
+    """Return what changed since the checkpoint where the workspace stands: none has kept it yet."""
     report = workspace.diff(patch=False)
     if not report.files:
         return []

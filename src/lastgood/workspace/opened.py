@@ -202,7 +202,7 @@ class OpenWorkspace:
 
     # --- Looking: nothing is changed by any of these ---
 
-    def list(
+    def list(  # noqa: PLR0913 - each is a condition of its own, by keyword alone
         self,
         *,
         limit: int | None = None,
@@ -210,12 +210,13 @@ class OpenWorkspace:
         session: str | None = None,
         since: int | None = None,
         name: str | None = None,
+        message: str | None = None,
         good: bool = False,
         guards: bool = True,
         all_workspaces: bool = False,
         brief: bool = False,
     ) -> tuple[Checkpoint, ...]:
-        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob.
+        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob, ``message`` whole.
 
         In ``brief`` they come as a list shows them, without the tasks of their progress and the paths
         that git showed: where there are thousands, that is most of the work.
@@ -224,6 +225,7 @@ class OpenWorkspace:
             check_count(limit, least=0, what="the limit")
         expect(since, int, type(None), what="since when")
         expect(name, str, type(None), what="the name")
+        expect(message, str, type(None), what="the message")
         expect(session, str, type(None), what="the session")
         if kind is not None and kind not in KINDS:
             raise Invalid(f"'{printable(str(kind))}' is no kind", hint="kinds: " + ", ".join(KINDS))
@@ -234,6 +236,7 @@ class OpenWorkspace:
             session=None if session is None else self._session_meant(session),
             since=since,
             name=name,
+            message=message,
             good=good,
             guards=guards,
             brief=brief,
@@ -313,7 +316,7 @@ class OpenWorkspace:
         paths: Sequence[PathLike] = (),
         patch: bool = True,
     ) -> DiffReport:
-        """Compare two checkpoints, or one (where the workspace stands, if none is named) with the workspace."""
+        """Compare two checkpoints, or one (if none is named, `@`) with the workspace."""
         from lastgood import diff
 
         before = self._view.resolve("@" if a is None else a)
