@@ -13,7 +13,7 @@ from _sha1 import sha1
 
 from lastgood.ignore_pattern import ANY, DEEP, SLASH, STAR, Exact, Prefix, Suffix, parse, read_lines, shapes
 from lastgood.paths import parent, to_bytes, unknown
-from lastgood.settings import BUILT_IN_EXCLUDES
+from lastgood.settings import BUILT_IN_EXCLUDES, BUILT_IN_INCLUDES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -326,6 +326,11 @@ def _from_texts(texts: Sequence[bytes]) -> Rules:
     return nothing.joined(patterns, depth=0, fingerprint=_digest(texts), steps=())
 
 
+def file_names(patterns: Iterable[str]) -> Rules:
+    """Return rules by which a name is "ignored" if it fits one of some patterns without a slash."""
+    return _from_texts([_lines(patterns)])
+
+
 class Includes:
     """The patterns of what is captured although ignored (rule S5).
 
@@ -363,6 +368,16 @@ class Includes:
 
 def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
+
+
+_hand_written: list[Rules] = []
+
+
+def is_hand_written(path: bytes) -> bool:
+    """Tell whether a file has a name of those that people write by hand (rule S5), switched off or not."""
+    if not _hand_written:
+        _hand_written.append(file_names(BUILT_IN_INCLUDES))
+    return _hand_written[0].ignored(_name(path), directory=False)
 
 
 class TreeRules:

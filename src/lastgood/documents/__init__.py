@@ -38,7 +38,7 @@ _TABLE = {
     "DiffReport": "from:from_ to files patch? unmatched",
     "Effect": "id name task attempt irreversible state session started_at ended_at",
     "ExportReport": "file bytes:size checkpoints workspaces sessions damaged books books_withheld withheld",
-    "FileDiff": "... old_path?",
+    "FileDiff": "... old_path? private?",
     "Gap": "... size?",
     "HeadMoved": "commits from:from_ to",
     "ImportReport": "file added:checkpoints known reduced workspaces sessions books attached",

@@ -114,6 +114,7 @@ class IgnoreState(Value):
     """The ignore rules of the moment that are not files of the workspace itself.
 
     ``excludes`` are the built-in and configured patterns, ``includes`` the opted-in ones,
+    ``built_in_off`` those built-in ones that were switched off,
     ``info_exclude`` the text of the repository's ``info/exclude``. A restore judges by them what
     was ignored *then* (rule T4). ``readable`` is False if some rules could not be read.
     """
@@ -123,6 +124,7 @@ class IgnoreState(Value):
     info_exclude: Binary = b""
     global_exclude: Binary = b""
     readable: bool = True
+    built_in_off: tuple[str, ...] = ()
 
 
 class Check(Value):
@@ -363,7 +365,7 @@ def _manifest_form(progress: Form[Progress], *, without: str = "") -> Form[Manif
             Operation=words(*_OPERATIONS),
             NestedRepository=Form(NestedRepository),
         ),
-        IgnoreState=Form(IgnoreState),
+        IgnoreState=Form(IgnoreState, sparse="built_in_off"),
         Metrics=Form(Metrics),
         Moment=TEXT,
         Progress=progress,

@@ -66,7 +66,10 @@ class ListedEntry(Value):
 
 
 class FileDiff(Value):
-    """One path that differs. Line counts are 0 for binary files; a ``large`` one counts as binary."""
+    """One path that differs. Line counts are 0 for binary files; a ``large`` one counts as binary.
+
+    They are 0, too, for a ``private`` one of which nothing but the name was to be told.
+    """
 
     path: bytes
     status: DiffStatus
@@ -75,6 +78,7 @@ class FileDiff(Value):
     deletions: int = 0
     binary: bool = False
     large: bool = False
+    private: bool = False
 
 
 class Unmatched(Value):
@@ -92,7 +96,8 @@ class DiffReport(Value):
     """What differs between a checkpoint and another, or the workspace (``to`` is None).
 
     ``patch`` is a patch that ``git apply`` takes, in bytes; None unless it was asked for. Of binary files,
-    and of those over 8 MiB, it has a line that says so, which changes nothing when it is applied.
+    of private ones unless those were asked for, and of those over 8 MiB, it has a line that says so, which
+    changes nothing when it is applied.
     ``unmatched`` are those of the paths asked for that neither side holds.
     """
 

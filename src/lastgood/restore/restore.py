@@ -5,7 +5,7 @@ from __future__ import annotations
 from contextlib import contextmanager
 
 from lastgood.errors import Conflict, Invalid, Unsafe
-from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules, is_hand_written
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.operation import PartOutcome, RestorePlan, part_record
@@ -240,10 +240,21 @@ def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tre
 
 
 def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -> DeletionEvidence:
-    """Return what decides between a checkpoint, whose files are given, and the workspace now."""
+    """Return what decides between a checkpoint, whose files are given, and the workspace now.
+
+    What people write by hand and git ignores is theirs: a whole restore brings it back, and changes none.
+    What is configured to be captured all the same is restored like any file.
+    """
+    private = {*target.manifest.private, *snapshot.scan.result.private}
+    asked_for = Includes(snapshot.context.settings.capture.include)
+
+    def spares(path: bytes) -> bool:
+        return path in private and is_hand_written(path) and not asked_for.matches(path, directory=False)
+
     return DeletionEvidence(
         ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
         look=snapshot.present,
+        spares=spares,
         gaps_then=target.manifest.gaps,
         gaps_now=snapshot.scan.result.gaps,
     )

@@ -56,6 +56,7 @@ from lastgood.scanner.select import (
     IGNORE_FILES,
     Examiner,
     Forced,
+    HandWritten,
     Previous,
     Project,
     RuleBook,
@@ -486,6 +487,7 @@ class ScanPass:
         selector = Selector(
             rules=RuleBook(rules, texts=texts.of),
             includes=Includes(request.settings.include),
+            hand_written=HandWritten(request.settings.built_in_includes),
             forced=forced,
             index=project.index,
             previous=previous,
@@ -539,7 +541,8 @@ def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Co
     settings = request.settings
     where = relative(request.store, request.root)
     texts = (rules.excludes, rules.includes, rules.info_exclude, rules.global_exclude, rules.readable)
-    policy = dumps((settings.max_file_size, texts, where, LONGEST_PATH, DEEPEST, request.left_by), 2)
+    patterns = (texts, settings.built_in_includes)
+    policy = dumps((settings.max_file_size, patterns, where, LONGEST_PATH, DEEPEST, request.left_by), 2)
     return Conditions(
         root=request.root,
         generation=request.generation,
