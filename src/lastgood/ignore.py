@@ -326,9 +326,14 @@ def _from_texts(texts: Sequence[bytes]) -> Rules:
     return nothing.joined(patterns, depth=0, fingerprint=_digest(texts), steps=())
 
 
-def file_names(patterns: Iterable[str]) -> Rules:
+_of_names: dict[tuple[str, ...], Rules] = {}
+
+
+def name_rules(patterns: tuple[str, ...]) -> Rules:
     """Return rules by which a name is "ignored" if it fits one of some patterns without a slash."""
-    return _from_texts([_lines(patterns)])
+    if patterns not in _of_names:
+        _of_names[patterns] = _from_texts([_lines(patterns)])
+    return _of_names[patterns]
 
 
 class Includes:
@@ -370,14 +375,15 @@ def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
 
 
-_hand_written: list[Rules] = []
-
-
 def is_hand_written(path: bytes) -> bool:
     """Tell whether a file has a name of those that people write by hand (rule S5), switched off or not."""
-    if not _hand_written:
-        _hand_written.append(file_names(BUILT_IN_INCLUDES))
-    return _hand_written[0].ignored(_name(path), directory=False)
+    return name_rules(BUILT_IN_INCLUDES).ignored(_name(path), directory=False)
+
+
+def is_expected(path: bytes) -> bool:
+    """Tell whether a path has a name of the built-in excludes (rule S6); a directory's ends with a slash."""
+    name = _name(path.removesuffix(b"/"))
+    return name_rules(BUILT_IN_EXCLUDES).ignored(name, directory=path.endswith(b"/"))
 
 
 class TreeRules:

@@ -69,7 +69,7 @@ def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes
 def _is_private(checkpoint: Checkpoint, path: bytes) -> Unsafe:
     shown = printable(to_text(path))
     return Unsafe(
-        f"'{shown}' is private: git ignores it, and it may hold what nobody else is to see",
+        f"'{shown}' is private: captured although a rule leaves it out",
         hint=f"to print it all the same: lastgood cat {checkpoint.short_id} {shown} --private",
         details={"path": to_text(path)},
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from lastgood.errors import Unsafe
+from lastgood.model.checkpoint import SaveReport
 from lastgood.settings import CaptureSettings, Settings
 from lastgood.workspace import Workspace
 
@@ -134,14 +135,16 @@ def test_a_patch_names_a_private_file_and_shows_it_only_if_asked_to(
     assert not any(one.private for one in shown.files)
 
 
-def test_a_private_file_is_read_only_if_asked_for(secretive: Path, workspace: Workspace) -> None:
+def test_a_private_file_is_refused_where_only_others_are_asked_for(
+    secretive: Path, workspace: Workspace
+) -> None:
     """S5."""
     workspace.save("before")
     with pytest.raises(Unsafe, match="is private") as refused:
-        workspace.read("@", ".env")
+        workspace.read("@", ".env", private=False)
     assert "KEY" not in str(refused.value)
-    assert workspace.read("@", ".env", private=True) == b"KEY=first\n"
-    assert workspace.read("@", "app.py") == b"one\n"
+    assert workspace.read("@", ".env") == b"KEY=first\n"
+    assert workspace.read("@", "app.py", private=False) == b"one\n"
 
 
 def test_ordinary_files_that_a_restore_and_its_undo_touched_leave_with_an_export(
@@ -156,3 +159,20 @@ def test_ordinary_files_that_a_restore_and_its_undo_touched_leave_with_an_export
     report = workspace.export(tmp_path / "out.tar")
     assert {path for one in report.withheld for path in one.paths} == {b".env"}
     assert tarfile.is_tarfile(tmp_path / "out.tar")
+
+
+def notes(report: SaveReport) -> dict[str, str]:
+    return {note.code: note.message for note in report.notes}
+
+
+def test_a_save_says_once_what_it_holds_although_git_ignores_it(
+    secretive: Path, workspace: Workspace
+) -> None:
+    """S5."""
+    said = notes(workspace.save("one"))
+    assert said == {"private-files": "held although git ignores it, and private: .env"}
+    (secretive / "app.py").write_text("two\n")
+    assert notes(workspace.save("two")) == {}
+    (secretive / ".npmrc").write_text("token\n")
+    (secretive / ".gitignore").write_text(".env\n.npmrc\n")
+    assert notes(workspace.save("three"))["private-files"].endswith(": .npmrc")

@@ -306,6 +306,7 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="status",
         says="show workspace, store, latest checkpoint, and what has changed since",
+        options=(Option(name="ignored", says="what rules leave out of checkpoints: the topmost paths"),),
         examples=(("lastgood status", "where things stand"),),
         codes=(0,),
     ),

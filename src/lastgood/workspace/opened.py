@@ -261,10 +261,11 @@ class OpenWorkspace:
 
         return entries(self._context, self._view, self._view.resolve(ref))
 
-    def read(self, ref: str, path: PathLike, *, private: bool = False) -> bytes:
+    def read(self, ref: str, path: PathLike, *, private: bool = True) -> bytes:
         """Return the content of one file of a checkpoint (of a link, its target).
 
-        Raises `Unsafe` for one that is private, unless that is asked for (rule S5).
+        Who names a file gets it; with ``private=False`` one that is private is refused (`Unsafe`), as on the
+        command line (rule S5).
         """
         from lastgood.show import content
 

@@ -96,6 +96,8 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
     words = [count(manifest.files, "file"), changes(manifest.changes)]
     if manifest.gaps:
         words.append(count(len(manifest.gaps), "gap"))
+    if manifest.ignored:
+        words.append(f"{manifest.ignored:,} ignored")
     words.append(f"{manifest.metrics.save_ms:.0f} ms")
     named = f" ({printable(checkpoint.name)})" if checkpoint.name else ""
     console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {', '.join(words)}")

@@ -331,7 +331,7 @@ class RecordedCheckpoints:
     def read(self, checkpoint_id: str, path: str) -> bytes:
         """Return a file of the project as a checkpoint holds it."""
         with self._at_work() as workspace:
-            return workspace.read(_found(workspace, checkpoint_id)[0].id, path, private=True)
+            return workspace.read(_found(workspace, checkpoint_id)[0].id, path)
 
     def validate_checkpoint(self, checkpoint_id: str) -> bool:
         """Prove that a checkpoint can be brought back, by bringing it back aside."""
