@@ -241,7 +241,7 @@ def test_half_a_character_in_a_message_does_not_take_the_list_away(lastgood: Com
     [
         (("frobnicate", "--json"), "usage", 2),
         (("show", "nothing-like-it", "--json"), "not-found", 10),
-        (("show", "--json", "a:b"), "invalid", 12),
+        (("show", "--json", "@b"), "invalid", 12),
         (("list", "--limit", "-1", "--json"), "usage", 2),
         (("restore", "one", "--plan", "plan_0000000000000000", "--json"), "conflict", 13),
         (("restore", "one", "--json"), "usage", 2),
