@@ -26,7 +26,7 @@ def test_a_save_says_first_that_rules_leave_out_most(lastgood: Command) -> None:
     built(lastgood)
     (lastgood.project / ".gitignore").write_text("*\n")
     shown = lastgood.terminal("save", "first").out.splitlines()
-    assert shown[0].startswith("rules leave out most of this folder: 7 ignored entries are not held")
+    assert shown[0].startswith("rules leave out most of this folder: 6 ignored entries are not held")
     assert shown[-1].startswith("saved ckpt_")
 
 
