@@ -31,7 +31,7 @@ def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
     latest = view.latest()
     notes, left = _interruption(context), _left_over(context)
-    look, busy = (None, ()) if notes else _look(context, view, latest)
+    look, busy = (None, ()) if latest is None or notes else _look(context, view, latest)
     incomplete = unfinished(context)
     living = living_sessions(context)
     own = current_session(context)
@@ -62,7 +62,7 @@ def status(context: Context, view: View) -> StatusReport:
 class Look(Value):
     """What a scan says of a workspace: how it differs from a checkpoint, and what rules leave out.
 
-    ``drift`` is None without a checkpoint that can be read; ``ignored`` are the first of the paths counted.
+    ``drift`` is None where the checkpoint cannot be read; ``ignored`` are the first of the paths counted.
     """
 
     drift: Counts | None
@@ -70,9 +70,7 @@ class Look(Value):
     ignored_count: int
 
 
-def _look(
-    context: Context, view: View, latest: Checkpoint | None
-) -> tuple[Look | None, tuple[HealthNote, ...]]:
+def _look(context: Context, view: View, latest: Checkpoint) -> tuple[Look | None, tuple[HealthNote, ...]]:
     """Look at the workspace; who asks how things stand does not wait until a restore is over."""
     try:
         return look_at(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
@@ -87,13 +85,12 @@ def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts 
     return look_at(context, view, checkpoint).drift
 
 
-def look_at(context: Context, view: View, checkpoint: Checkpoint | None) -> Look:
+def look_at(context: Context, view: View, checkpoint: Checkpoint) -> Look:
     """Scan the workspace, and compare it with a checkpoint."""
     with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
         scan, drift = snapshot.scan, None
         try:
-            if checkpoint is not None:
-                drift = tally(view.tree(checkpoint), snapshot.files, gaps=scan.result.gaps)
+            drift = tally(view.tree(checkpoint), snapshot.files, gaps=scan.result.gaps)
         except Damaged:
             drift = None
         return Look(drift=drift, ignored=scan.ignored_paths(), ignored_count=scan.result.ignored)
