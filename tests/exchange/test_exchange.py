@@ -999,7 +999,7 @@ def test_each_find_is_told_in_a_line_with_what_to_type(
     """S17."""
     for name in ("deploy.sh", "src/keys.py"):
         (project / name).parent.mkdir(exist_ok=True)
-        (project / name).write_text(f"\nTOKEN = '{SECRET}'\n")
+        (project / name).write_text(f"# {name}\nTOKEN = '{SECRET}'\n")
     workspace.save("one")
 
     done = module(project, store, "export", str(parcel))
