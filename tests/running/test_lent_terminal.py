@@ -18,7 +18,10 @@ from tools.terminal import Terminal
 
 RUN = f"{sys.executable} {COMMAND} run"
 # Raw mode: no echo, no keys that send signals; what is typed comes as it is.
-RAW = "import os, sys, time, tty; tty.setraw(0); open({pid!r}, 'w').write('%d\\n' % os.getpid()); print('raw'); {do}"
+RAW = (
+    "import os, time, tty; tty.setraw(0); open({pid!r}, 'w').write('%d\\n' % os.getpid());"
+    " print('raw', flush=True); time.sleep(1000)"
+)
 
 
 class Shell(Terminal):
@@ -211,7 +214,9 @@ def test_a_shell_as_the_command_has_jobs_of_its_own(shell: Shell) -> None:
     shell.says("ready")
     shell.type("\x1a")
     shell.until(lambda: any("Stopped" in line and "sleep" in line for line in shell.shown))
-    shell.type("kill -9 %1; wait; exit 7\n")
+    shell.type("exit 7\n")
+    shell.until("There are stopped jobs.")
+    shell.type("exit 7\n")
     shell.until("failed in")
     shell.at_prompt()
     shell.type("echo code $?\n")
@@ -231,7 +236,7 @@ def test_a_killed_command_leaves_the_terminal_as_it_found_it(shell: Shell, tmp_p
     before = shell.settings(tmp_path / "before")
     pid = tmp_path / "pid"
     # A shell without job control in between: nobody but us sets the terminal anew.
-    raw = python(RAW.format(pid=str(pid), do="time.sleep(1000)")).replace('"', '\\"').replace("$", "\\$")
+    raw = python(RAW.format(pid=str(pid))).replace('"', '\\"').replace("$", "\\$")
     shell.type(f'sh -c "{RUN} -- {raw}; stty -a > {tmp_path}/between"\n')
     shell.says("raw")
     os.kill(int(written(pid)), signal.SIGKILL)
@@ -245,7 +250,7 @@ def test_a_killed_runner_leaves_nothing_running_and_the_terminal_usable(shell: S
     """P8c."""
     before = shell.settings(tmp_path / "before")
     pid = tmp_path / "pid"
-    shell.type(f"{RUN} -- {python(RAW.format(pid=str(pid), do='time.sleep(1000)'))} & echo $! > runner; fg\n")
+    shell.type(f"{RUN} -- {python(RAW.format(pid=str(pid)))} & echo $! > runner; fg\n")
     shell.says("raw")
     runner = int((tmp_path / "project" / "runner").read_text())
     os.kill(runner, signal.SIGKILL)
@@ -262,7 +267,7 @@ def test_a_killed_supervisor_leaves_nothing_running_and_the_terminal_usable(
     """P8c."""
     before = shell.settings(tmp_path / "before")
     pid = tmp_path / "pid"
-    shell.type(f"{RUN} -- {python(RAW.format(pid=str(pid), do='time.sleep(1000)'))}\n")
+    shell.type(f"{RUN} -- {python(RAW.format(pid=str(pid)))}\n")
     shell.says("raw")
     with open(f"/proc/{written(pid)}/stat", encoding="ascii") as file:
         supervisor = int(file.read().rpartition(")")[2].split()[1])
