@@ -9,6 +9,7 @@ from lastgood.lease import current_session, living_sessions, unfinished
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import StatusReport
 from lastgood.model.tree import tally
+from lastgood.root import gone, is_folder, is_gone, no_folder
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction
 from lastgood.value import Value
@@ -72,6 +73,9 @@ class Look(Value):
 
 def _look(context: Context, view: View, latest: Checkpoint) -> tuple[Look | None, tuple[HealthNote, ...]]:
     """Look at the workspace; who asks how things stand does not wait until a restore is over."""
+    if not is_folder(context.root):
+        error = gone(context.root) if is_gone(context.root) else no_folder(context.root)
+        return None, (HealthNote(code="folder-gone", message=error.message, hint=error.hint),)
     try:
         return look_at(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
     except Busy as error:

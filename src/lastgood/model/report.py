@@ -158,6 +158,7 @@ class RestoreReport(Value):
     ``restore --to`` wrote. ``conversation`` says where it came back to, ``progress`` is the record
     now in force, ``irreversible`` are steps of the work that the restore does not take back. ``not_held``
     says what a restore of the whole workspace could not bring back, as far as the checkpoint names it.
+    ``folder_made``: the workspace's folder was gone.
     """
 
     planned: RestorePlan
@@ -173,6 +174,7 @@ class RestoreReport(Value):
     progress: Progress | None = None
     irreversible: tuple[Effect, ...] = ()
     not_held: tuple[NotHeld, ...] = ()
+    folder_made: bool = False
 
     scopes = Alias["tuple[str, ...]"](
         "planned.scopes", "What was asked for: files, conversation, progress, git."
