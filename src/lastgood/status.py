@@ -8,9 +8,11 @@ from lastgood.errors import Busy, Damaged
 from lastgood.lease import current_session, living_sessions, unfinished
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import ChangedPath, StatusReport
-from lastgood.model.tree import compare, counts, tally
+from lastgood.model.tree import compare, counts
+from lastgood.root import gone, is_folder, is_gone, no_folder
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
     at = view.at()
     notes, left = _interruption(context), _left_over(context)
-    found, busy = (None, ()) if at is None or notes else _changes(context, view, at)
+    look, busy = (None, ()) if at is None or notes else _look(context, view, at)
     incomplete = unfinished(context)
     living = living_sessions(context)
     own = current_session(context)
@@ -45,7 +47,10 @@ def status(context: Context, view: View) -> StatusReport:
         store=context.store.decode("utf-8", "surrogateescape"),
         state="interrupted" if notes else state,
         latest=view.latest(),
-        drift=None if found is None else counts(found),
+        drift=None if look is None else look.drift,
+        changed=() if look is None else look.changed,
+        ignored=() if look is None else look.ignored,
+        ignored_count=None if look is None else look.ignored_count,
         gaps=() if at is None else at.gaps,
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
@@ -56,20 +61,29 @@ def status(context: Context, view: View) -> StatusReport:
         sessions=living,
         incomplete=incomplete,
         at=at,
-        changed=tuple(ChangedPath(path=one.path, status=one.status) for one in (found or ())[:_SHOWN]),
     )
 
 
-def _changes(
-    context: Context, view: View, at: Checkpoint
-) -> tuple[list[Change] | None, tuple[HealthNote, ...]]:
-    """Return what changed; who asks how things stand does not wait until a restore is over."""
-    patient = context.replace(wait=min(context.wait, _PATIENCE))
+class Look(Value):
+    """What a scan says of a workspace: how it differs from a checkpoint, and what rules leave out.
+
+    ``drift`` is None where the checkpoint cannot be read; ``changed`` and ``ignored`` are
+    the first of the paths counted.
+    """
+
+    drift: Counts | None
+    changed: tuple[ChangedPath, ...]
+    ignored: tuple[bytes, ...]
+    ignored_count: int
+
+
+def _look(context: Context, view: View, at: Checkpoint) -> tuple[Look | None, tuple[HealthNote, ...]]:
+    """Look at the workspace; who asks how things stand does not wait until a restore is over."""
+    if not is_folder(context.root):
+        error = gone(context.root) if is_gone(context.root) else no_folder(context.root)
+        return None, (HealthNote(code="folder-gone", message=error.message, hint=error.hint),)
     try:
-        with ReadTransaction(patient) as reading, WorkspaceSnapshot(reading) as snapshot:
-            return list(compare(view.tree(at), snapshot.files, gaps=snapshot.scan.result.gaps)), ()
-    except Damaged:
-        return None, ()
+        return look_at(context.replace(wait=min(context.wait, _PATIENCE)), view, at), ()
     except Busy as error:
         if "owner" not in error.details:  # nobody is in the way: the scan itself is killed, say
             raise
@@ -78,11 +92,24 @@ def _changes(
 
 def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts | None:
     """Count what changed in the workspace since a checkpoint; None if that one cannot be read."""
+    return look_at(context, view, checkpoint).drift
+
+
+def look_at(context: Context, view: View, checkpoint: Checkpoint) -> Look:
+    """Scan the workspace, and compare it with a checkpoint."""
     with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
+        scan = snapshot.scan
+        changes: list[Change] | None = None
         try:
-            return tally(view.tree(checkpoint), snapshot.files, gaps=snapshot.scan.result.gaps)
+            changes = list(compare(view.tree(checkpoint), snapshot.files, gaps=scan.result.gaps))
         except Damaged:
-            return None
+            changes = None
+        return Look(
+            drift=None if changes is None else counts(changes),
+            changed=tuple(ChangedPath(path=one.path, status=one.status) for one in (changes or ())[:_SHOWN]),
+            ignored=scan.ignored_paths(),
+            ignored_count=scan.result.ignored,
+        )
 
 
 def _interruption(context: Context) -> tuple[HealthNote, ...]:

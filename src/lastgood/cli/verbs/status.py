@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.plans import going_on
 from lastgood.cli.verbs.work import owner, standing
@@ -58,11 +59,13 @@ def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
         facts += _gaps(report)
     if report.latest != report.at:
         facts.append(("latest", _told(report.latest, call)))
+    facts += _ignored(report, call)
     facts.append(("durability", report.durability))
     if not report.health:
         facts.append(("health", "good"))
     for note in report.health:
-        facts += [("health", printable(note.message)), ("", f"  {printable(note.hint)}")]
+        facts.append(("health", printable(note.message)))
+        facts += [("", f"  {line}") for line in hint_lines(note.hint, call)]
     return facts
 
 
@@ -100,6 +103,19 @@ def _drift(report: StatusReport) -> list[tuple[str, str]]:
     if more:
         facts.append(("", f"  and {more:,} more: lastgood diff --stat"))
     return facts
+
+
+def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
+    """Tell how much is not held because rules leave it out, and what if that was asked for."""
+    if not report.ignored_count:
+        return []
+    if not call.has("ignored"):
+        which = f"not held; which: {call.command('status --ignored')}"
+        return [("ignored", f"{count(report.ignored_count, 'entry')} {which}")]
+    facts = [("ignored", f"{count(report.ignored_count, 'entry')} not held")]
+    facts += [("", f"  {path_text(path)}") for path in report.ignored]
+    more = report.ignored_count - len(report.ignored)
+    return facts + ([("", f"  and {more:,} more, below these or beside them")] if more else [])
 
 
 def _gaps(report: StatusReport) -> list[tuple[str, str]]:
