@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Damaged, Unsafe, Unsupported
+from lastgood.errors import Damaged
 from lastgood.host import ScanRequest
 from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
@@ -79,22 +79,6 @@ def git_notes(status: GitSnapshot | None) -> tuple[HealthNote, ...]:
             hint="restore without --git",
         ),
     )
-
-
-def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:
-    """Tell whether a checkpoint holds HEAD and index as they are now, where they can be put back at all."""
-    git = checkpoint.manifest.git
-    if git is None:
-        return True
-    try:
-        found_position = context.project.found_position(context.root)
-    except (Unsafe, Unsupported):
-        return True
-    if found_position is None:
-        return True
-    now = found_position.position
-    named = None if git.branch is None else f"refs/heads/{git.branch}"
-    return (git.head, named, checkpoint.manifest.state.get(INDEX)) == (now.commit, now.branch, now.index)
 
 
 # --- What is to be said of what a checkpoint does not hold, or holds privately (rules S5, T12a) ---
@@ -329,7 +313,7 @@ class WorkspaceSnapshot:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
         facts = self._facts
         equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.at)
-        if equal is not None and is_aligned(self.context, equal):
+        if equal is not None:
             self.record_unchanged()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
@@ -369,7 +353,22 @@ class WorkspaceSnapshot:
             return None
         if found.manifest.progress != self.standing.progress:
             return None
-        return found if self._says_the_same(found) else None
+        return found if self._says_the_same(found) and self._is_aligned(found) else None
+
+    def _is_aligned(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether a checkpoint holds HEAD, branch and index of the project as they are now (rule S10).
+
+        One without the index tells nothing about it: it was too large, or could not be read.
+        """
+        then, now, index = checkpoint.manifest.git, self.scan.result.git, checkpoint.manifest.state.get(INDEX)
+        if then is None or now is None:
+            return then is now
+        if (then.head, then.branch) != (now.head, now.branch):
+            return False
+        if index is None:
+            return True
+        found = self.context.project.index(self.context.root)
+        return found is None or found.hex() == index
 
     def _says_the_same(self, checkpoint: Checkpoint) -> bool:
         """Tell whether the conversation is the checkpoint's; where none is known of, nothing changed."""
