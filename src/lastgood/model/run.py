@@ -193,7 +193,8 @@ class PlannedTask(Value):
     ``rollback`` takes them back to where the task began, ``keep`` leaves them, and both let tasks that
     do not need this one go on; ``stop`` leaves them and ends the run. ``irreversible`` marks what no
     restore takes back. ``needs`` are tasks that have to be done before; ``env`` is laid over the
-    environment, and ``cwd`` is relative to the workspace.
+    environment, and ``cwd`` is relative to the workspace, as is ``transcript``, the file of the
+    conversation where that is not found by itself.
     """
 
     id: str
@@ -208,6 +209,7 @@ class PlannedTask(Value):
     needs: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+    transcript: str | None = None
 
 
 class WorkPlan(Value):

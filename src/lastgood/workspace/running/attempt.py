@@ -398,6 +398,7 @@ class Attempt:
         begun = context.workspace.attempt_begins(task.id, irreversible=task.irreversible, start=start)
         self._effect = begun.effect
         self._log = Output(context.outputs, task=task.id, attempt=begun.effect.attempt)
+        context.expect_conversation(task)
         context.events.changed(
             "task-started",
             task=task.id,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.command import GuardedCommands
+from lastgood.conversation.search import ConversationSearch
 from lastgood.errors import Conflict, LastgoodError, Usage
 from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
@@ -27,6 +28,7 @@ from lastgood.workspace.running.resume import (
     plan_from,
     review_run,
     start_run,
+    with_transcript,
 )
 
 TYPE_CHECKING = False
@@ -363,6 +365,7 @@ def run(
     rebase: bool,
     redo: Sequence[str],
     done: Sequence[str],
+    transcript: PathLike | None,
     observer: RunObserver | None,
     output: Callable[[bytes], object] | None,
 ) -> RunReport:
@@ -371,7 +374,7 @@ def run(
         raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
     if observer is not None and not callable(observer):
         raise Usage("the observer cannot be called", hint="give a function that takes an event")
-    plan = plan_from(given)
+    plan = with_transcript(plan_from(given), transcript)
     request = RunRequest(
         choice=choice,
         rebase=rebase,
@@ -395,5 +398,6 @@ def run(
             signals=signals,
             commands=GuardedCommands(os.environ),
             outputs=outputs_of(os.fsencode(inside.store), inside.key, inside.own),
+            search=ConversationSearch(inside.own, root=inside.root),
         )
         return Runner(context, request=request, engaged=engaged).carry_out()

@@ -89,6 +89,22 @@ class RunWorkspace(OpenWorkspace):
 
         return self._changed(work, type="session_started")
 
+    def keep_conversation(
+        self, transcript: str | None, *, host: str | None = None, name: str | None = None
+    ) -> None:
+        """Have every checkpoint from now on hold the conversation of a file; by what its host calls it."""
+
+        def kept(found: Session) -> Session:
+            return found.replace(transcript=transcript, transcript_host=host, transcript_session=name)
+
+        self._context.work.change(lambda work: work.change_session(self.own, kept))
+
+    @property
+    def conversation(self) -> str | None:
+        """The file of the conversation that checkpoints hold at present."""
+        found = self._context.work.session(self.own)
+        return None if found is None else found.transcript
+
     def leave(self, *, finished: bool, by: str) -> SessionEnded:
         """End the session after its last checkpoint; not ``finished``, it waits to be continued."""
 
