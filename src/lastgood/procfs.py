@@ -127,6 +127,7 @@ def _writes(pid: int, device: int, inode: int) -> bool:
 
 
 def is_open_to_write(pid: int, descriptor: str) -> bool:
+    """Tell whether a process has a file open for writing, by its descriptor."""
     for line in content_of(pid, f"fdinfo/{descriptor}").splitlines():
         word, _, value = line.partition(b":")
         if word == b"flags":

@@ -1,7 +1,8 @@
 """Reading what is stored of a conversation: its segments, its lines, which of them are messages.
 
 Claude Code keeps ``projects/FOLDER/SESSION.jsonl``, Codex ``sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``,
-Gemini CLI ``tmp/PROJECT/chats/session-TIME-ID.jsonl``; a line is one JSON object. Their makers call most of it internal: only what stands here is relied on.
+Gemini CLI ``tmp/PROJECT/chats/session-TIME-ID.jsonl``; a line is one JSON object. Their makers call most of
+it internal: only what stands here is relied on.
 """
 
 from __future__ import annotations
@@ -95,7 +96,7 @@ def message_in(form: ConversationForm, record: Mapping[str, object]) -> Mapping[
 
 
 def _gemini_message(record: Mapping[str, object]) -> dict[str, object] | None:
-    """Return what a line says, with the tools that are used; None for one that only begins to say something."""
+    """Return what a line says, with the tools that are used; None if it says nothing yet."""
     role = _GEMINI_ROLES.get(str(record.get("type")))
     said, calls = record.get("content"), record.get("toolCalls")
     parts = list(said) if isinstance(said, list) else [{"text": said}] if said else []

@@ -79,6 +79,18 @@ class RunEvent(Value):
     tasks: tuple[Task, ...] = ()
 
 
+class LastConversation(Value):
+    """What the host of a run said up to its end: ``messages`` as the newest checkpoint holds them.
+
+    ``resume_command`` is the host's own, None where nobody knows the host or what it calls the conversation.
+    """
+
+    messages: int
+    transcript: OsText
+    host: str | None = None
+    resume_command: str | None = None
+
+
 class RunReport(Value):
     """What came of a run. ``tasks`` are in the plan's order.
 
@@ -86,7 +98,8 @@ class RunReport(Value):
     ``unknown_effects`` are steps of which nobody saw the end, ``live_processes`` what an earlier runner
     left running. ``exit_code`` is that of the last command that ran, as a shell would say it; None if
     none did, or if it was stopped because its time was over. ``signal`` is the number of the one that
-    interrupted the run. ``outputs`` is the folder where each attempt's output is kept.
+    interrupted the run. ``outputs`` is the folder where each attempt's output is kept. ``conversation`` is
+    that of the agent which the last task ran, if it is known.
     """
 
     session: str
@@ -102,6 +115,7 @@ class RunReport(Value):
     live_processes: tuple[Living, ...] = ()
     outputs: OsText | None = None
     signal: int | None = None
+    conversation: LastConversation | None = None
 
     goal = Alias["Text | None"]("plan.goal", "What the run is for, if its plan says so.")
 
@@ -128,7 +142,8 @@ class RecoverReport(Value):
     became of one, ``restored`` what was brought back beside that: files of ``--rollback``, or
     artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
     the checkpoint that files were taken back to. ``took_over`` is a session that lived, and has ended for
-    this one to go on; ``beside`` one that lives and is at work, where nothing died.
+    this one to go on; ``beside`` one that lives and is at work, where nothing died. ``conversation`` is that
+    of the run, kept to its last whole line unless it is only looked at.
     """
 
     state: State
@@ -151,6 +166,7 @@ class RecoverReport(Value):
     took_over: Session | None = None
     beside: Session | None = None
     returned: bool = False
+    conversation: LastConversation | None = None
 
     @property
     def position(self) -> Position | None:

@@ -133,11 +133,12 @@ class Session(Value):
     ``state`` is what was recorded; an active one whose owner is dead or whose heartbeat is too old
     counts as incomplete (`lastgood.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
-    checkpoint, ``transcript_host`` the program that writes it, and ``transcript_session`` what that calls the
-    conversation; None where nobody knows. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
-    why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or
-    ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody
-    sets, in nanoseconds of the machine's run ``heartbeat_boot``.
+    checkpoint, ``transcript_host`` the program that writes it, and ``transcript_session`` what that
+    calls the conversation; None where nobody knows. ``took_over`` names the session that this one pushed
+    aside by force, ``ended_by`` says why an ended one ended (``finished``, ``interrupted``,
+    ``taken over``, ``fresh``, ``error``, or ``failed``: its start did). ``heartbeat_uptime`` is when the
+    last heartbeat was by a clock that nobody sets, in nanoseconds of the machine's run
+    ``heartbeat_boot``.
     """
 
     id: str

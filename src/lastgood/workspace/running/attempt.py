@@ -410,6 +410,7 @@ class Attempt:
     def _run(self) -> CommandResult:
         context, task = self._context, self._task
         ran = self._attend(task.run, context.folder(task), timeout=task.timeout, output=self._written)
+        context.follow_conversation(task, over=True)
         for one in ran.left[:_LEFT_TOLD]:
             command = printable(one.command) or "?"
             context.events.notice(

@@ -185,6 +185,7 @@ class RunContext:
         self.outputs = outputs
         self._search = search
         self._doubts: set[str] = set()
+        self._transcript = workspace.kept_transcript
         self.exit_code: int | None = None
         self._due = self._next()
         self._beats = workspace.monotonic() + BEAT
@@ -258,22 +259,24 @@ class RunContext:
         else:
             path = os.path.join(to_text(self.workspace.root), os.path.expanduser(task.transcript))
             self.workspace.keep_conversation(path)
+            self._transcript = path
 
-    def follow_conversation(self, task: PlannedTask) -> None:
+    def follow_conversation(self, task: PlannedTask, *, over: bool = False) -> None:
         """Have checkpoints hold the conversation of the host that the task runs, as soon as there is one."""
-        looked = None if task.transcript is not None else self._search.look()
+        looked = None if task.transcript is not None else self._search.look(over=over)
         if looked is None:
             return
         if looked.doubt is not None and looked.doubt not in self._doubts:
             self._doubts.add(looked.doubt)
             self.events.notice(looked.doubt, task=task.id)
         found = looked.conversation
-        if found is None or found.transcript == self.workspace.conversation:
+        if found is None or found.transcript == self._transcript:
             return
         try:
-            if self.workspace.conversation is not None:  # what was said last in the one before
+            if self._transcript is not None:  # what was said last in the one before
                 self.events.saved(self.workspace.keep("auto", f"while task {task.id} runs", task=task.id))
             self.workspace.keep_conversation(found.transcript, host=found.host, name=found.session)
+            self._transcript = found.transcript
         except LastgoodError as error:
             self.events.notice(f"the conversation is not kept: {message_of(error)}", task=task.id)
 

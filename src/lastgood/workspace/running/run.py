@@ -351,6 +351,7 @@ class Runner:
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
             outputs=to_text(context.outputs),
+            conversation=context.workspace.last_conversation(),
         )
 
 
