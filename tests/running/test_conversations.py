@@ -285,9 +285,7 @@ def test_a_plan_names_the_file_of_a_tasks_conversation_within_the_workspace(
         {"id": "two", "run": "echo '{\"of\": 2}' > two.jsonl"},
     ]
     lastgood("run", plan_file(*tasks, transcript="two.jsonl"))
-    kept = {
-        one.task: workspace.transcript(one.id) for one in workspace.list() if one.kind == "task"
-    }
+    kept = {one.task: workspace.transcript(one.id) for one in workspace.list() if one.kind == "task"}
     assert kept == {"one": b'{"of": 1}\n', "two": b'{"of": 2}\n'}
 
 

@@ -66,7 +66,7 @@ class Codex:
 
 
 class Gemini:
-    """``GEMINI_CLI_HOME/.gemini/tmp/PROJECT/chats/session-TIME-ID.jsonl``, and nothing that names a process."""
+    """``GEMINI_CLI_HOME/.gemini/tmp/PROJECT/chats/session-TIME-ID.jsonl``: nothing names a process."""
 
     def __init__(self, words: list[str]) -> None:
         home = Path(os.environ.get("GEMINI_CLI_HOME") or os.environ["HOME"]) / ".gemini"
@@ -91,8 +91,8 @@ HOSTS: dict[str, Any] = {"claude-code": Claude, "codex": Codex, "gemini-cli": Ge
 
 
 def say(host: Any, role: str, text: str) -> None:
-    lines = b"".join(json.dumps(line, separators=(",", ":")).encode() + b"\n" for line in host.lines(role, text))
-    write(host, lines)
+    lines = (json.dumps(line, separators=(",", ":")).encode() for line in host.lines(role, text))
+    write(host, b"".join(line + b"\n" for line in lines))
 
 
 def write(host: Any, content: bytes) -> None:

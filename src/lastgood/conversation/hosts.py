@@ -118,7 +118,9 @@ def codex_session(head: Mapping[str, object]) -> tuple[str, str] | None:
 def is_gemini(words: Sequence[str]) -> bool:
     """Tell whether a process is Gemini CLI: by the program's name, or by that of the script it was given."""
     script = next((word for word in words[1:] if not word.startswith("-")), "")
-    return any(one.rpartition("/")[2] in _GEMINI or "/@google/gemini-cli/" in one for one in (*words[:1], script))
+    return any(
+        one.rpartition("/")[2] in _GEMINI or "/@google/gemini-cli/" in one for one in (*words[:1], script)
+    )
 
 
 def gemini_session(head: Mapping[str, object]) -> str | None:

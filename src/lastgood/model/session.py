@@ -296,7 +296,14 @@ BRIEF_PROGRESS = Form(
     Position=Form(Position),
     Features=Form(Features),
 )
-SESSION = Form(Session, "a session", version=VERSION, Owner=Form(Owner), SessionState=words(*SESSION_STATES))
+SESSION = Form(
+    Session,
+    "a session",
+    version=VERSION,
+    sparse="transcript_host transcript_session",
+    Owner=Form(Owner),
+    SessionState=words(*SESSION_STATES),
+)
 EFFECT = Form(Effect, "a step of the work", version=VERSION, EffectState=words(*EFFECT_STATES))
 
 encode_progress = PROGRESS.encode
