@@ -104,6 +104,12 @@ TASK_KEYS: Mapping[str, Key] = {
         says="The file in which its host keeps the conversation, relative to the workspace, where that is "
         "not found by itself.",
     ),
+    "terminal": Key(
+        form="flag",
+        default=False,
+        says="It gets the terminal of the run, and what it prints is not kept; or, where there is none, "
+        "the standard input of the run.",
+    ),
 }
 
 SPRINT_KEYS: Mapping[str, Key] = {

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
     from lastgood.model.session import Task
+    from lastgood.workspace.running.given import StandardInput
     from lastgood.workspace.running.workspace import RunWorkspace
 
 
@@ -176,6 +177,7 @@ class RunContext:
         commands: GuardedCommands,
         outputs: bytes,
         search: ConversationSearch,
+        input: StandardInput,
     ) -> None:
         self.workspace = workspace
         self.plan = plan
@@ -186,6 +188,7 @@ class RunContext:
         self._search = search
         self._doubts: set[str] = set()
         self._transcript = workspace.kept_transcript
+        self.input = input
         self.exit_code: int | None = None
         self._due = self._next()
         self._beats = workspace.monotonic() + BEAT
@@ -201,7 +204,7 @@ class RunContext:
             self._said = now - self._heard_at > _AT_ONCE
             if self._said:
                 self.events.notice(
-                    f"told to end by {name_of(heard[0])}, and not over yet; the same again ends it at once",
+                    f"told to end by {name_of(heard[0])}: still stopping; {_again(heard[0])} to end it now",
                     task=task.id,
                 )
         return heard
@@ -288,6 +291,10 @@ class RunContext:
 
     def _next(self) -> float:
         return self.workspace.monotonic() + self.workspace.settings.auto.interval
+
+
+def _again(number: int) -> str:
+    return "press Ctrl-C again" if number == signal.SIGINT else f"send {name_of(number)} again"
 
 
 def message_of(error: LastgoodError) -> str:
