@@ -9,6 +9,7 @@ from lastgood.lease import current_session, living_sessions, unfinished
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import StatusReport
 from lastgood.model.tree import tally
+from lastgood.root import gone, is_folder, is_gone, no_folder
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction
 
@@ -58,6 +59,9 @@ def status(context: Context, view: View) -> StatusReport:
 
 def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | None, tuple[HealthNote, ...]]:
     """Count what changed; who asks how things stand does not wait until a restore is over."""
+    if not is_folder(context.root):
+        error = gone(context.root) if is_gone(context.root) else no_folder(context.root)
+        return None, (HealthNote(code="folder-gone", message=error.message, hint=error.hint),)
     try:
         return drift_since(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
     except Busy as error:

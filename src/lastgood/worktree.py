@@ -184,6 +184,12 @@ class TreeWriter(FileReader, Protocol):
 class Applier(TreeWriter, Protocol):
     """Changes a workspace."""
 
+    def make_root(self) -> Sequence[bytes]:
+        """Make the workspace's folder again where it is gone, and return what was made (rule T12a)."""
+
+    def unmake(self, made: Sequence[bytes]) -> None:
+        """Remove folders that were made for nothing, as long as they are empty."""
+
     def apply(
         self,
         steps: Sequence[Step],

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.cli.hints import completed
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ _SHOWN = 10
 
 def tell(error: LastgoodError, console: Console) -> int:
     """Tell a failure and return its exit code."""
+    error.hint = completed(error.hint, console.call)
     if console.json:
         from lastgood.documents import error_document
 

@@ -110,6 +110,10 @@ def _stays(outcome: Outcome) -> bool:
 def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:
     """Return what to say of a restore beside its files: parts, steps it does not take back, HEAD."""
     lines = []
+    if report.folder_made:
+        lines.append(f"the folder was gone, and {'will be' if report.dry_run else 'was'} made again")
+    if report.folder_made and target.manifest.git is not None:
+        lines.append("its .git is in no checkpoint and does not come back: clone it, or git init")
     for part in report.parts:
         lines += part_lines(part, target.manifest.progress)
     said = None if report.conversation is None else report.conversation.get("note")

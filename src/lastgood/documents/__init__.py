@@ -59,7 +59,7 @@ _TABLE = {
     " irreversible live_processes git_matches head_moved drift artifacts waiting done interrupted_restore"
     " guard operation files parts conversation? took_over:took_over.id beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
-    " conversation progress parts conflicts directory",
+    " conversation progress parts conflicts directory folder_made",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
     " line? reason? paths? continued? tasks?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"

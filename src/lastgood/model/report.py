@@ -140,6 +140,7 @@ class RestoreReport(Value):
     ``planned`` is what was to happen. ``operation`` can be undone. ``directory`` is where
     ``restore --to`` wrote. ``conversation`` says where it came back to, ``progress`` is the record
     now in force, ``irreversible`` are steps of the work that the restore does not take back.
+    ``folder_made``: the workspace's folder was gone.
     """
 
     planned: RestorePlan
@@ -154,6 +155,7 @@ class RestoreReport(Value):
     conversation: Mapping[str, object] | None = None
     progress: Progress | None = None
     irreversible: tuple[Effect, ...] = ()
+    folder_made: bool = False
 
     scopes = Alias["tuple[str, ...]"](
         "planned.scopes", "What was asked for: files, conversation, progress, git."

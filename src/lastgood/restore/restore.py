@@ -16,6 +16,7 @@ from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan, loses_content
 from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, occupied, plan
+from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction, RestoreTransaction
@@ -124,7 +125,7 @@ def with_details(context: Context, report: RestoreReport, target: Checkpoint) ->
     """Return a report with what is known beside the files."""
     progress = current_work(context).progress
     return report.replace(
-        head_moved=head_moved(context, target),
+        head_moved=None if report.folder_made else head_moved(context, target),
         irreversible=irreversible(context, target),
         conversation=_conversation(context, report, target),
         progress=None if progress.empty else progress,
@@ -203,17 +204,37 @@ def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
     with RestoreTransaction(context) as restoring:
         if not plan.force:
             refuse_rivals(context)
-        return _scan_and_apply(restoring, plan, target)
+        with _folder_made(restoring) as made:
+            return _scan_and_apply(restoring, plan, target).replace(folder_made=made)
 
 
 def restore(context: Context, view: View, request: RestoreRequest) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
     with RestoreTransaction(context) as restoring:
         _admit(context, request)
-        with _planned(restoring, view, request) as (made, snapshot):
-            if not any(step.forced for step in made.steps):
-                return _carry_out(restoring, made, snapshot, target=request.target)
-        return _scan_and_apply(restoring, made, request.target)
+        with _folder_made(restoring) as made_again:
+            return _restored(restoring, view, request).replace(folder_made=made_again)
+
+
+def _restored(restoring: RestoreTransaction, view: View, request: RestoreRequest) -> RestoreReport:
+    with _planned(restoring, view, request) as (made, snapshot):
+        if not any(step.forced for step in made.steps):
+            return _carry_out(restoring, made, snapshot, target=request.target)
+    return _scan_and_apply(restoring, made, request.target)
+
+
+@contextmanager
+def _folder_made(restoring: RestoreTransaction) -> Iterator[bool]:
+    """Have the workspace's folder there, made again where it is gone, and tell whether it was (rule T12a).
+
+    Empty as it is then, it is what the guard holds: an undo takes away what was written into it.
+    """
+    made = restoring.applier.make_root()
+    try:
+        yield bool(made)
+    except BaseException:
+        restoring.applier.unmake(made)
+        raise
 
 
 def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
@@ -224,7 +245,12 @@ def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
         for part in plan.parts
     )
     report = RestoreReport(
-        planned=plan, target=target.id, outcomes=planned_outcomes(plan), parts=awaited, dry_run=True
+        planned=plan,
+        target=target.id,
+        outcomes=planned_outcomes(plan),
+        parts=awaited,
+        dry_run=True,
+        folder_made=is_gone(context.root),
     )
     return with_details(context, report, target)
 

@@ -42,7 +42,7 @@ def doctor_verb(call: Call, console: Console) -> int:
     console.lines(table([_row(one) for one in findings], flexible=2, limit=None))
     for one in findings:
         if one.hint:
-            console.line(f"{one.code}: {printable(one.hint)}")
+            console.lines(f"{one.code}: {line}" for line in console.hints(one.hint))
     return code
 
 

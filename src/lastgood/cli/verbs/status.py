@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import time
 
+from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.plans import going_on
 from lastgood.cli.verbs.work import owner, standing
@@ -60,7 +61,8 @@ def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if not report.health:
         facts.append(("health", "good"))
     for note in report.health:
-        facts += [("health", printable(note.message)), ("", f"  {printable(note.hint)}")]
+        facts.append(("health", printable(note.message)))
+        facts += [("", f"  {line}") for line in hint_lines(note.hint, call)]
     return facts
 
 
