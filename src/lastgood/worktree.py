@@ -120,6 +120,9 @@ class Scan(Protocol):
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
 
+    def ignored_paths(self) -> tuple[bytes, ...]:
+        """Return the first of the topmost ignored paths, with a slash at the end of a directory's."""
+
     def left_out(self, path: bytes) -> Sequence[bytes]:
         """Return the names in a captured directory that were not captured: ignored, gaps, ``.git``."""
 

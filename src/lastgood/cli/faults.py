@@ -25,6 +25,8 @@ def tell(error: LastgoodError, console: Console) -> int:
     lines = [f"lastgood: {_escaped(error.message)}"]
     if "candidates" in error.details:
         lines += _listed(error.details["candidates"])
+    elif "finds" in error.details:
+        lines += _listed(error.details["finds"])
     elif error.exit_code == 13:
         lines += _listed(error.details.get("paths"), told=error.message)
     if error.hint:
@@ -64,6 +66,8 @@ def _listed(items: object, *, told: str = "") -> list[str]:
 
 
 def _text(item: object) -> str:
+    if isinstance(item, dict) and "line" in item:  # a place in a file, and what was found there
+        return f"{item['path']}:{item['line']}  {item['kind']}"
     return item if isinstance(item, str) else str(item)
 
 

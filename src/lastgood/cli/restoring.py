@@ -6,7 +6,15 @@ import os
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, current, paths_of
-from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
+from lastgood.cli.plans import (
+    beside_lines,
+    not_held_lines,
+    plan_counts,
+    plan_lines,
+    remarks,
+    report_counts,
+    shortened_plan,
+)
 from lastgood.cli.wording import called, count
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
@@ -175,7 +183,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     if plan.empty and not report.folder_made:
         same = "nothing is left to take back" if plan.base else "what was asked for already is"
         console.line(f"nothing to restore: {same} as in {called(target)}")
-        console.lines(plan_lines(plan))
+        console.lines((*plan_lines(plan), *not_held_lines(report)))
         return code
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
     console.lines((*plan_lines(plan), *beside_lines(report, target)))

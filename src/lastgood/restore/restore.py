@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 
 from lastgood.errors import Conflict, Invalid, Unsafe
-from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules, is_hand_written
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.operation import PartOutcome, RestorePlan, part_record
 from lastgood.model.path_safety import link_faults, refuse
-from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
+from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
@@ -129,6 +130,26 @@ def with_details(context: Context, report: RestoreReport, target: Checkpoint) ->
         irreversible=irreversible(context, target),
         conversation=_conversation(context, report, target),
         progress=None if progress.empty else progress,
+        not_held=not_held(context, report, target),
+    )
+
+
+def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[NotHeld, ...]:
+    """Return what was there at a checkpoint, is missing, and is in none (rules S5, T12a)."""
+    if "files" not in report.scopes or report.planned.paths:
+        return ()
+    git = target.manifest.git
+    paths = [
+        *(NotHeld(path=path, reason="ignored") for path in target.manifest.ignored_paths),
+        *(
+            NotHeld(path=join(one.path, b".git"), reason="repository", head=one.head)
+            for one in (() if git is None else git.nested)
+        ),
+    ]
+    return tuple(
+        one.replace(path=one.path.removesuffix(b"/"))
+        for one in paths
+        if not os.path.lexists(join(context.root, one.path.removesuffix(b"/")))
     )
 
 
@@ -266,10 +287,21 @@ def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tre
 
 
 def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -> DeletionEvidence:
-    """Return what decides between a checkpoint, whose files are given, and the workspace now."""
+    """Return what decides between a checkpoint, whose files are given, and the workspace now.
+
+    What people write by hand and git ignores is theirs: a whole restore brings it back, and changes none.
+    What is configured to be captured all the same is restored like any file.
+    """
+    private = {*target.manifest.private, *snapshot.scan.result.private}
+    asked_for = Includes(snapshot.context.settings.capture.include)
+
+    def spares(path: bytes) -> bool:
+        return path in private and is_hand_written(path) and not asked_for.matches(path, directory=False)
+
     return DeletionEvidence(
         ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
         look=snapshot.present,
+        spares=spares,
         gaps_then=target.manifest.gaps,
         gaps_now=snapshot.scan.result.gaps,
     )

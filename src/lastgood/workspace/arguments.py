@@ -61,7 +61,7 @@ def check_settings(settings: Settings) -> None:
     for part, form in (("capture", CaptureSettings), ("limits", LimitSettings), ("auto", AutoSettings)):
         expect(getattr(settings, part), form, what=f"settings.{part}")
     _whole(capture.max_file_size, what="settings.capture.max_file_size")
-    for name in ("built_in", "exclude", "include", "state_files"):
+    for name in ("built_in", "built_in_includes", "exclude", "include", "state_files"):
         _texts(getattr(capture, name), what=f"settings.capture.{name}")
     expect(capture.global_excludes, str, type(None), what="settings.capture.global_excludes")
     for name, number in limits.as_dict().items():
