@@ -90,7 +90,19 @@ def test_what_was_asked_for_by_a_message_exists_under_it(repository: Path, works
     assert not workspace.save("only a turn", kind="turn").created
 
 
-WORDS = ["edit", "stage", "unstage", "commit", "amend", "branch", "switch", "detach", "rebase", "save", "back"]
+WORDS = [
+    "edit",
+    "stage",
+    "unstage",
+    "commit",
+    "amend",
+    "branch",
+    "switch",
+    "detach",
+    "rebase",
+    "save",
+    "back",
+]
 HISTORIES = st.lists(st.tuples(st.sampled_from(WORDS), st.integers(0, 5)), min_size=8, max_size=20)
 
 

@@ -89,7 +89,10 @@ def _told(checkpoint: Checkpoint | None, call: Call) -> str:
     if checkpoint is None:
         return f"none yet; make the first: {call.command('save')}"
     made = ago(checkpoint.manifest.created_at, now=time.time_ns())
-    return f"{called(checkpoint)}, {checkpoint.kind}, {made}, {count(checkpoint.manifest.files, 'file')}"
+    said = checkpoint.manifest.conversation
+    spoken = "" if said is None else f", {count(said.messages, 'message')}"
+    files = count(checkpoint.manifest.files, "file")
+    return f"{called(checkpoint)}, {checkpoint.kind}, {made}, {files}{spoken}"
 
 
 def _drift(report: StatusReport) -> list[tuple[str, str]]:
