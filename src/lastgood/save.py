@@ -88,7 +88,7 @@ def _check(draft: Draft) -> None:
 
 def _says_something(draft: Draft) -> bool:
     if draft.kind == "manual":
-        return bool(draft.message or draft.name or draft.metadata or draft.pinned)
+        return bool(draft.name or draft.metadata or draft.pinned)
     return draft.kind not in AUTOMATIC_KINDS
 
 

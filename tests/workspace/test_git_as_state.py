@@ -11,8 +11,9 @@ import pytest
 from hypothesis import HealthCheck, Phase, given, settings
 from hypothesis import strategies as st
 
-import lastgood
+import lastgood as package
 from lastgood.workspace import Workspace
+from tools.command import Command
 
 WHO = ("-c", "user.email=ada@example.com", "-c", "user.name=Ada", "-c", "commit.gpgsign=false")
 SETTINGS = {"PATH": os.environ["PATH"], "HOME": "/nonexistent", "GIT_CONFIG_NOSYSTEM": "1"}
@@ -79,15 +80,16 @@ def test_a_restore_after_a_commit_keeps_the_head_of_before(repository: Path, wor
     assert git(repository, "rev-parse", "HEAD") == head
 
 
-def test_what_was_asked_for_by_a_message_exists_under_it(repository: Path, workspace: Workspace) -> None:
-    """S10."""
-    assert (repository / "a").exists()
-    first = workspace.save("before the schema").checkpoint
-    second = workspace.save("before the schema, again")
-    assert second.created
-    assert [one.message for one in workspace.list()] == ["before the schema, again", "before the schema"]
-    assert first.id == second.checkpoint.previous
-    assert not workspace.save("only a turn", kind="turn").created
+def test_what_a_person_asked_for_by_a_message_exists_under_it(lastgood: Command) -> None:
+    """S10: on the command line; an automatic one of the same does not."""
+    (lastgood.project / "a").write_text("a")
+    lastgood("save", "before the schema")
+    lastgood("save", "before the schema, again")
+    listed = lastgood("list", "--json").json["checkpoints"]
+    assert [one["message"] for one in listed] == ["before the schema, again", "before the schema"]
+    assert listed[0]["previous"] == listed[1]["id"]
+    assert lastgood("save").out.startswith("unchanged since ")
+    assert lastgood("save", "only a turn", "--kind", "turn").out.startswith("unchanged since ")
 
 
 WORDS = [
@@ -114,7 +116,7 @@ def stance(at: Path) -> tuple[str, str, str]:
 
 def branches(at: Path) -> dict[str, str]:
     lines = git(at, "for-each-ref", "--format=%(refname) %(objectname)", "refs/heads").splitlines()
-    return {name: commit for name, commit in (line.split() for line in lines)}
+    return {line.split()[0]: line.split()[1] for line in lines}
 
 
 def do(at: Path, word: str, number: int) -> None:
@@ -162,7 +164,7 @@ def test_head_and_index_come_back_as_they_were_after_any_history(
     (at / "file 0").write_text("0\n")
     git(at, "add", "-A")
     git(at, "commit", "-q", "-m", "first")
-    with lastgood.open(at, store=folder / "store", maintenance="off") as workspace:
+    with package.open(at, store=folder / "store", maintenance="off") as workspace:
         known = [(workspace.save("first").checkpoint.id, stance(at))]
         for word, number in steps:
             if word == "save":
