@@ -185,7 +185,7 @@ def _is_path(ref: str, workspace: OpenWorkspace) -> bool:
     if os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
         return True
     try:
-        workspace.read("@", ref)  # a deleted file is what one most wants back
+        workspace.read("@", ref, private=True)  # a deleted file is what one most wants back
     except LastgoodError:
         return False
     return True
