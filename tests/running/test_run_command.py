@@ -191,7 +191,7 @@ def test_a_failure_before_anything_ran_is_one_error_document(lastgood: Command) 
 def test_a_run_that_has_finished_already_is_told_so(lastgood: Command, plan_file: Callable[..., str]) -> None:
     plan = plan_file(task("A", "true"))
     lastgood("run", plan)
-    assert "done: 1 task: it has finished already" in lastgood("run", plan, "--continue").out
+    assert "nothing to do: this plan finished" in lastgood("run", plan, "--continue").out
     told = events(lastgood("run", plan, "--continue", "--json").out)
     assert [(one["event"], one["report"]["state"]) for one in told] == [("finished", "done")]
 

@@ -63,7 +63,7 @@ _TABLE = {
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
     " line? reason? paths? continued? tasks?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"
-    " unknown_effects live_processes outputs",
+    " unknown_effects live_processes outputs finished_at",
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over",
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",
     "SessionReport": "*session state position:progress.position! progress",

@@ -87,7 +87,8 @@ class RunReport(Value):
     ``unknown_effects`` are steps of which nobody saw the end, ``live_processes`` what an earlier runner
     left running. ``exit_code`` is that of the last command that ran, as a shell would say it; None if
     none did, or if it was stopped because its time was over. ``signal`` is the number of the one that
-    interrupted the run. ``outputs`` is the folder where each attempt's output is kept.
+    interrupted the run. ``outputs`` is the folder where each attempt's output is kept. With
+    ``finished_at`` the plan had finished before, and nothing was carried out.
     """
 
     session: str
@@ -103,6 +104,7 @@ class RunReport(Value):
     live_processes: tuple[Living, ...] = ()
     outputs: OsText | None = None
     signal: int | None = None
+    finished_at: Timestamp | None = None
 
     goal = Alias["Text | None"]("plan.goal", "What the run is for, if its plan says so.")
 

@@ -319,6 +319,7 @@ class Workspace(Restores, Recovers):
         *,
         choice: Choice | None = None,
         rebase: bool = False,
+        again: bool = False,
         redo: Sequence[str] = (),
         done: Sequence[str] = (),
         observer: RunObserver | None = None,
@@ -329,6 +330,8 @@ class Workspace(Restores, Recovers):
         ``plan`` is a file's path, a document as a dict, a `WorkPlan`, or a list of words: one command.
         ``choice`` says what becomes of a run of the same plan that did not finish: ``continue`` (also
         without a choice), ``fresh`` or ``review``. ``rebase`` goes on with a plan that was edited since.
+        A plan whose last run finished is carried out ``again`` only if that is said: else the report has
+        ``finished_at``, and nothing was done. One command always is.
         ``redo`` names tasks whose irreversible command may be run again although nobody knows whether it
         had its effect, ``done`` tasks that somebody knows to have been done. ``observer`` is told what
         happens as it happens, output by lines and no more than anybody can follow; ``output`` gets
@@ -336,9 +339,9 @@ class Workspace(Restores, Recovers):
         to be continued, and the report says so; in the main thread SIGINT, SIGTERM, SIGHUP and SIGQUIT
         are taken for that. The same one again ends the task at once, a third time this process.
 
-        Raises `Invalid` for a plan with faults, `Conflict` for one that was edited since or if another
-        session lives, `Busy` if processes of an earlier runner do, `NotFound` if there is nothing to
-        be reviewed.
+        Raises `Invalid` for a plan with faults, `Conflict` for one that was edited since or whose work a
+        restore took back, or if another session lives, `Busy` if processes of an earlier runner do,
+        `NotFound` if there is nothing to be reviewed.
         """
         from lastgood.workspace.running.run import run
         from lastgood.workspace.running.workspace import RunWorkspace
@@ -348,6 +351,7 @@ class Workspace(Restores, Recovers):
             plan,
             choice=choice,
             rebase=rebase,
+            again=again,
             redo=redo,
             done=done,
             observer=observer,

@@ -362,6 +362,7 @@ def run(
     *,
     choice: Choice | None,
     rebase: bool,
+    again: bool,
     redo: Sequence[str],
     done: Sequence[str],
     observer: RunObserver | None,
@@ -376,12 +377,15 @@ def run(
     request = RunRequest(
         choice=choice,
         rebase=rebase,
+        again=again,
         redo=check_named(plan, redo, option="redo"),
         done=check_named(plan, done, option="done"),
     )
     both = sorted(set(request.redo) & set(request.done))
     if both:
         raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
+    if again and choice in {"continue", "review"}:
+        raise Usage(f"a plan is carried out again, or {choice} is wanted", hint="leave out one of the two")
     if choice == "review":
         return review_run(workspace, plan)
     with Signals() as signals, hold_runner_lock(workspace, signals):

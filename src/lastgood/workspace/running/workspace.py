@@ -114,8 +114,12 @@ class RunWorkspace(OpenWorkspace):
 
     def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
         """Return the runs of a plan that ended without finishing, newest first."""
-        found = ((one, self._context.work.run(one.id)) for one in unfinished(self._context))
+        found = ((one, self._context.work.run(one.id)) for one in self.all_unfinished())
         return tuple((report, run) for report, run in found if run is not None)
+
+    def all_unfinished(self) -> Sequence[SessionReport]:
+        """Return the sessions that ended without finishing, newest first."""
+        return tuple(unfinished(self._context))
 
     def unknown_within(self, task: str) -> Sequence[Effect]:
         """Return the irreversible steps within a task, done by its command, of which nobody saw the end."""
