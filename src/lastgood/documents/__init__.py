@@ -62,7 +62,7 @@ _TABLE = {
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
     " conversation progress parts conflicts directory folder_made not_held",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
-    " line? reason? paths? continued? tasks?",
+    " line? reason? paths? continued? tasks? terminal?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"
     " unknown_effects live_processes outputs finished_at",
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over",

@@ -392,18 +392,22 @@ def run(
         engaged = start_run(workspace, plan, request, signals=signals)
         if isinstance(engaged, RunReport):
             return engaged
-        inside = engaged.workspace
-        outputs = outputs_of(os.fsencode(inside.store), inside.key, inside.own)
-        context = RunContext(
-            inside,
-            plan,
-            events=RunEvents(inside, plan, observer=observer, output=output),
-            signals=signals,
-            commands=GuardedCommands(os.environ),
-            outputs=outputs,
-            input=StandardInput(outputs, check=signals.check),
-        )
+        events = RunEvents(engaged.workspace, plan, observer=observer, output=output)
+        context = _context(engaged.workspace, plan, events=events, signals=signals)
         try:
             return Runner(context, request=request, engaged=engaged).carry_out()
         finally:
             context.input.close()
+
+
+def _context(workspace: RunWorkspace, plan: WorkPlan, *, events: RunEvents, signals: Signals) -> RunContext:
+    outputs = outputs_of(os.fsencode(workspace.store), workspace.key, workspace.own)
+    return RunContext(
+        workspace,
+        plan,
+        events=events,
+        signals=signals,
+        commands=GuardedCommands(os.environ),
+        outputs=outputs,
+        input=StandardInput(outputs, check=signals.check),
+    )
