@@ -322,6 +322,7 @@ class Workspace(Restores, Recovers):
         again: bool = False,
         redo: Sequence[str] = (),
         done: Sequence[str] = (),
+        transcript: PathLike | None = None,
         observer: RunObserver | None = None,
         output: Callable[[bytes], object] | None = None,
     ) -> RunReport:
@@ -333,7 +334,8 @@ class Workspace(Restores, Recovers):
         A plan whose last run finished is carried out ``again`` only if that is said: else the report has
         ``finished_at``, and nothing was done. One command always is.
         ``redo`` names tasks whose irreversible command may be run again although nobody knows whether it
-        had its effect, ``done`` tasks that somebody knows to have been done. ``observer`` is told what
+        had its effect, ``done`` tasks that somebody knows to have been done. ``transcript`` is the file of
+        the conversation, where no task names one and it is not found by itself. ``observer`` is told what
         happens as it happens, output by lines and no more than anybody can follow; ``output`` gets
         every byte that the tasks' commands write. Asked to end by a signal, the run leaves its session
         to be continued, and the report says so; in the main thread SIGINT, SIGTERM, SIGHUP and SIGQUIT
@@ -343,17 +345,15 @@ class Workspace(Restores, Recovers):
         restore took back, or if another session lives, `Busy` if processes of an earlier runner do,
         `NotFound` if there is nothing to be reviewed.
         """
+        from lastgood.workspace.running.resume import RunRequest
         from lastgood.workspace.running.run import run
         from lastgood.workspace.running.workspace import RunWorkspace
 
         return run(
             RunWorkspace(self),
             plan,
-            choice=choice,
-            rebase=rebase,
-            again=again,
-            redo=redo,
-            done=done,
+            RunRequest(choice=choice, rebase=rebase, again=again, redo=redo, done=done),
+            transcript=transcript,
             observer=observer,
             output=output,
         )

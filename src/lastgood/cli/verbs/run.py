@@ -232,6 +232,7 @@ def _run(
             again=call.has("again"),
             redo=call.texts("redo"),
             done=call.texts("done"),
+            transcript=call.text("transcript"),
             observer=screen,
             output=screen.output if as_it_is else None,
         )

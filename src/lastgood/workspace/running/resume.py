@@ -68,6 +68,16 @@ def plan_from(given: PathLike | Mapping[str, object] | WorkPlan | Sequence[str])
     )
 
 
+def with_transcript(plan: WorkPlan, transcript: PathLike | None) -> WorkPlan:
+    """Return a plan in which tasks that name no file of their conversation have this one."""
+    if transcript is None:
+        return plan
+    from lastgood.workspace.arguments import plain
+
+    path = os.path.abspath(to_text(plain(transcript)))
+    return plan.replace(tasks=tuple(one.replace(transcript=one.transcript or path) for one in plan.tasks))
+
+
 def goal_of(plan: WorkPlan) -> str | None:
     """Return what a run is for: what its plan says, or the one command."""
     if plan.goal is not None or not plan.command:
@@ -78,7 +88,7 @@ def goal_of(plan: WorkPlan) -> str | None:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def check_named(plan: WorkPlan, ids: Sequence[str], *, option: str) -> frozenset[str]:
+def check_named(plan: WorkPlan, ids: Collection[str], *, option: str) -> frozenset[str]:
     """Return ids of tasks; `Usage` for one that the plan does not have."""
     if isinstance(ids, (str, bytes)) or not all(isinstance(id, str) for id in ids):
         raise Usage(f"{option} takes a list of ids of tasks", hint=f'for example {option}=["T01"]')

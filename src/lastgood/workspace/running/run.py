@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.command import GuardedCommands
+from lastgood.conversation.search import ConversationSearch
 from lastgood.errors import Conflict, LastgoodError, Usage
 from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
@@ -28,13 +29,14 @@ from lastgood.workspace.running.resume import (
     plan_from,
     review_run,
     start_run,
+    with_transcript,
 )
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.model.run import Choice, PlannedTask, RunObserver, RunState, WorkPlan
+    from lastgood.model.run import PlannedTask, RunObserver, RunState, WorkPlan
     from lastgood.model.session import Effect, Task
     from lastgood.tasks import Outlook
     from lastgood.workspace.arguments import PathLike
@@ -350,6 +352,7 @@ class Runner:
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
             outputs=to_text(context.outputs),
+            conversation=context.workspace.last_conversation(),
         )
 
 
@@ -359,34 +362,18 @@ class Runner:
 def run(
     workspace: RunWorkspace,
     given: PathLike | Mapping[str, object] | WorkPlan | Sequence[str],
+    request: RunRequest,
     *,
-    choice: Choice | None,
-    rebase: bool,
-    again: bool,
-    redo: Sequence[str],
-    done: Sequence[str],
+    transcript: PathLike | None,
     observer: RunObserver | None,
     output: Callable[[bytes], object] | None,
 ) -> RunReport:
     """Carry out a plan."""
-    if choice is not None and choice not in CHOICES:
-        raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
     if observer is not None and not callable(observer):
         raise Usage("the observer cannot be called", hint="give a function that takes an event")
-    plan = plan_from(given)
-    request = RunRequest(
-        choice=choice,
-        rebase=rebase,
-        again=again,
-        redo=check_named(plan, redo, option="redo"),
-        done=check_named(plan, done, option="done"),
-    )
-    both = sorted(set(request.redo) & set(request.done))
-    if both:
-        raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
-    if again and choice in {"continue", "review"}:
-        raise Usage(f"a plan is carried out again, or {choice} is wanted", hint="leave out one of the two")
-    if choice == "review":
+    plan = with_transcript(plan_from(given), transcript)
+    request = _checked(request, plan)
+    if request.choice == "review":
         return review_run(workspace, plan)
     with Signals() as signals, hold_runner_lock(workspace, signals):
         engaged = start_run(workspace, plan, request, signals=signals)
@@ -400,6 +387,21 @@ def run(
             context.input.close()
 
 
+def _checked(request: RunRequest, plan: WorkPlan) -> RunRequest:
+    """Return what was asked for, if that goes together."""
+    choice = request.choice
+    if choice is not None and choice not in CHOICES:
+        raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
+    if request.again and choice in {"continue", "review"}:
+        raise Usage(f"a plan is carried out again, or {choice} is wanted", hint="leave out one of the two")
+    redo = check_named(plan, request.redo, option="redo")
+    done = check_named(plan, request.done, option="done")
+    both = sorted(redo & done)
+    if both:
+        raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
+    return request.replace(redo=redo, done=done)
+
+
 def _context(workspace: RunWorkspace, plan: WorkPlan, *, events: RunEvents, signals: Signals) -> RunContext:
     outputs = outputs_of(os.fsencode(workspace.store), workspace.key, workspace.own)
     return RunContext(
@@ -410,4 +412,5 @@ def _context(workspace: RunWorkspace, plan: WorkPlan, *, events: RunEvents, sign
         commands=GuardedCommands(os.environ),
         outputs=outputs,
         input=StandardInput(outputs, check=signals.check),
+        search=ConversationSearch(workspace.own, root=workspace.root),
     )
