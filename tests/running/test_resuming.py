@@ -22,6 +22,7 @@ from lastgood.workspace.running.resume import plan_from
 from lastgood.workspace.running.workspace import RunWorkspace
 from tools.living import eventually
 from tools.runs import Runner, Told, states, wait_for
+from tools.values import not_none
 
 Start = Callable[..., Runner]
 Plan = Callable[..., str]
@@ -571,3 +572,17 @@ def test_a_fresh_start_with_orders_for_the_old_run_gives_nothing_up(
     with pytest.raises(Usage, match="a run that begins has nothing"):
         workspace.run(plan, choice="fresh", done=["A"])
     assert len(workspace.status().incomplete) == 1
+
+
+def test_a_run_that_was_gone_on_with_leads_back_to_where_it_began(
+    workspace: Workspace, project: Path, plan_file: Plan, outside: Path
+) -> None:
+    """P7: not to where it was taken up again."""
+    (project / "file").write_text("before\n")
+    plan = plan_file({"id": "A", "run": "echo a > file"}, {"id": "B", "run": f"test -e {outside}/ready"})
+    first = workspace.run(plan)
+    assert first.state == "failed"
+    (outside / "ready").touch()
+    second = workspace.run(plan)
+    assert (second.state, second.continued, second.start) == ("done", True, first.start)
+    assert workspace.read(not_none(second.start), "file") == b"before\n"

@@ -46,6 +46,23 @@ def started(command: Command, *words: str) -> subprocess.Popen[bytes]:
     )
 
 
+def test_a_command_that_takes_the_workspace_away_is_told_with_the_way_back(lastgood: Command) -> None:
+    """T12a: it is no success, nor proposed to be run again."""
+    (lastgood.project / "file").write_text("kept\n")
+    done = lastgood("run", "--", "sh", "-c", f"rm -rf {lastgood.project}", expect=10)
+    way_back = f"lastgood -C {lastgood.project} restore @"
+    assert f"the workspace {lastgood.project} is gone" in done.err
+    assert way_back in done.err
+    there = ("-C", str(lastgood.project))
+    status = lastgood(*there, "status", cwd=lastgood.store)
+    assert way_back in status.out
+    assert "run --" not in status.out
+    (session,) = lastgood(*there, "session", "list", "--json", cwd=lastgood.store).json["sessions"]
+    assert (session["state"], session["progress"]["tasks"][0]["state"]) == ("ended", "failed")
+    lastgood(*way_back.split()[1:], "--yes", cwd=lastgood.store)
+    assert (lastgood.project / "file").read_text() == "kept\n"
+
+
 # Plans, without a terminal
 
 

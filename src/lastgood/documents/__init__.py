@@ -64,7 +64,7 @@ _TABLE = {
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
     " line? reason? paths? continued? tasks? terminal?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"
-    " unknown_effects live_processes outputs finished_at conversation?",
+    " unknown_effects live_processes outputs finished_at start conversation?",
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over"
     " transcript_host? transcript_session?",
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",

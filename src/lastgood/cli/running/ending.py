@@ -42,11 +42,8 @@ def exit_code(report: RunReport) -> int:
     return (report.plan.command and report.exit_code) or OMISSIONS
 
 
-def end_lines(report: RunReport, call: Call, *, start: str | None, changed: int) -> Iterator[Line]:
-    """Yield what came of a run, and what to type next.
-
-    ``start`` is the checkpoint before its first task, ``changed`` how many files changed since.
-    """
+def end_lines(report: RunReport, call: Call, *, changed: int) -> Iterator[Line]:
+    """Yield what came of a run, and what to type next; ``changed`` counts the files that it changed."""
     if report.finished_at is not None:
         yield from _finished_lines(report, call, finished_at=report.finished_at)
         return
@@ -58,9 +55,10 @@ def end_lines(report: RunReport, call: Call, *, start: str | None, changed: int)
     yield from standing_lines(report, call)
     if report.state != "done" and report.outputs is not None and not report.plan.command:
         yield "", f"  what the tasks printed: {printable(report.outputs)}"
-    if start is not None and changed:
-        yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {short(start)}')}"
-        yield "", f"  take it back: {call.command(f'restore {short(start)}')}"
+    if report.start is not None and changed:
+        start = short(report.start)
+        yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {start}')}"
+        yield "", f"  take it back: {call.command(f'restore {start}')}"
     if report.state != "done" and report.conversation is not None and report.conversation.resume_command:
         yield "", f"  go on with its conversation: {report.conversation.resume_command}"
     if report.state == "interrupted" or (report.state == "failed" and not report.plan.command):

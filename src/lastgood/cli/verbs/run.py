@@ -239,8 +239,8 @@ def _run(
     if lines is not None:
         lines.end(report)
         return report
-    changed = _changed(board.start, report.checkpoint, workspace=workspace)
-    for style, text in end_lines(report, call, start=board.start, changed=changed):
+    changed = _changed(report.start, report.checkpoint, workspace=workspace)
+    for style, text in end_lines(report, call, changed=changed):
         if command is None:
             console.line(console.styled(text, style) if style else text)
         else:

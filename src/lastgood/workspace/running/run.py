@@ -9,6 +9,7 @@ from lastgood.conversation.search import ConversationSearch
 from lastgood.errors import Conflict, LastgoodError, Usage
 from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
+from lastgood.root import is_gone
 from lastgood.sessions.progress import attempts
 from lastgood.tasks import ATTEMPT, doubt_of, outlook
 from lastgood.workspace.running.attempt import Attempt, keep_once, take_back
@@ -323,6 +324,8 @@ class Runner:
                 interrupted=stopped,
                 save=stopped,
             )
+            if self._context.plan.command and is_gone(workspace.root):
+                workspace.leave(finished=True, by="error")  # nobody wants the same again
         except LastgoodError as failure:
             error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
 
@@ -352,6 +355,7 @@ class Runner:
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
             outputs=to_text(context.outputs),
+            start=context.workspace.first_start(),
             conversation=context.workspace.last_conversation(),
         )
 

@@ -246,6 +246,13 @@ class RunWorkspace(OpenWorkspace):
                 found.setdefault(one.task, []).append(one)
         return found
 
+    def first_start(self) -> str | None:
+        """Return the checkpoint from before the first attempt of the run, if one was made and is there."""
+        steps = self._context.work.effects(self.key, session=self.own)
+        found = next((one.checkpoint for one in steps if one.task == one.name and one.checkpoint), None)
+        known = None if found is None else self._context.catalogue.get(found)
+        return None if known is None else known.id
+
     def is_newest(self, attempt: Effect) -> bool:
         """Tell whether no other attempt began after one."""
         steps = self._context.work.effects(self.key, session=self.own)
