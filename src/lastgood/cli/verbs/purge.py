@@ -41,7 +41,7 @@ def purge_verb(call: Call, console: Console) -> int:
         report = _purged(workspace, path, call, console)
     if console.answer("purge", _said(report.plan, report)):
         return 0
-    _tell(report, call, console)
+    _tell(report, console)
     return 0
 
 
@@ -100,7 +100,7 @@ def _checkpoints(plan: PurgePlan) -> str:
     return count(len(plan.checkpoints), "checkpoint")
 
 
-def _tell(report: PurgeReport, call: Call, console: Console) -> None:
+def _tell(report: PurgeReport, console: Console) -> None:
     plan = report.plan
     if plan.again:
         console.line(f"{path_text(plan.path)} was purged before; nothing of it is left in checkpoints")
@@ -109,8 +109,9 @@ def _tell(report: PurgeReport, call: Call, console: Console) -> None:
         console.line(
             f"purged {path_text(plan.path)}: {versions} out of {_checkpoints(plan)}, none is stored any more"
         )
-    console.line(f"{size(report.freed_bytes)} freed; this cannot be undone")
+    if report.freed_bytes:
+        console.line(f"{size(report.freed_bytes)} freed")
     for name in report.not_searched:
         console.warn(f"not searched: {_BEYOND[name]}")
     console.warn("not reached: exported files, conversations, what runs printed, and the file itself, which")
-    console.warn(f"  the next save takes in again unless it is excluded: {call.command('help config')}")
+    console.warn("  the next save takes in again unless .lastgoodignore or capture.built_in_off leaves it out")
