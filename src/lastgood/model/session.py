@@ -133,10 +133,12 @@ class Session(Value):
     ``state`` is what was recorded; an active one whose owner is dead or whose heartbeat is too old
     counts as incomplete (`lastgood.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
-    checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
-    why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or
-    ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody
-    sets, in nanoseconds of the machine's run ``heartbeat_boot``.
+    checkpoint, ``transcript_host`` the program that writes it, and ``transcript_session`` what that
+    calls the conversation; None where nobody knows. ``took_over`` names the session that this one pushed
+    aside by force, ``ended_by`` says why an ended one ended (``finished``, ``interrupted``,
+    ``taken over``, ``fresh``, ``error``, or ``failed``: its start did). ``heartbeat_uptime`` is when the
+    last heartbeat was by a clock that nobody sets, in nanoseconds of the machine's run
+    ``heartbeat_boot``.
     """
 
     id: str
@@ -154,6 +156,8 @@ class Session(Value):
     took_over: str | None = None
     heartbeat_uptime: int | None = None
     heartbeat_boot: str | None = None
+    transcript_host: str | None = None
+    transcript_session: str | None = None
 
 
 class SessionReport(Value):
@@ -292,7 +296,14 @@ BRIEF_PROGRESS = Form(
     Position=Form(Position),
     Features=Form(Features),
 )
-SESSION = Form(Session, "a session", version=VERSION, Owner=Form(Owner), SessionState=words(*SESSION_STATES))
+SESSION = Form(
+    Session,
+    "a session",
+    version=VERSION,
+    sparse="transcript_host transcript_session",
+    Owner=Form(Owner),
+    SessionState=words(*SESSION_STATES),
+)
 EFFECT = Form(Effect, "a step of the work", version=VERSION, EffectState=words(*EFFECT_STATES))
 
 encode_progress = PROGRESS.encode
