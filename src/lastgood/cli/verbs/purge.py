@@ -114,4 +114,6 @@ def _tell(report: PurgeReport, console: Console) -> None:
     for name in report.not_searched:
         console.warn(f"not searched: {_BEYOND[name]}")
     console.warn("not reached: exported files, conversations, what runs printed, and the file itself, which")
-    console.warn("  the next save takes in again unless .lastgoodignore or capture.built_in_off leaves it out")
+    console.warn(
+        "  the next save takes in again unless .lastgoodignore or capture.built_in_off leaves it out"
+    )
