@@ -104,7 +104,7 @@ def _ambiguous(dead: Sequence[SessionReport]) -> Ambiguous:
     return Ambiguous(
         f"{len(dead)} runs died",
         hint=f"say which, for example: lastgood recover {dead[0].id} --continue"
-        "    (or --fresh; --review tells about the newest)",
+        " (or --fresh; --review tells about the newest)",
         details={"candidates": [one.id for one in dead]},
     )
 
@@ -304,7 +304,7 @@ def _still_dead(context: Context, run: SessionReport) -> Session:
 def _beside(context: Context, living: Session, dead: Session) -> Conflict:
     return Conflict(
         f"{dead.id} cannot go on beside {living.id}, which is held by {holder(living)}",
-        hint=f"{way_to_end(context, living)}    or take over from it: --force",
+        hint=f"{way_to_end(context, living)}\nor take over from it: --force",
         details={"sessions": [living.id]},
     )
 

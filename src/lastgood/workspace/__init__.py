@@ -257,11 +257,12 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
         if not stored or os.path.isdir(first):
             admit(first, given, allow_root=allow_root)
             chosen.of(first)
+        if not stored and purpose == "make" and not allow_root:
+            _outside(directory, first)
     opened = _opened(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
     catalogue = opened.catalogue(durability=chosen.durability)
     try:
-        making = purpose == "make"
-        root = _root(wanted, given, opened, catalogue=catalogue, making=making, allow_root=allow_root)
+        root = _root(wanted, given, opened, catalogue=catalogue, purpose=purpose, allow_root=allow_root)
         state = WorkspaceState(
             opened,
             catalogue,
@@ -470,14 +471,14 @@ def _root(
     opened: Store,
     *,
     catalogue: SqliteCatalogue,
-    making: bool,
+    purpose: Purpose,
     allow_root: bool,
 ) -> str:
     """Return where the workspace is; or was, if the store has checkpoints of it: it can be made again."""
     known = _places(opened, catalogue)
     paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
     root = find_root(wanted, environment, known=paths.__contains__)
-    if not making or not os.path.isdir(root):
+    if purpose != "make" or not os.path.isdir(root):
         root = place_of(root, wanted, environment, known=known)
     if is_folder(to_bytes(root)) or not known(root):
         admit(root, environment, allow_root=allow_root)
@@ -504,6 +505,15 @@ def _apart(root: str, opened: Store) -> None:
     store = to_text(opened.directory)
     if root == store or root.startswith(store + "/"):
         raise Unsafe(f"{printable(root)} is inside the store", hint="name a project folder: -C DIR")
+
+
+def _outside(directory: str, root: str) -> None:
+    """Refuse to make a store inside the workspace: what deletes that would delete its safety net."""
+    if f"{os.path.realpath(directory)}/".startswith(f"{root}/"):
+        raise Unsafe(
+            f"the store {printable(directory)} would lie inside the workspace {printable(root)}",
+            hint="name a place outside it: --store DIR, or LASTGOOD_STORE",
+        )
 
 
 def _mode(given: Maintenance | None, environment: Mapping[str, str]) -> Maintenance:
