@@ -56,6 +56,7 @@ _TABLE = {
     " unknown_effects:unknown task?",
     "PruneReport": "dry_run keep remove set_aside freed_bytes waiting_bytes free_after operation"
     " beyond_undo:lost faults",
+    "PurgePlan": "... others elsewhere",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
     " irreversible live_processes git_matches head_moved drift artifacts waiting done interrupted_restore"
     " guard operation files parts conversation? took_over:took_over.id beside:beside.id",

@@ -6,7 +6,7 @@ import os
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, Usage
-from lastgood.workspace.arguments import check_count, expect, plain, scope
+from lastgood.workspace.arguments import check_count, expect, inside, plain, scope
 from lastgood.workspace.restore import Recovers, Restores
 
 TYPE_CHECKING = False
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         DeleteReport,
         Finding,
         ProgressReport,
+        PurgePlan,
+        PurgeReport,
         SessionEnded,
         SessionStarted,
         VerifyReport,
@@ -432,6 +434,29 @@ class Workspace(Restores, Recovers):
         wanted = prune_request(keep=keep, older_than=older_than, now=now)
         return self._told(
             "pruned", lambda: prune(self._context, wanted, interrupted=lambda: bool(self._interrupted()))
+        )
+
+    def plan_purge(self, path: PathLike) -> PurgePlan:
+        """Return which contents a path ever had, and which checkpoints hold them; `NotFound` if none does."""
+        from lastgood.retention.purge import plan_purge
+
+        return plan_purge(self._context, inside(path, self._context.root))
+
+    def purge(self, path: PathLike, *, all_workspaces: bool = False) -> PurgeReport:
+        """Take all contents that a file, or the files of a folder, ever had out of the store, for good.
+
+        Whatever else has such a content loses it, too. Checkpoints keep their ids, with a gap in the place of
+        what is gone. `Conflict` if other workspaces hold some of it, unless ``all_workspaces``. It cannot be
+        undone; killed half-way, it goes on when it is called again.
+        """
+        from lastgood.retention.purge import purge
+
+        wanted = inside(path, self._context.root)
+        return purge(
+            self._context,
+            wanted,
+            everywhere=all_workspaces,
+            interrupted=lambda: bool(self._interrupted()),
         )
 
     def let_go(self, *refs: str) -> tuple[str, ...]:
