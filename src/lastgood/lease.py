@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 from lastgood.errors import Ambiguous, NotFound, Usage
-from lastgood.model.session import CurrentWork, SessionReport
+from lastgood.model.session import CurrentWork, Owner, SessionReport
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import HealthNote
-    from lastgood.model.session import Session, SessionState
+    from lastgood.model.session import Ancestry, Session, SessionState
 
 
 _NANO = 1_000_000_000
@@ -119,7 +119,7 @@ def session_at_hand(context: Context) -> str | None:
 
 def state_of(context: Context, session: Session) -> SessionState:
     """Return the state of a session as it counts now: an active one may have died."""
-    alive = context.processes.alive(session.owner) if session.state == "active" else None
+    alive = lives(context, session) if session.state == "active" else None
     return judge_lease(
         session,
         alive=alive,
@@ -130,22 +130,62 @@ def state_of(context: Context, session: Session) -> SessionState:
     )
 
 
+def lives(context: Context, session: Session) -> bool | None:
+    """Tell whether whoever is at work in a session lives; None where that cannot be told."""
+    if session.owner.pid is None and session.ancestry is not None:
+        return context.processes.lives(session.ancestry)
+    return context.processes.alive(session.owner)
+
+
+def is_callers(context: Context, session: Session) -> bool:
+    """Tell whether the owner that was found is the caller or above it: that one refuses it nothing."""
+    known = session.ancestry
+    return known is not None and known.found and context.processes.encloses(session.owner)
+
+
 def uptime(context: Context) -> int:
     """Return nanoseconds by the clock that nobody sets."""
     return int(context.clock.monotonic() * 1_000_000_000)
 
 
 def beat(context: Context, session: Session) -> None:
-    """Record that a session lives, unless that was done a moment ago (rule P1)."""
+    """Record that a session lives, unless that was done a moment ago, and whose it is (rule P1)."""
     boot, now, up = context.processes.boot(), context.clock.now(), uptime(context)
     expires_after = context.settings.session_expires_after
-    if wants_beat(session, now=now, expires_after=expires_after, uptime=up, boot=boot):
-        context.work.change(
-            lambda work: work.change_session(
-                session.id,
-                lambda found: found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot),
-            )
-        )
+    above = tells_owner(context, session)
+    if above is None and not wants_beat(session, now=now, expires_after=expires_after, uptime=up, boot=boot):
+        return
+
+    def beaten(found: Session) -> Session:
+        renewed = found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+        return renewed if above is None else under(context, renewed, above)
+
+    context.work.change(lambda work: work.change_session(session.id, beaten))
+
+
+def tells_owner(context: Context, session: Session) -> Ancestry | None:
+    """Return who is above this verb if that tells more of whose a session is; None if it does not.
+
+    Only a verb of the session itself does, and only of one whose owner nobody named.
+    """
+    known = session.ancestry
+    if not context.passing or context.session != session.id:
+        return None
+    if known is None and session.owner.pid is not None:
+        return None
+    if known is not None and known.found and lives(context, session) is not False:
+        return None
+    above = context.processes.ancestry()
+    return None if above is None or under(context, session, above) == session else above
+
+
+def under(context: Context, session: Session, above: Ancestry) -> Session:
+    """Return a session with what one more verb, which was below some processes, tells of its owner."""
+    from lastgood.ancestry import follow
+
+    known = follow(session.ancestry, above, alive=lives(context, session))
+    owner = context.processes.ancestor(known) if known.found else Owner(host=known.host)
+    return session.replace(ancestry=known, owner=owner)
 
 
 def report_on(context: Context, session: Session) -> SessionReport:

@@ -59,6 +59,7 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         flags=call.texts("set"),
         purpose=purpose,
         project=not anywhere,
+        passing=True,
     )
     # What reads the configuration itself refuses what is wrong with it, and says so.
     for note in () if call.verb.name == "config" else opened.remarks:

@@ -113,6 +113,31 @@ class Owner(Value):
     namespace: str | None = None
 
 
+class Ancestor(Value):
+    """A process above a verb; ``started`` is its start as the kernel counts it."""
+
+    pid: int
+    started: str
+
+
+class Ancestry(Value):
+    """The processes above a session's verbs, nearest first, if nobody named its owner (`lastgood.ancestry`).
+
+    The first ``owners`` of them may own it; the others are witnesses, by whose death alone something is
+    proven. ``found`` says that the first one is above all verbs, and so owns it; ``open`` that somebody
+    whom nobody saw may be at work. ``verb`` is the last one that was counted.
+    """
+
+    host: str
+    processes: tuple[Ancestor, ...]
+    verb: Ancestor
+    boot: str | None = None
+    namespace: str | None = None
+    owners: int = 0
+    found: bool = False
+    open: bool = False
+
+
 class Living(Value):
     """A process that still runs."""
 
@@ -136,7 +161,8 @@ class Session(Value):
     checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
     why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or
     ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody
-    sets, in nanoseconds of the machine's run ``heartbeat_boot``.
+    sets, in nanoseconds of the machine's run ``heartbeat_boot``. ``ancestry`` is what is
+    known of an owner that nobody named; once it is found, it stands in ``owner`` too.
     """
 
     id: str
@@ -154,6 +180,7 @@ class Session(Value):
     took_over: str | None = None
     heartbeat_uptime: int | None = None
     heartbeat_boot: str | None = None
+    ancestry: Ancestry | None = None
 
 
 class SessionReport(Value):
@@ -292,7 +319,16 @@ BRIEF_PROGRESS = Form(
     Position=Form(Position),
     Features=Form(Features),
 )
-SESSION = Form(Session, "a session", version=VERSION, Owner=Form(Owner), SessionState=words(*SESSION_STATES))
+_ANCESTOR = Form(Ancestor)
+SESSION = Form(
+    Session,
+    "a session",
+    version=VERSION,
+    sparse="ancestry",
+    Owner=Form(Owner),
+    Ancestry=Form(Ancestry, Ancestor=_ANCESTOR),
+    SessionState=words(*SESSION_STATES),
+)
 EFFECT = Form(Effect, "a step of the work", version=VERSION, EffectState=words(*EFFECT_STATES))
 
 encode_progress = PROGRESS.encode

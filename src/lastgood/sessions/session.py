@@ -5,7 +5,17 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.errors import Ambiguous, Busy, Conflict, NotFound
 from lastgood.ids import effect_id, session_id
-from lastgood.lease import current_session, report_on, session_of, state_of, unfinished, uptime
+from lastgood.lease import (
+    current_session,
+    is_callers,
+    report_on,
+    session_of,
+    state_of,
+    tells_owner,
+    under,
+    unfinished,
+    uptime,
+)
 from lastgood.model.canonical import iso
 from lastgood.model.report import SessionEnded, SessionStarted
 from lastgood.model.session import Effect, Session
@@ -220,6 +230,8 @@ def start(
         heartbeat_boot=context.processes.boot(),
     )
     inside = context.replace(session=session.id)
+    above = tells_owner(inside, session)
+    session = session if above is None else under(context, session, above)
     saved = _opened(context, session, replacing=replacing, evicted=evicted, plan=plan)
     return SessionStarted(
         session=report_on(inside, context.work.session(session.id) or session),
@@ -381,11 +393,13 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
     """Record that a session lives; `Conflict` if it does not hold its lease any more."""
     session = session_of(context, name) if name is not None else _at_hand(context)
     now, up, boot = context.clock.now(), uptime(context), context.processes.boot()
+    above = tells_owner(context.replace(session=session.id), session)
 
     def beaten(found: Session) -> Session:
         if found.state != "active":
             raise _lost(found, state=found.state)
-        return found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+        renewed = found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+        return renewed if above is None else under(context, renewed, above)
 
     return report_on(context, context.work.change(lambda work: work.change_session(session.id, beaten)))
 
@@ -432,13 +446,14 @@ def exclusive_rivals(
 ) -> tuple[Sequence[Session], Session | None]:
     """Return the other exclusive sessions as they are to be recorded, and the living one among them.
 
-    Those that died unnoticed are incomplete. A living one is refused, or with ``force`` taken over from.
+    Those that died unnoticed, and those of the caller's own, are incomplete. A living one is refused, or
+    with ``force`` taken over from.
     """
     changed, evicted = [], None
     for session in context.work.sessions(context.key, state="active"):
         if not session.exclusive or session.id == besides:
             continue
-        if state_of(context, session) != "active":
+        if state_of(context, session) != "active" or is_callers(context, session):
             changed.append(session.replace(state="incomplete"))
             continue
         if not force:

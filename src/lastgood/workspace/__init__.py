@@ -237,12 +237,14 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
     clock: Clock | None = None,
     purpose: Purpose = "make",
     project: bool = True,
+    passing: bool = False,
 ) -> Opened:
     """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
 
     To ``find`` makes no store: one that is not there reads as an empty one; to ``need`` one that is not
     there is `NotFound`. ``flags`` are settings of the form ``KEY=VALUE``, over all that is configured;
-    without ``project`` the folder's own file is not read.
+    without ``project`` the folder's own file is not read. ``passing`` says that this process is over with
+    the call.
     """
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else to_text(plain(store)), given)
@@ -267,6 +269,7 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
             root=to_bytes(root),
             environment=given,
             maintenance=_mode(maintenance, given),
+            passing=passing,
         )
         return kind(state)
     except BaseException:
@@ -325,8 +328,10 @@ class WorkspaceState:
         root: bytes,
         environment: Mapping[str, str],
         maintenance: Maintenance,
+        passing: bool,
     ) -> None:
         self._session = environment.get(SESSION_VARIABLE) or None
+        self._passing = passing
         self._search_path = programs(environment, to_text(root))
         self._opened = opened
         self._catalogue = catalogue
@@ -388,6 +393,7 @@ class WorkspaceState:
                 ledgers=self._ledgers,
             ),
             session=self._session,
+            passing=self._passing,
             remarks=(*opened.remarks, *told),
         )
 
