@@ -45,7 +45,12 @@ def test_an_empty_reference_or_an_option_is_a_usage_error(ref: str) -> None:
         parse(ref)
 
 
-@pytest.mark.parametrize("ref", ["@{", "@{x}", "@~", "@~-1", "@x", "a..b", "a\nb", "a\0b", "x" * 200])
+@pytest.mark.parametrize("ref", ["a..b", "a\nb", "a\0b", "x" * 200, "fix: the parser", ".x"])
+def test_what_can_be_no_name_is_looked_for_as_a_message(ref: str) -> None:
+    assert parse(ref).form == "message"
+
+
+@pytest.mark.parametrize("ref", ["@{", "@{x}", "@~", "@~-1", "@x", "task:", "step:"])
 def test_what_no_checkpoint_could_match_is_invalid(ref: str) -> None:
     with pytest.raises(Invalid):
         parse(ref)

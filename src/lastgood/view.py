@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
 
     Form = Literal[
-        "id", "name", "latest", "good", "start", "back", "ago", "at", "task", "before-task", "step"
+        "id", "name", "message", "latest", "good", "start", "back", "ago", "at", "task", "before-task", "step"
     ]
 
 
@@ -34,9 +34,10 @@ _HINT = "see: lastgood help refs"
 class Reference(Value):
     """What a REF asks for.
 
-    ``text`` is a whole id, a name that may also be the beginning of an id (``digits``), a task or a
-    step. ``number`` is how many checkpoints back (``back``), how many nanoseconds ago (``ago``), or the
-    moment in nanoseconds since the epoch (``at``): the last one of the second, or fraction, that was given.
+    ``text`` is a whole id, a name that may also be the beginning of an id (``digits``) or a message, a
+    message that can be no name, a task or a step. ``number`` is how many checkpoints back (``back``), how
+    many nanoseconds ago (``ago``), or the moment in nanoseconds since the epoch (``at``): the last one of
+    the second, or fraction, that was given.
     """
 
     form: Form
@@ -51,7 +52,7 @@ def parse(ref: str) -> Reference:
     Raises `Usage` for an empty one or one that looks like an option, `Invalid` for one that no
     checkpoint could ever match.
     """
-    if not ref:
+    if not ref.strip():
         raise Usage("a checkpoint reference is empty", hint=_HINT)
     if ref.startswith("-"):
         raise Usage(
@@ -80,7 +81,10 @@ _PREFIXES: tuple[tuple[str, Form], ...] = (
 def _labelled(ref: str, prefix: str, form: Form) -> Reference:
     label = ref.removeprefix(prefix)
     if not label or not label.isprintable():
-        raise Invalid(f"'{printable(ref)}' names nothing after {prefix!r}", hint=_HINT)
+        raise Invalid(
+            f"'{printable(ref)}' names nothing after {prefix!r}",
+            hint="a checkpoint whose message begins so is named by its id: lastgood list",
+        )
     return Reference(form=form, text=label)
 
 
@@ -101,15 +105,15 @@ def _special(ref: str) -> Reference:
             return Reference(form="at", number=moment + _grain(inner) - 1)
     raise Invalid(
         f"'{printable(ref)}' is no checkpoint reference",
-        hint="forms with @: @ (latest), @~N, @good, @start, @{2h}, @{2026-11-21T10:00}",
+        hint="forms with @: @ (latest), @~N, @good, @start, @{2h}, @{2026-11-21T10:00}"
+        "\na checkpoint whose message begins with @ is named by its id: lastgood list",
     )
 
 
 def _name_or_prefix(ref: str) -> Reference:
     digits = id_prefix(ref)
-    fault = name_fault(ref)
-    if fault is not None and digits is None:
-        raise Invalid(f"'{printable(ref)}' cannot be a checkpoint: {fault}", hint=_HINT)
+    if name_fault(ref) is not None and digits is None:
+        return Reference(form="message", text=ref)
     return Reference(form="name", text=ref, digits=digits)
 
 
@@ -149,6 +153,8 @@ def _grain(text: str) -> int:
 
 _LIST = "see what there is: lastgood list"
 _PAGE = 32
+# Among so many of the newest is looked for what may have been meant.
+_LOOKED_AT = 1000
 
 
 class View:
@@ -188,8 +194,7 @@ class View:
         request = parse(ref)
         found = self._follow(request)
         if found is None:
-            hint = f"if it is a path: lastgood restore @ -- {printable(ref)}" if "/" in ref else _LIST
-            raise NotFound(f"no checkpoint '{printable(ref)}' in this workspace", hint=hint)
+            raise self._nothing(ref, request)
         return found
 
     def previous(self, checkpoint: Checkpoint) -> Checkpoint | None:
@@ -204,8 +209,8 @@ class View:
     def _follow(self, request: Reference) -> Checkpoint | None:
         if request.form == "id":
             return self._by_id(request.text)
-        if request.form == "name":
-            return self._by_name(request)
+        if request.form in {"name", "message"}:
+            return self._by_message(request.text) if request.form == "message" else self._by_name(request)
         if request.form in {"latest", "back"}:
             return self.latest(back=request.number)
         if request.form == "good":
@@ -264,11 +269,12 @@ class View:
             if whole is not None and whole.manifest.workspace_key == self._key:
                 return whole
         named = self._first(Query(workspace_key=self._key, called=request.text, limit=1))
-        if named is not None or request.digits is None:
+        if named is not None:
             return named
-        # Only a whole id leads into another workspace: a few digits could hit a stranger's by chance.
-        matches = self._catalogue.with_prefix(request.digits)
-        candidates = [one for one in matches if one.manifest.workspace_key == self._key]
+        candidates = self._with_prefix(request.digits)
+        said = self._by_message(request.text)
+        if said is not None and all(one.id != said.id for one in candidates):
+            candidates.append(said)
         if len(candidates) > 1:
             raise Ambiguous(
                 f"{request.text!r} fits {len(candidates)} checkpoints: "
@@ -280,12 +286,70 @@ class View:
             )
         return candidates[0] if candidates else None
 
+    def _with_prefix(self, digits: str | None) -> list[Checkpoint]:
+        """Return the checkpoints whose id begins so.
+
+        Only a whole id leads into another workspace: a few digits could hit a stranger's by chance.
+        """
+        if digits is None:
+            return []
+        matches = self._catalogue.with_prefix(digits)
+        return [one for one in matches if one.manifest.workspace_key == self._key]
+
+    def _by_message(self, message: str) -> Checkpoint | None:
+        return self._first(Query(workspace_key=self._key, message=message, limit=1))
+
+    def _nothing(self, ref: str, request: Reference) -> NotFound:
+        """Return what is said of a REF that fits no checkpoint: why, and what is near it."""
+        known = self._catalogue.find(Query(workspace_key=self._key, brief=True, limit=_LOOKED_AT))
+        if not known:
+            return NotFound(
+                "there is no checkpoint of this workspace yet", hint="make the first: lastgood save"
+            )
+        if request.form == "good":
+            return NotFound(
+                "no checkpoint has passed a check", hint="let one be judged: lastgood check @ -- COMMAND"
+            )
+        if request.form in {"ago", "at"}:
+            return self._too_early(ref, request)
+        from lastgood.suggestions import nearest
+
+        words = [word for one in known for word in (one.name, one.message.strip()) if word]
+        close = nearest(ref, dict.fromkeys(words)) if request.form in {"name", "message"} else ()
+        hint = (
+            f"did you mean {' or '.join(repr(printable(one)) for one in close)}?\n{_LIST}" if close else _LIST
+        )
+        return NotFound(f"no checkpoint '{printable(ref)}' in this workspace", hint=hint)
+
+    def _too_early(self, ref: str, request: Reference) -> NotFound:
+        whole = Query(workspace_key=self._key, complete=True, guards=False, brief=True)
+        found = self._catalogue.find(whole)
+        if not found:
+            return NotFound(f"no complete checkpoint '{printable(ref)}' in this workspace", hint=_LIST)
+        made = found[-1].manifest.created_at
+        if request.form == "ago":
+            wanted, age = _span(request.number), _span(self._clock.now() - made)
+            return NotFound(f"none is {wanted} old; the oldest is {age}", hint=_LIST)
+        from time import localtime, strftime
+
+        oldest = strftime("%Y-%m-%d %H:%M:%S", localtime(made // _NANO))
+        return NotFound(f"none is of {printable(ref[2:-1])} or before; the oldest is of {oldest}", hint=_LIST)
+
     def _at(self, moment: int) -> Checkpoint | None:
         return self._first(Query(workspace_key=self._key, complete=True, guards=False, until=moment, limit=1))
 
     def _first(self, query: Query) -> Checkpoint | None:
         found = self._catalogue.find(query)
         return found[0] if found else None
+
+
+def _span(nanoseconds: int) -> str:
+    """Return a span in its largest unit: ``16 min``."""
+    seconds = max(0, nanoseconds // _NANO)
+    for unit, word in (("w", "weeks"), ("d", "days"), ("h", "h"), ("m", "min")):
+        if seconds >= (2 if unit in "wd" else 1) * _UNITS[unit]:
+            return f"{seconds // _UNITS[unit]} {word}"
+    return f"{seconds} s"
 
 
 def _number(text: str) -> int:

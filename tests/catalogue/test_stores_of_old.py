@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import shutil
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -65,3 +67,37 @@ def test_an_old_catalogue_goes_on_with_rows_of_the_present_form(version: str, tm
     newest = not_none(catalogue.get(manifest.id))
     assert newest.manifest == manifest
     catalogue.close()
+
+
+@pytest.mark.parametrize("version", ["version-2", "version-3", "version-4", "version-5"])
+def test_a_backup_of_an_earlier_version_brings_everything_back(version: str, tmp_path: Path) -> None:
+    """K4: it lacks the columns that came later."""
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copyfile(OLD / version / "catalogue.sqlite3", tmp_path / "catalogue.backup.sqlite3")
+    path.write_bytes(b"no SQLite at all")
+
+    restore_from_backup(str(path), generation="g", at=1)
+
+    assert_as_it_was(path)
+
+
+@pytest.mark.parametrize("version", ["version-2", "version-3", "version-4", "version-5"])
+def test_a_damaged_catalogue_of_an_earlier_version_yields_its_rows(version: str, tmp_path: Path) -> None:
+    """K4: what tells where a workspace is stands in no manifest."""
+    path = tmp_path / "catalogue.sqlite3"
+    shutil.copyfile(OLD / version / "catalogue.sqlite3", path)
+    with closing(sqlite3.connect(path, isolation_level=None)) as connection:
+        connection.execute("PRAGMA writable_schema = ON")
+        connection.execute("DELETE FROM sqlite_master WHERE name = 'checkpoint_by_name'")
+
+    assert restore_from_backup(str(path), generation="g", at=1)
+
+    assert_as_it_was(path)
+
+
+def assert_as_it_was(path: Path) -> None:
+    with closing(SqliteCatalogue.open(str(path), clock=FakeClock(), create=False)) as catalogue:
+        assert catalogue.fault() is None
+        assert [one.sequence for one in catalogue.find(Query(deleted=True))] == [3, 2, 1]
+        row = not_none(catalogue.workspace(KEY))
+        assert (row.path, row.machine) == ("/home/ada/caf\udce9", "0123456789abcdef0123")

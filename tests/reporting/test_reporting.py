@@ -466,7 +466,7 @@ def test_one_session_can_be_named_by_its_beginning(worked: Command) -> None:
 
 def test_a_session_left_incomplete_is_named(lastgood: Command) -> None:
     """Rules K5, P8: what a CI job greps for."""
-    with subprocess.Popen(["sleep", "600"]) as owner:
+    with subprocess.Popen(["sleep", "60"]) as owner:
         lastgood("session", "start", "--owner-pid", str(owner.pid))
         owner.kill()
     shown = lastgood("report").out

@@ -46,9 +46,10 @@ class LatestFacts(Value):
 class Query(Value):
     """Which checkpoints to list, newest first. ``since`` is in nanoseconds.
 
-    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly. ``root`` is
-    the tree of the files. In ``brief`` the checkpoints come without the tasks of their progress and the
-    paths that git showed, which takes a fraction of the time where there are many.
+    ``name`` is a glob (``*``, ``?``, ``[a-z]``); ``called`` is one name exactly, ``message`` one message
+    whole, but for space around it. ``root`` is the tree of the files. In ``brief`` the checkpoints come
+    without the tasks of their progress and the paths that git showed, which takes a fraction of the time
+    where there are many.
     """
 
     workspace_key: str | None = None
@@ -63,6 +64,7 @@ class Query(Value):
     until: int | None = None
     name: str | None = None
     called: str | None = None
+    message: str | None = None
     good: bool = False
     complete: bool = False
     guards: bool = True

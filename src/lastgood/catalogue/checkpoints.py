@@ -217,7 +217,15 @@ class CatalogueReader:
 
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
-        return self._checkpoints(self._all(*selection(query)), brief=query.brief)
+        statement, wanted = selection(query)
+        if query.message is None:
+            return self._checkpoints(self._all(statement, wanted), brief=query.brief)
+
+        def with_message(connection: sqlite3.Connection) -> list[rows.Row]:
+            connection.create_function(rows.BEARS_MESSAGE, 2, rows.bears_message)
+            return connection.execute(statement, wanted).fetchall()
+
+        return self._checkpoints(self._database.read(with_message), brief=query.brief)
 
     def get(self, checkpoint: str) -> Checkpoint | None:
         """Return the checkpoint with exactly this id, deleted or not."""

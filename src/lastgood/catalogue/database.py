@@ -23,7 +23,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Collection
     from typing import TypeVar
 
     from lastgood.catalogue.image import FileStamps
@@ -160,7 +160,8 @@ RUNS = (
 )
 
 # Texts that may hold any bytes (paths) are blobs: SQLite's texts must be UTF-8. The manifest stands
-# last because it is long: a query that does not ask for it never reads its pages.
+# last because it is long: a query that does not ask for it never reads its pages. A workspace is ``at``
+# the checkpoint, by its id, where it stands; where that is not said, at the newest.
 _STATEMENTS = (
     "CREATE TABLE meta (name TEXT PRIMARY KEY NOT NULL, value NOT NULL) WITHOUT ROWID",
     """
@@ -169,7 +170,8 @@ _STATEMENTS = (
         path BLOB NOT NULL,
         machine TEXT NOT NULL,
         created_at INTEGER NOT NULL,
-        seal INTEGER NOT NULL DEFAULT 0
+        seal INTEGER NOT NULL DEFAULT 0,
+        at TEXT
     ) WITHOUT ROWID
     """,
     """
@@ -243,10 +245,19 @@ def _to_version_5(_connection: sqlite3.Connection) -> None:
     """Let long progress be kept compressed when it changes; what is there stays as it is."""
 
 
+def _to_version_6(connection: sqlite3.Connection) -> None:
+    """Remember where each workspace stands: at its newest checkpoint until the next save or restore.
+
+    One whose number is lower by damage has the column already.
+    """
+    if "at" not in column_names(connection, "workspace"):
+        connection.execute("ALTER TABLE workspace ADD COLUMN at TEXT")
+
+
 CURRENT = Schema(
-    version=5,
+    version=6,
     statements=_STATEMENTS,
-    migrations=(_to_version_2, _to_version_3, _to_version_4, _to_version_5),
+    migrations=(_to_version_2, _to_version_3, _to_version_4, _to_version_5, _to_version_6),
 )
 
 
@@ -331,7 +342,7 @@ SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
         ),
     ),
     "operation": ("id", ("number", "id", "workspace_key", "type", "at", "undone", "payload")),
-    "workspace": ("key", ("key", "path", "machine", "created_at")),
+    "workspace": ("key", ("key", "path", "machine", "created_at", "at")),
     "session": ("id", ("number", "id", "workspace_key", "exclusive", "state", "heartbeat_at", "payload")),
     "progress": ("id", ("number", "id", "workspace_key", "payload")),
     "step": ("id", ("number", "id", "workspace_key", "session", "state", "payload")),
@@ -342,10 +353,12 @@ SEALED: dict[str, tuple[str, tuple[str, ...]]] = {
 _NUMBERS = {"checkpoint": "sequence", "workspace": "key"}
 
 
-def columns(table: str) -> str:
-    """Return the columns of a whole row, in order: all of `SEALED`, then the seal."""
-    _, names = SEALED[table]
-    return ", ".join((*names, "seal"))
+def columns(table: str, *, known: Collection[str] | None = None) -> str:
+    """Return the columns of a whole row, in order: all of `SEALED`, then the seal.
+
+    Those that are not ``known`` to a database of an earlier version are NULL.
+    """
+    return ", ".join((*_present(table, known), "seal"))
 
 
 def seal_of(*columns: bytes | None) -> int:
@@ -369,9 +382,9 @@ def reseal(connection: sqlite3.Connection, table: str, key: str) -> None:
     connection.execute(f"UPDATE {table} SET seal = {_fresh(table)} WHERE {name} = ?", (key,))  # noqa: S608 - names above
 
 
-def broken_seal(table: str) -> str:
-    """Return the expression that is true for a row that was not altered by us."""
-    return f"(seal <> {_fresh(table)})"
+def broken_seal(table: str, *, known: Collection[str] | None = None) -> str:
+    """Return the expression that is true for a row that was not altered by us; ``known`` as for `columns`."""
+    return f"(seal <> {_fresh(table, known)})"
 
 
 def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
@@ -391,14 +404,15 @@ def is_broken(connection: sqlite3.Connection, table: str, key: str) -> bool:
 def broken_rows(connection: sqlite3.Connection) -> list[str]:
     """Return which rows were altered from outside, as ``TABLE KEY``.
 
-    A backup of an earlier version lacks the tables that came later.
+    A backup of an earlier version lacks the tables and columns that came later.
     """
     found: list[str] = []
     present = tables(connection)
     for table, (name, _) in SEALED.items():
         if table not in present:
             continue
-        statement = f"SELECT {name} FROM {table} NOT INDEXED WHERE {broken_seal(table)} ORDER BY {name}"  # noqa: S608 - names above
+        broken = broken_seal(table, known=column_names(connection, table))
+        statement = f"SELECT {name} FROM {table} NOT INDEXED WHERE {broken} ORDER BY {name}"  # noqa: S608 - names above
         found += [f"{table} {row[0]}" for row in connection.execute(statement)]
     return found
 
@@ -408,9 +422,18 @@ def tables(connection: sqlite3.Connection) -> set[str]:
     return {str(row[0]) for row in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
-def _fresh(table: str) -> str:
-    _, columns = SEALED[table]
-    return f"seal_of({', '.join(f'CAST({column} AS BLOB)' for column in columns)})"
+def column_names(connection: sqlite3.Connection, table: str) -> set[str]:
+    """Return which columns a table has."""
+    return {str(row[0]) for row in connection.execute("SELECT name FROM pragma_table_info(?)", (table,))}
+
+
+def _fresh(table: str, known: Collection[str] | None = None) -> str:
+    return f"seal_of({', '.join(f'CAST({column} AS BLOB)' for column in _present(table, known))})"
+
+
+def _present(table: str, known: Collection[str] | None) -> tuple[str, ...]:
+    _, names = SEALED[table]
+    return names if known is None else tuple(name if name in known else "NULL" for name in names)
 
 
 # --- One SQLite file: created whole, opened safely, every transaction durable, every failure translated ---

@@ -26,6 +26,7 @@ from lastgood.catalogue.database import (
     application,
     broken_rows,
     broken_seal,
+    column_names,
     columns,
     create,
     gate,
@@ -54,10 +55,13 @@ from lastgood.workplan.plan import decode_plan
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Mapping
+    from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 
     from lastgood.catalogue.rows import Row
     from lastgood.model.checkpoint import Checkpoint, Manifest
+
+    # What there is, by type, name and table; with the columns of tables.
+    Shape = Mapping[tuple[str, ...], frozenset[str]]
 
 
 # --- Reading what a damaged catalogue still yields: row by row, so that one bad page hides no other ---
@@ -65,7 +69,7 @@ if TYPE_CHECKING:
 # Where even the highest number cannot be read: how far to look.
 _FAR = 100_000
 _UNTOLD = 1 << 62
-# Since this version the columns are the same; tables were added.
+# Since this version checkpoints have the same columns.
 _OLDEST = 2
 # Table: the column of a row that is read, and what reads it; first those of facts, then those of the work.
 _FORMS: dict[str, tuple[str, Callable[[object], object]]] = {
@@ -156,16 +160,24 @@ def _workspaces(connection: sqlite3.Connection, keys: set[object]) -> Iterator[R
         found = connection.execute("SELECT key FROM workspace").fetchall()
     except BROKEN:
         found = []
+    known = column_names(connection, "workspace")
     for key in sorted({str(key) for key in keys} | {str(row[0]) for row in found}):
-        row = _one(connection, "workspace", "key", key)
+        row = _one(connection, "workspace", "key", key, known=known)
         if row is not None:
             yield row
 
 
-def _one(connection: sqlite3.Connection, table: str, column: str, value: object) -> Row | None:
+def _one(
+    connection: sqlite3.Connection,
+    table: str,
+    column: str,
+    value: object,
+    *,
+    known: Collection[str] | None = None,
+) -> Row | None:
     statement = (
-        f"SELECT {columns(table)} FROM {table}"  # noqa: S608 - names of ours
-        f" WHERE {column} = ? AND NOT {broken_seal(table)}"
+        f"SELECT {columns(table, known=known)} FROM {table}"  # noqa: S608 - names of ours
+        f" WHERE {column} = ? AND NOT {broken_seal(table, known=known)}"
     )
     try:
         row: Row | None = connection.execute(statement, (value,)).fetchone()
@@ -350,6 +362,7 @@ def _restore_workspaces(connection: sqlite3.Connection) -> list[str]:
         if newest is not None:
             path = to_bytes(forms.checkpoint(newest).manifest.workspace)
             connection.execute("UPDATE workspace SET path = ? WHERE key = ?", (path, key))
+        connection.execute("UPDATE workspace SET at = NULL WHERE key = ?", (key,))
         reseal(connection, "workspace", key)
     return [f"workspace {key} restored: its record was altered" for key in keys]
 
@@ -447,6 +460,10 @@ def _merge(connection: sqlite3.Connection, found: Salvage) -> None:
         connection.execute("UPDATE checkpoint SET recovered = 1 WHERE id = ?", (id,))
         reseal(connection, "checkpoint", id)
     over = found.changes >= changes
+    # Checkpoints newer than the backup may follow: only a row that was found says where a workspace stands.
+    for (key,) in connection.execute("SELECT key FROM workspace WHERE at IS NOT NULL").fetchall():
+        connection.execute("UPDATE workspace SET at = NULL WHERE key = ?", (key,))
+        reseal(connection, "workspace", key)
     _put(connection, "workspace", found.workspaces, over=over)
     _put(connection, "checkpoint", found.checkpoints, over=over)
     steps = _placed(connection, found)
@@ -539,8 +556,11 @@ def _set_aside(path: str, *, at: int) -> list[str]:
 
 # --- The number of a catalogue's version: told from a damaged one by all that the catalogue holds ---
 
-# Since this version the tables are those of today: from here on an older number is no damage to see.
+# Since this version there are the tables of today, and from here on an older number is no damage to see:
+# whoever opens it brings it up.
 _SAME_TABLES = 3
+# The last version whose workspaces did not say where they stand.
+_WITHOUT_AT = 5
 _NAMED = "SELECT type, name, tbl_name FROM sqlite_master WHERE name NOT LIKE 'sqlite_%'"
 
 
@@ -552,41 +572,45 @@ def mend_number(path: str) -> tuple[str, ...]:
     """
     path = os.path.abspath(path)
     try:
-        found = _doubtless(path)
+        numbers = _doubtless(path)
     except (*BROKEN, OSError):  # more than the number is damaged, as whoever opens it says
-        found = None
-    if found is None:
+        numbers = None
+    if numbers is None:
         return ()
+    found, right = numbers
     try:
-        _write(path, found)
+        _write(path, found, right=right)
     except sqlite3.Error as error:
         raise translate(error, path) from error
-    return (f"the catalogue's version was set from {found} to {CURRENT.version}: its number was damaged",)
+    return (f"the catalogue's version was set from {found} to {right}: its number was damaged",)
 
 
-def _doubtless(path: str) -> int | None:
-    """Return the number that a catalogue bears by damage alone; None if that is not certain."""
+def _doubtless(path: str) -> tuple[int, int] | None:
+    """Return the number that a catalogue bears by damage alone and the right one; None if not certain."""
     connection = open_uri(path, "mode=ro", wait=DEFAULT_WAIT)
     try:
         prepare(connection)
         found = version(connection)
         if application(connection) != APPLICATION_ID or _SAME_TABLES <= found <= CURRENT.version:
             return None
-        if _shape(connection) != _present_shape():
+        newest = _newest_of(_shape(connection))
+        if newest is None:
             return None
         right = second_version(connection)
         if found < _SAME_TABLES:
             # Tables and number change in one transaction: these tables never had a lower number.
-            return found if right is None or right <= CURRENT.version else None
-        return found if _is_ours(connection, path, right=right or _backed_up(path)) else None
+            certain = right is None or right <= newest
+        else:
+            certain = _is_ours(connection, path, right=right or _backed_up(path), newest=newest)
+        return (found, newest) if certain else None
     finally:
         connection.close()
 
 
-def _is_ours(connection: sqlite3.Connection, path: str, *, right: int) -> bool:
+def _is_ours(connection: sqlite3.Connection, path: str, *, right: int, newest: int) -> bool:
     """Tell whether nobody newer can have brought a catalogue of a version up, nor written any of its rows."""
     return (
-        _SAME_TABLES <= right <= CURRENT.version
+        _SAME_TABLES <= right <= newest
         and not any(os.path.exists(one) for one in _copies_since(right, path))
         and integrity_fault(connection) is None
         and is_readable(connection)
@@ -619,7 +643,16 @@ def _copies_since(number: int, path: str) -> list[str]:
     ]
 
 
-def _shape(connection: sqlite3.Connection) -> dict[tuple[str, ...], frozenset[str]]:
+def _newest_of(shape: Shape) -> int | None:
+    """Return the newest version that has the tables found, None if there is none."""
+    present = _present_shape()
+    place = ("table", "workspace", "workspace")
+    if shape == present:
+        return CURRENT.version
+    return _WITHOUT_AT if shape == {**present, place: present[place] - {"at"}} else None
+
+
+def _shape(connection: sqlite3.Connection) -> Shape:
     """Return the tables with the names of their columns, and whatever else there is."""
     named = [tuple(map(str, row)) for row in connection.execute(_NAMED)]
     return {
@@ -629,7 +662,7 @@ def _shape(connection: sqlite3.Connection) -> dict[tuple[str, ...], frozenset[st
     }
 
 
-def _present_shape() -> dict[tuple[str, ...], frozenset[str]]:
+def _present_shape() -> Shape:
     connection = sqlite3.connect(":memory:", isolation_level=None)
     try:
         create(connection, CURRENT, generation="none")
@@ -638,14 +671,14 @@ def _present_shape() -> dict[tuple[str, ...], frozenset[str]]:
         connection.close()
 
 
-def _write(path: str, found: int) -> None:
+def _write(path: str, found: int, *, right: int) -> None:
     connection = open_uri(path, "mode=rw", wait=DEFAULT_WAIT)
     try:
         connection.execute("PRAGMA synchronous = FULL")
         connection.execute("BEGIN IMMEDIATE")
         if version(connection) == found:
-            connection.execute(f"PRAGMA user_version = {CURRENT.version}")
-            write_second_version(connection, CURRENT.version)
+            connection.execute(f"PRAGMA user_version = {right}")
+            write_second_version(connection, right)
         connection.execute("COMMIT")
     finally:
         connection.close()

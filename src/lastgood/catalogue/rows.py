@@ -15,6 +15,7 @@ from lastgood.catalogue import CheckpointFacts, WorkspaceRow
 from lastgood.catalogue.database import broken_seal, reseal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
+from lastgood.model.canonical import dumps
 from lastgood.model.checkpoint import (
     CHECK,
     Actor,
@@ -327,6 +328,7 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
             (query.until is not None, "created_at <= :until"),
             (query.name is not None, "name GLOB :name"),
             (query.called is not None, "name = :called"),
+            (query.message is not None, f"{BEARS_MESSAGE}(manifest, :message)"),
             (query.root is not None, "tree = :tree AND modes = :modes"),
             (query.good, "good = 1"),
             (query.complete, "partial = 0"),
@@ -344,11 +346,32 @@ def selection(query: Query) -> tuple[str, dict[str, object]]:
         "since": _fit(query.since),
         "until": _fit(query.until),
         "step": _fit(query.step),
+        "message": None if query.message is None else _as_json(query.message),
         # SQLite negates a set by ^ alone.
         "name": None if query.name is None else query.name.replace("[!", "[^"),
     }
     statement = f"SELECT {CHECKPOINT} FROM checkpoint{where}"  # noqa: S608 - conditions are those above
     return f"{statement} ORDER BY sequence DESC LIMIT :limit OFFSET :offset", parameters
+
+
+BEARS_MESSAGE = "bears_message"
+
+
+def bears_message(manifest: object, wanted: bytes) -> bool:
+    """Tell whether a row's manifest has a message (as JSON text), whole but for space around it.
+
+    Called by SQLite for row after row: what does not hold the text at all is not decoded.
+    """
+    try:
+        text = unpack_manifest(manifest)
+        text = text.encode("utf-8", "surrogatepass") if isinstance(text, str) else text
+        return wanted in text and _as_json(decode(text, brief=True).message) == wanted
+    except (Damaged, Unsupported):
+        return False  # what it said is not known
+
+
+def _as_json(message: str) -> bytes:
+    return dumps(message.strip())[1:-1]
 
 
 def _fit(number: int | None) -> int | None:

@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
     from typing import Literal
 
-    Form = Literal["text", "number", "ref", "duration", "moment", "pair", "folder", "plan"]
+    Form = Literal["text", "number", "ref", "duration", "moment", "pair", "folder", "path", "plan"]
 
 
 class Option(Value):
@@ -27,7 +27,7 @@ class Option(Value):
 
 
 class Argument(Value):
-    """One argument. ``many`` takes all that are left."""
+    """One argument. ``many`` takes all that are left; those of form ``path`` count as paths of the call."""
 
     name: str
     form: Form = "text"
@@ -64,7 +64,7 @@ class Verb(Value):
         for argument in self.arguments:
             word = argument.name + ("..." if argument.many else "")
             words.append(word if argument.required else f"[{word}]")
-        if self.paths:
+        if self.paths and not any(argument.form == "path" for argument in self.arguments):
             words.append("[-- PATHS]")
         if self.instead:
             arguments = " ".join(argument.name for argument in self.arguments)
@@ -82,7 +82,7 @@ class Verb(Value):
 class Call(Value):
     """A command line that was read: every option as it was given, nothing looked up yet.
 
-    ``paths`` is None where no ``--`` was given; for a verb that takes a command it holds its words.
+    ``paths`` is None where no path was given; for a verb that takes a command it holds its words.
     """
 
     verb: Verb

@@ -45,6 +45,7 @@ How to name a checkpoint (REF)
   @~N                  N before that
   ckpt_1a2b3c4d...     its id, or at least 4 digits of it, with or without ckpt_
   before-refactor      its name; of several the newest counts
+  "before the rename"  its message, all of it; of several the newest counts, and the others are named
   @good                the newest whose check passed
   @start               the first of the session at hand
   task:T01             after that task; before:task:T01 the newest before it started
@@ -52,7 +53,9 @@ How to name a checkpoint (REF)
   @{2h}, @{3d}         the newest that is at least so old (s, m, h, d, w)
   @{2026-11-21T10:00}  the newest at or before this moment (local time)
 
-Paths are no REFs: they come after --, as in `lastgood restore @ -- src/app.py`.
+Looked for in this order: id, name, beginning of an id, message. A message that begins with @,
+with task: or step: is found by its id alone. Paths are no REFs: they come after the REF, as in
+`lastgood restore @ src/app.py`.
 """
 _ENVIRONMENT = """\
 Environment variables

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 # Exit codes: something was left out, or a person said no.
 OMISSIONS = 3
 DECLINED = 130
+_SHOWN_OTHERS = 5
 
 
 def open_for(call: Call, *, purpose: Purpose = "find", anywhere: bool = False) -> Workspace:
@@ -109,26 +110,47 @@ def _inside(path: str, root: str) -> bool:
 
 
 def looked_up(ref: str, call: Call, workspace: OpenWorkspace) -> Checkpoint:
-    """Return the checkpoint of a REF; a path given in its place is answered with the right form."""
+    """Return the checkpoint of a REF; a path given in its place is answered with the right form.
+
+    Of a message that several bear the others are named.
+    """
     try:
-        return workspace.get(ref)
+        found = workspace.get(ref)
     except (NotFound, Invalid) as error:
-        if not call.verb.paths:
-            if not _is_path(ref, workspace):
-                raise
-            raise type(error)(
-                f"'{printable(ref)}' is a path, and `{call.verb.name}` takes a checkpoint",
-                hint=f"what became of that path: {call.command(f'diff @ -- {quoted(ref)}')}"
-                f"    the checkpoints: {call.command('list')}",
-                details=error.details,
-            ) from error
-        if "/" not in ref and not _is_path(ref, workspace):
-            raise
-        right = call.command(f"{call.verb.name} @ -- {quoted(ref)}")
-        raise Usage(
-            f"'{printable(ref)}' is a path, and a checkpoint belongs here",
-            hint=f"for this path from the latest checkpoint: {right}",
+        _refuse_path(ref, call, workspace, error=error)
+        raise
+    if found.name != ref and found.message.strip() == ref.strip():
+        _name_others(found, workspace)
+    return found
+
+
+def _name_others(found: Checkpoint, workspace: OpenWorkspace) -> None:
+    """Name the others that bear the message by which a checkpoint was found."""
+    bearers = workspace.list(message=found.message, brief=True)
+    others = [one.short_id for one in bearers if one.id != found.id]
+    if others:
+        shown = ", ".join(others[:_SHOWN_OTHERS])
+        more = f" and {len(others) - _SHOWN_OTHERS:,} more" if len(others) > _SHOWN_OTHERS else ""
+        text = f"lastgood: the newest of that message is {found.short_id}; others: {shown}{more}\n"
+        os.write(2, text.encode("utf-8", "replace"))
+
+
+def _refuse_path(ref: str, call: Call, workspace: OpenWorkspace, *, error: LastgoodError) -> None:
+    """Answer a path that was given where a REF belongs with the right form."""
+    if not _is_path(ref, workspace) and not ("/" in ref and call.verb.paths and not set(ref) & set(" \t\n")):
+        return
+    if not call.verb.paths:
+        raise type(error)(
+            f"'{printable(ref)}' is a path, and `{call.verb.name}` takes a checkpoint",
+            hint=f"what became of that path: {call.command(f'diff @ -- {quoted(ref)}')}"
+            f"\nthe checkpoints: {call.command('list')}",
+            details=error.details,
         ) from error
+    words = " ".join(quoted(one) for one in dict.fromkeys((ref, *(call.paths or ()))))
+    raise Usage(
+        f"'{printable(ref)}' is a path, and a checkpoint belongs here",
+        hint=f"for this path from the latest checkpoint: {call.command(f'{call.verb.name} @ -- {words}')}",
+    ) from error
 
 
 def _is_path(ref: str, workspace: OpenWorkspace) -> bool:

@@ -29,13 +29,23 @@ def read(words: Sequence[str]) -> Call | None:
     if not reading.asked_for_help:
         _check_arguments(verb, reading.arguments, has_command=reading.paths is not None)
     options = {name: tuple(values) for name, values in reading.options.items()}
+    arguments, paths = _apart(verb, reading)
     return Call(
         verb=verb,
-        arguments=tuple(reading.arguments),
+        arguments=arguments,
         options=options,
-        paths=None if reading.paths is None else tuple(reading.paths),
+        paths=paths,
         help=reading.asked_for_help,
     )
+
+
+def _apart(verb: Verb, reading: _Reading) -> tuple[tuple[str, ...], tuple[str, ...] | None]:
+    """Return the arguments, and the paths: those after ``--``, and before them those in the place of some."""
+    fixed = sum(1 for argument in verb.arguments if argument.form != "path")
+    given = tuple(reading.arguments)
+    if fixed == len(verb.arguments) or len(given) <= fixed:
+        return given, None if reading.paths is None else tuple(reading.paths)
+    return given[:fixed], (*given[fixed:], *(reading.paths or ()))
 
 
 class _Reading:
@@ -84,8 +94,7 @@ class _Reading:
                 what = "path" if verb.paths else "command"
                 raise Usage(f"no {what} follows --", hint=f"write: lastgood {verb.usage}")
             if verb.paths and "" in self.paths:
-                # It would mean the whole folder: more than anybody asked for.
-                raise Usage("a path is empty", hint="for all of the current folder write .")
+                raise _empty_path()
         else:
             self.arguments += self._words
         self._words.clear()
@@ -212,7 +221,14 @@ def _check_arguments(verb: Verb, given: Sequence[str], *, has_command: bool) -> 
         _check_argument(wanted[min(index, len(wanted) - 1)], word)
 
 
+def _empty_path() -> Usage:
+    # It would mean the whole folder: more than anybody asked for.
+    return Usage("a path is empty", hint="for all of the current folder write .")
+
+
 def _check_argument(argument: Argument, word: str) -> None:
+    if argument.form == "path" and not word:
+        raise _empty_path()
     if argument.form == "ref" and word.startswith("-"):
         raise _dashed_ref(word)
     if argument.choices and word not in argument.choices:

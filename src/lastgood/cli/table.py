@@ -197,13 +197,16 @@ FILES: tuple[Verb, ...] = (
             "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID."
         ),
         spellings=("rollback",),
-        arguments=(Argument(name="REF", form="ref", required=False),),
+        arguments=(
+            Argument(name="REF", form="ref", required=False),
+            Argument(name="PATH", form="path", required=False, many=True),
+        ),
         options=RESTORING,
         paths=True,
         examples=(
             ("lastgood restore @ --dry-run", "what would happen"),
             ("lastgood restore before-refactor", "the whole workspace"),
-            ("lastgood restore @ -- src/app.py", "one file from the latest"),
+            ("lastgood restore @ src/app.py", "one file from the latest"),
             ("lastgood restore @~3 --to /tmp/older", "a copy aside"),
             ("lastgood restore @~3 --merge", "take back what came since, but for unsaved changes"),
             ("lastgood restore @ --only progress", "no files, only how far the work had come"),

@@ -165,19 +165,32 @@ STORE: tuple[Verb, ...] = (
     ),
     Verb(
         name="config",
-        says="show every setting, its value and where it comes from",
+        says="show the settings and where they come from, or change one",
         about=(
-            "show         every setting that counts here (without an action, the same)\n"
-            "import FILE  take AIWF's checkpoint settings (YAML) over into your own file; what\n"
-            "             stands there stays, and what has no like here is listed"
+            "show            every setting that counts here (without an action, the same)\n"
+            "get KEY         one of them\n"
+            "set KEY VALUE   write it into your own file, which counts in all your projects;\n"
+            "                lists are written a,b\n"
+            "unset KEY       take it out of that file\n"
+            "import FILE     take AIWF's checkpoint settings (YAML) over; what stands in the file\n"
+            "                stays, and what has no like here is listed\n"
+            "With --project they change the file of this project, which may only add what is\n"
+            "left out, taken in, or makes a checkpoint by itself."
         ),
         arguments=(
-            Argument(name="ACTION", required=False, choices=("show", "import")),
-            Argument(name="FILE", required=False),
+            Argument(name="ACTION", required=False, choices=("show", "get", "set", "unset", "import")),
+            Argument(name="KEY or FILE", required=False),
+            Argument(name="VALUE", required=False),
         ),
-        options=(Option(name="print", says="with import: show what would be written, write nothing"),),
+        options=(
+            Option(name="project", says="change the project's file instead of your own"),
+            Option(name="replace", says="with import: also what the file decides already"),
+            Option(name="print", says="show the file as it would be, write nothing"),
+        ),
         examples=(
             ("lastgood config", "all settings and the built-in excludes"),
+            ("lastgood config set capture.max_file_size 64MiB", "for all your projects"),
+            ("lastgood config set --project capture.exclude 'data/,*.bin'", "for this one"),
             ("lastgood config import .aiwf/yolo-config.yaml --print", "what an import would bring"),
         ),
         codes=(0, 10, 12, 17),

@@ -1,19 +1,19 @@
-"""Brings settings of another system into the user's own configuration file, keeping what stands there."""
+"""Brings settings of another system into a configuration file, keeping what stands there."""
 
 from __future__ import annotations
 
 import os
 
-from lastgood.configuration import layer_of, user_file
-from lastgood.configuration.rules import configured
-from lastgood.errors import Invalid, NotFound, Storage, Unsupported
-from lastgood.files import read_plain
+from lastgood.configuration.edit import edit, read_text
+from lastgood.configuration.edit import write as write_edit
+from lastgood.configuration.rules import OPEN_TO_PROJECTS
+from lastgood.errors import Invalid, NotFound, Unsupported
 from lastgood.paths import printable
 from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from lastgood.configuration.edit import Place
 
 
 # --- Settings of another checkpoint system (AIWF's keys), translated into ours; what has no like is listed
@@ -58,7 +58,7 @@ class Translation(Value):
 
 
 class Imported(Value):
-    """What an import brings, or brought: ``kept`` are those that the user's file already decides.
+    """What an import brings, or brought: ``kept`` are those that the file already decides.
 
     ``content`` is the whole file as it is to be.
     """
@@ -136,112 +136,52 @@ def _wrong(source: str, key: str, value: object, wanted: str) -> Invalid:
     )
 
 
-# --- Brings settings of another system into the user's own configuration file, keeping what stands there
-# ---
-
-_LIMIT = 1 << 20
-_INSTALL = "pip install 'lastgood[yaml]'"
+# --- What a file is to become by them: what stands there stays, unless it is to be replaced ---
 
 
-def import_configuration(source: str, *, environment: Mapping[str, str], write: bool) -> Imported:
-    """Bring settings of another system (AIWF's keys, YAML) into the user's own file.
+def import_configuration(source: str, *, place: Place, replace: bool, write: bool) -> Imported:
+    """Bring settings of another system (AIWF's keys, YAML) into a configuration file.
 
-    What stands there stays. Unless ``write``, it is only told. Raises `NotFound`, `Invalid`,
-    `Unsupported` (a library is missing), `Storage`.
-    """
-    home = user_file(environment)
-    if home is None:
-        raise NotFound("there is no home folder to keep settings in", hint="set HOME or XDG_CONFIG_HOME")
-    imported = plan_import(source, into=home)
-    if write and imported.written:
-        write_import(imported)
-    return imported
-
-
-def plan_import(source: str, *, into: str) -> Imported:
-    """Read a YAML file and return what the user's file is to become; nothing is written.
-
-    Raises `NotFound`, `Invalid` (no YAML, a wrong value, a user's file that is wrong itself), or
-    `Unsupported` if the libraries are not installed.
+    What stands there stays, unless ``replace``; what the file of a project may not decide is left out
+    (rule K7). Unless ``write``, it is only told. Raises `NotFound`, `Invalid` (no YAML, a wrong value, a
+    file that is wrong itself), `Unsupported` (a library is missing), `Storage`.
     """
     translation = translated(_yaml(source), source=printable(source))
-    present = _read(into, missing=b"")
-    layer = layer_of("user", into, present)
-    known = {} if layer is None else layer.values
-    written = tuple(one for one in translation.taken if one.key not in known)
-    kept = tuple(one for one in translation.taken if one.key in known)
-    content = _with(present.decode(), written)
-    # What is written must be readable: a user's file that is wrong stops every verb.
-    whole = layer_of("user", into, content.encode())
-    configured([] if whole is None else [whole])
-    return Imported(path=into, translation=translation, written=written, kept=kept, content=content)
+    if place.scope == "project":
+        translation = _within_a_project(translation)
+    present = place.said(read_text(place.path))
+    told = [one for one in translation.taken if one.key in present]
+    kept = () if replace else tuple(told)
+    same = {one.key for one in told if present[one.key] == one.value}
+    written = tuple(one for one in translation.taken if one not in kept and one.key not in same)
+    change = edit(place, {one.key: one.value for one in written})
+    if write and written:
+        write_edit(change)
+    return Imported(
+        path=place.path, translation=translation, written=written, kept=kept, content=change.content
+    )
 
 
-def write_import(imported: Imported) -> None:
-    """Put the new content in the file's place; through a link, into the file that it leads to."""
-    target = os.path.realpath(imported.path)
-    beside = f"{target}.lastgood-{os.getpid()}"
-    try:
-        os.makedirs(os.path.dirname(target), mode=0o700, exist_ok=True)
-        mode = os.stat(target).st_mode & 0o777 if os.path.exists(target) else 0o600
-        descriptor = os.open(beside, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, mode)
-        try:
-            with open(descriptor, "w", encoding="utf-8") as file:
-                file.write(imported.content)
-                file.flush()
-                os.fsync(file.fileno())
-            os.replace(beside, target)
-        except BaseException:
-            os.unlink(beside)
-            raise
-    except OSError as error:
-        raise Storage(
-            f"{printable(imported.path)} could not be written: {error.strerror}",
-            hint="the file is as it was; see what would be written: --print",
-        ) from error
+def _within_a_project(found: Translation) -> Translation:
+    """Leave out what the file of a repository may not decide."""
+    reason = "a repository cannot decide it (K7); for all your projects: lastgood config set {} VALUE"
+    refused = [one for one in found.taken if one.key not in OPEN_TO_PROJECTS]
+    return Translation(
+        taken=tuple(one for one in found.taken if one.key in OPEN_TO_PROJECTS),
+        left=(*((one.source, reason.format(one.key)) for one in refused), *found.left),
+    )
 
 
 def _yaml(path: str) -> object:
     try:
         import yaml
     except ImportError:
-        raise Unsupported("reading YAML needs the library PyYAML", hint=_INSTALL) from None
-    content = _read(path, missing=None)
+        raise Unsupported("reading YAML needs the library PyYAML", hint="pip install pyyaml") from None
+    if not os.path.lexists(path):
+        raise NotFound(f"there is no file {printable(path)}", hint="give the path of the YAML file")
+    content = read_text(path)
     try:
         return yaml.safe_load(content)
     except (yaml.YAMLError, ValueError, RecursionError) as error:
         reason = printable(" ".join(str(error).split()))
-        raise Invalid(f"{printable(path)} is not YAML: {reason}", hint="mend the line it names") from error
-
-
-def _with(content: str, taken: Iterable[ImportedSetting]) -> str:
-    """Return a TOML text with settings added, everything else as it was, comments too."""
-    try:
-        import tomlkit
-    except ImportError:
-        raise Unsupported("keeping your file's comments needs the library tomlkit", hint=_INSTALL) from None
-    document = tomlkit.parse(content)
-    for one in taken:
-        section, _, name = one.key.rpartition(".")
-        if section not in document:
-            document.add(section, tomlkit.table())
-        table = document[section]
-        assert isinstance(table, dict)
-        table[name] = one.value
-    return tomlkit.dumps(document)
-
-
-def _read(path: str, *, missing: bytes | None) -> bytes:
-    try:
-        content = read_plain(path, limit=_LIMIT)
-    except FileNotFoundError:
-        if missing is not None:
-            return missing
-        raise NotFound(f"there is no file {printable(path)}", hint="give the path of the YAML file") from None
-    except (OSError, ValueError) as error:
-        raise Invalid(f"{printable(path)} cannot be read: {error}", hint="check the path") from error
-    if content is None:
-        raise Invalid(
-            f"{printable(path)} is no file that settings could be in", hint="it has to be a file below 1 MiB"
-        )
-    return content
+        raise Invalid(f"{printable(path)} is not YAML: {reason}", hint="fix the line it names") from error

@@ -244,6 +244,13 @@ class Configuration(Value):
     origins: tuple[Setting, ...]
     added_by_project: tuple[str, ...] = ()
 
+    def setting(self, key: str) -> Setting:
+        """Return one setting; `Invalid` names the nearest where there is none of that key."""
+        found = next((one for one in self.origins if one.key == key), None)
+        if found is None:
+            raise _unknown(key, Layer(scope="flags", source="settings", values={}))
+        return found
+
 
 def flattened(
     table: Mapping[str, object],
@@ -284,7 +291,7 @@ def configured(layers: Iterable[Layer], *, faults: list[Invalid] | None = None) 
     added: list[str] = []
     for layer, key, raw in ((one, key, raw) for one in layers for key, raw in one.values.items()):
         try:
-            value = _checked(key, raw, layer)
+            value = checked(key, raw, layer)
         except Invalid as error:
             if faults is None or layer.scope not in _FILES:
                 raise
@@ -352,7 +359,8 @@ def _settings(origins: Sequence[Setting]) -> Settings:
     )
 
 
-def _checked(key: str, raw: object, layer: Layer) -> object:
+def checked(key: str, raw: object, layer: Layer) -> object:
+    """Return what a layer says of a setting, in its own type; `Invalid` names file, line and key."""
     known = KEYS.get(key)
     if layer.scope == "project" and key not in OPEN_TO_PROJECTS:
         if known is None and not key.startswith("store"):

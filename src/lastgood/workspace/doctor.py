@@ -31,10 +31,16 @@ _SECOND = 10**9
 # The first save of a workspace earlier than this was told by a clock that was never set.
 _YEAR_2020 = 1_577_836_800 * _SECOND
 _MAKING = "the first save makes it; if one should be there, look at --store and LASTGOOD_STORE"
-# What each extra of the package brings, and what it is for.
+# Libraries that a bare clone lacks, or that only an extra brings: what each installs as, and their use.
 _EXTRAS = {
-    "report": (("jinja2", "vl_convert"), "reports as a page: lastgood report --html"),
-    "yaml": (("yaml", "tomlkit"), "settings of others: lastgood config import"),
+    "report": (
+        {"jinja2": "jinja2", "vl_convert": "vl-convert-python"},
+        "reports as a page: lastgood report --html",
+    ),
+    "yaml": (
+        {"yaml": "pyyaml", "tomlkit": "tomlkit"},
+        "plans in YAML, and changed settings: lastgood run PLAN, config set, config import",
+    ),
 }
 
 
@@ -64,12 +70,12 @@ def _compression() -> Finding:
     return finding("compression", "zlib alone, so that first saves take longer", "pip install isal")
 
 
-def _extra(name: str, libraries: tuple[str, ...], purpose: str) -> Finding:
-    missing = [library for library in libraries if find_spec(library) is None]
+def _extra(name: str, libraries: Mapping[str, str], purpose: str) -> Finding:
+    missing = [package for library, package in libraries.items() if find_spec(library) is None]
     if not missing:
         return finding(f"extra-{name}", purpose)
     message = f"not installed ({', '.join(missing)}); it is for {purpose}"
-    return finding(f"extra-{name}", message, f"if you want it: pip install 'lastgood[{name}]'")
+    return finding(f"extra-{name}", message, f"if you want it: pip install {' '.join(missing)}")
 
 
 def examine_store(context: Context) -> list[Finding]:

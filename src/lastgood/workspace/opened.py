@@ -210,11 +210,12 @@ class OpenWorkspace:
         session: str | None = None,
         since: int | None = None,
         name: str | None = None,
+        message: str | None = None,
         good: bool = False,
         all_workspaces: bool = False,
         brief: bool = False,
     ) -> tuple[Checkpoint, ...]:
-        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob.
+        """Return checkpoints, newest first. ``since`` is in nanoseconds, ``name`` a glob, ``message`` whole.
 
         In ``brief`` they come as a list shows them, without the tasks of their progress and the paths
         that git showed: where there are thousands, that is most of the work.
@@ -223,6 +224,7 @@ class OpenWorkspace:
             check_count(limit, least=0, what="the limit")
         expect(since, int, type(None), what="since when")
         expect(name, str, type(None), what="the name")
+        expect(message, str, type(None), what="the message")
         expect(session, str, type(None), what="the session")
         if kind is not None and kind not in KINDS:
             raise Invalid(f"'{printable(str(kind))}' is no kind", hint="kinds: " + ", ".join(KINDS))
@@ -233,6 +235,7 @@ class OpenWorkspace:
             session=None if session is None else self._session_meant(session),
             since=since,
             name=name,
+            message=message,
             good=good,
             brief=brief,
         )

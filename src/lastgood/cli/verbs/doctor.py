@@ -17,6 +17,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
+    from lastgood.configuration.edit import Place
     from lastgood.configuration.import_ import Imported
     from lastgood.configuration.rules import Configuration, Setting
     from lastgood.model.report import Finding
@@ -63,26 +64,79 @@ def _place(workspace: Workspace) -> list[Finding]:
     ]
 
 
-# --- config: every setting, its value, and where it comes from (rules S6, K7); AIWF's brought over ---
+# --- config: every setting, its value, where it comes from (rules S6, K7), and how it is changed ---
 
 
 def config_verb(call: Call, console: Console) -> int:
-    """Show the configuration, or import one."""
-    if call.argument(0) == "import":
-        return _import(call, console)
-    if call.argument(1) is not None or call.has("print"):
-        raise Usage("a file and --print belong to `config import`", hint="see: lastgood help config")
-    return _show(call, console)
+    """Show the configuration, or change it."""
+    action = call.argument(0) or "show"
+    key, value = call.argument(1), call.argument(2)
+    if ((key is None) is not (action == "show")) or ((value is None) is (action == "set")):
+        raise Usage(_NEEDS[action], hint="see: lastgood help config")
+    changes = action in {"set", "unset", "import"}
+    if not changes and (call.has("print") or call.has("project")):
+        raise Usage("--print and --project belong to what changes a file", hint="see: lastgood help config")
+    if call.has("replace") and action != "import":
+        raise Usage("--replace belongs to `config import`", hint="see: lastgood help config")
+    if not changes:
+        return _show(call, console, key)
+    place = _file_to_change(call)
+    assert key is not None
+    return _import(call, console, key, place) if action == "import" else _change(call, console, key, place)
 
 
-def _import(call: Call, console: Console) -> int:
-    file = call.argument(1)
-    if file is None:
-        raise Usage("`config import` needs FILE", hint="see: lastgood help config")
+_NEEDS = {
+    "show": "`config show` takes neither KEY nor VALUE",
+    "get": "`config get` needs KEY, and no more",
+    "set": "`config set` needs KEY and VALUE",
+    "unset": "`config unset` needs KEY, and no more",
+    "import": "`config import` needs FILE, and no more",
+}
+
+
+def _file_to_change(call: Call) -> Place:
+    from lastgood.configuration.edit import own_place, project_place
+
+    if not call.has("project"):
+        return own_place(os.environ)
+    with open_for(call) as workspace:
+        return project_place(workspace.path)
+
+
+def _change(call: Call, console: Console, key: str, place: Place) -> int:
+    """Set or unset one setting in a file."""
+    from lastgood.configuration.edit import set_value, unset_value, write
+
+    text, planned = call.argument(2), call.has("print")
+    value: object = None
+    if text is None:
+        change = unset_value(place, key)
+    else:
+        change, value = set_value(place, key, text)
+    if not planned:
+        write(change)
+    written = [] if text is None else [{"key": key, "value": value, "from": None}]
+    record: dict[str, object] = {"file": folder_value(place.path), "dry_run": planned, "written": written}
+    record |= {"removed": [key] if text is None else [], "kept": [], "left": []}
+    if console.answer("config", record):
+        return 0
+    if planned:
+        console.line(printable_lines(change.content).rstrip("\n"))
+        return 0
+    did = f"{key} = {_shown_value(value)}" if text is not None else f"{key} is no longer set"
+    console.note(f"{did}, in {printable(place.path)}{_reach(place)}")
+    return 0
+
+
+def _reach(place: Place) -> str:
+    return ", for all your projects" if place.scope == "user" else ""
+
+
+def _import(call: Call, console: Console, file: str, place: Place) -> int:
     from lastgood.configuration.import_ import import_configuration
 
     planned = call.has("print")
-    imported = import_configuration(file, environment=os.environ, write=not planned)
+    imported = import_configuration(file, place=place, replace=call.has("replace"), write=not planned)
     if console.answer("config", _import_record(imported, planned=planned)):
         return 0
     if planned:
@@ -91,11 +145,15 @@ def _import(call: Call, console: Console) -> int:
     for one in imported.written:
         console.note(f"{word} {one.key} = {_shown_value(one.value)}  (from {printable(one.source)})")
     for one in imported.kept:
-        console.note(f"kept your own {one.key}  (not taken: {printable(one.source)})")
+        console.note(f"kept what the file says of {one.key}  (not taken: {printable(one.source)})")
     for key, reason in imported.translation.left:
         console.warn(f"not taken over: {key}: {reason}")
+    if imported.kept:
+        console.note("take those over too: --replace")
     if imported.written and not planned:
-        console.note(f"into {printable(imported.path)}")
+        console.note(f"into {printable(imported.path)}{_reach(place)}")
+    if any(one.key == "auto.enabled" and one.value is False for one in imported.written):
+        console.warn("no checkpoint is made by itself then, in none of your projects: auto.enabled is false")
     return 0
 
 
@@ -122,12 +180,17 @@ def _import_record(imported: Imported, *, planned: bool) -> dict[str, object]:
     }
 
 
-def _show(call: Call, console: Console) -> int:
+def _show(call: Call, console: Console, key: str | None) -> int:
     with open_for(call) as workspace:
         path, store = workspace.path, workspace.store
     found = read_configuration(path, environment=os.environ, flags=call.texts("set"))
+    if key is not None:
+        found = found.replace(origins=(found.setting(key),))
     said = {"workspace": folder_value(path), "store": folder_value(store), **_settings_record(found)}
     if console.answer("config", said):
+        return 0
+    if key is not None:
+        console.line(_shown(found.origins[0]) if _worth(found.origins[0]) else "(none)")
         return 0
     rows = [("Setting", "From", "Value")]
     rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]

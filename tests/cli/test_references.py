@@ -1,0 +1,156 @@
+"""REF as a person types it: messages, what is near, and paths beside it."""
+
+from __future__ import annotations
+
+import re
+
+import pytest
+
+from tools.command import Command, told
+
+
+def text_of(lastgood: Command) -> str:
+    return (lastgood.project / "a.txt").read_text(encoding="utf-8")
+
+
+def write(lastgood: Command, text: str) -> None:
+    (lastgood.project / "a.txt").write_text(text, encoding="utf-8")
+
+
+@pytest.mark.parametrize(
+    "message", ["before-agent", "before the refactor", 'fix a/b: it\'s "done" … ü', "v1..v2"]
+)
+def test_what_was_typed_at_save_works_at_restore(lastgood: Command, message: str) -> None:
+    """S20 and REF: a message, whole, names its checkpoint."""
+    write(lastgood, "good\n")
+    lastgood("save", message)
+    write(lastgood, "wrecked\n")
+    lastgood("save", "later")
+    lastgood("restore", message, "--yes")
+    assert text_of(lastgood) == "good\n"
+
+
+def test_a_message_of_two_lines_is_found_whole(lastgood: Command) -> None:
+    write(lastgood, "good\n")
+    saved = lastgood.save("first line\n\nthe rest")
+    assert lastgood("show", "first line\n\nthe rest", "--json").json["checkpoint"]["id"] == saved
+    assert lastgood("show", "first line", expect=10).code == 10
+
+
+def test_of_several_with_one_message_the_newest_counts_and_the_others_are_named(lastgood: Command) -> None:
+    write(lastgood, "1\n")
+    first = lastgood.save("again")
+    write(lastgood, "2\n")
+    second = lastgood.save("again")
+    shown = lastgood("show", "again", "--json")
+    assert shown.json["checkpoint"]["id"] == second
+    assert f"the newest of that message is {second[:13]}; others: {first[:13]}\n" in shown.err
+
+
+def test_a_name_comes_before_a_message(lastgood: Command) -> None:
+    write(lastgood, "1\n")
+    named = lastgood.save("--name", "spot")
+    write(lastgood, "2\n")
+    lastgood.save("spot")
+    shown = lastgood("show", "spot", "--json")
+    assert shown.json["checkpoint"]["id"] == named
+    assert shown.err == ""
+
+
+def test_a_message_that_may_begin_another_checkpoints_id_is_ambiguous(lastgood: Command) -> None:
+    """Both are listed, and the digits of an id settle it."""
+    write(lastgood, "1\n")
+    first = lastgood.save("--allow-empty")
+    digits = first.removeprefix("ckpt_")[:6]
+    write(lastgood, "2\n")
+    second = lastgood.save(digits)
+    refused = lastgood("show", digits, "--json", expect=11).json["error"]
+    assert refused["details"]["candidates"] == [first, second]
+    assert lastgood("show", first[:13], "--json").json["checkpoint"]["id"] == first
+
+
+@pytest.mark.parametrize("ref", ["@home now", "task:", "before:task:"])
+def test_what_no_message_can_be_reached_by_says_how_to_reach_it(kept: Command, ref: str) -> None:
+    refused = kept("restore", ref, "--yes", expect=12)
+    told(refused, 12)
+    assert "is named by its id" in refused.err
+
+
+def test_a_message_among_thousands_is_found(lastgood: Command) -> None:
+    """A message in metadata, or a longer one, is none."""
+    write(lastgood, "1\n")
+    wanted = lastgood.save("needle")
+    for number in range(3):
+        lastgood("save", f"needle {number}", "--meta", "message=needle", "--allow-empty")
+    assert lastgood("show", "needle", "--json").json["checkpoint"]["id"] == wanted
+
+
+@pytest.mark.parametrize(
+    ("typed", "meant"), [("before-agnet", "before-agent"), ("before the", "before the refactor")]
+)
+def test_a_ref_that_fits_nothing_is_answered_with_what_is_near(
+    lastgood: Command, typed: str, meant: str
+) -> None:
+    write(lastgood, "1\n")
+    lastgood.save(meant)
+    refused = lastgood("restore", typed, "--yes", expect=10)
+    told(refused, 10)
+    assert f"did you mean '{meant}'?" in refused.err
+
+
+def test_an_age_that_none_has_is_answered_with_the_oldest(kept: Command) -> None:
+    refused = kept("restore", "@{90d}", "--yes", expect=10)
+    assert re.match(r"lastgood: none is 12 weeks old; the oldest is \d+ (s|min)\n", refused.err)
+    assert "the oldest is of 20" in kept("restore", "@{2020-01-01}", "--yes", expect=10).err
+
+
+def test_without_any_checkpoint_every_ref_says_how_to_make_one(lastgood: Command) -> None:
+    refused = lastgood("restore", "@", "--yes", expect=10)
+    told(refused, 10)
+    assert "no checkpoint of this workspace yet" in refused.err
+    assert "lastgood save" in refused.err
+
+
+def test_good_without_a_verdict_says_how_to_get_one(kept: Command) -> None:
+    assert "lastgood check @ -- COMMAND" in kept("restore", "@good", "--yes", expect=10).err
+
+
+# --- Paths beside a REF ---
+
+
+def test_paths_follow_a_ref_without_dashes(kept: Command) -> None:
+    """What is not named stays."""
+    write(kept, "wrecked\n")
+    (kept.project / "new.txt").write_text("wrecked\n", encoding="utf-8")
+    kept("restore", "@", "a.txt", "--yes")
+    assert text_of(kept) == "second\n"
+    assert (kept.project / "new.txt").read_text(encoding="utf-8") == "wrecked\n"
+
+
+def test_paths_come_before_and_after_dashes(kept: Command) -> None:
+    write(kept, "wrecked\n")
+    (kept.project / "-x").write_text("1\n", encoding="utf-8")
+    kept("save")
+    (kept.project / "-x").unlink()
+    report = kept("restore", "two", "a.txt", "--yes", "--json", "--", "new.txt").json
+    assert [one["path"] for one in report["files"]] == ["a.txt"]
+    kept("restore", "@", "--yes", "--", "-x")
+    assert (kept.project / "-x").exists()
+
+
+def test_a_path_where_a_ref_belongs_is_answered_with_the_right_form(kept: Command) -> None:
+    refused = kept("restore", "a.txt", "src/b.py", "--yes", expect=2)
+    told(refused, 2)
+    assert "lastgood restore @ -- a.txt src/b.py" in refused.err
+
+
+def test_an_empty_path_is_refused(kept: Command) -> None:
+    """It would mean everything."""
+    told(kept("restore", "@", "", "--yes", expect=2), 2)
+
+
+def test_the_plan_of_some_paths_is_offered_with_them(kept: Command) -> None:
+    write(kept, "wrecked\n")
+    planned = kept("restore", "@", "a.txt", "--dry-run", "--json").json
+    kept("restore", "@", "a.txt", "--plan", planned["plan"])
+    assert text_of(kept) == "second\n"
