@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood.errors import Ambiguous, NotFound, Usage
 from lastgood.model.session import CurrentWork, Owner, SessionReport
 from lastgood.paths import printable
@@ -143,6 +145,15 @@ def is_callers(context: Context, session: Session) -> bool:
     return known is not None and known.found and context.processes.encloses(session.owner)
 
 
+def may_be_callers(context: Context, session: Session) -> bool:
+    """Tell whether a session's owner is the caller or above it, as far as its verbs tell so far."""
+    known = session.ancestry
+    if known is None or known.found or not context.passing:
+        return is_callers(context, session)
+    above = context.processes.ancestry()
+    return above is not None and any(one in above.processes for one in known.processes[: known.owners])
+
+
 def uptime(context: Context) -> int:
     """Return nanoseconds by the clock that nobody sets."""
     return int(context.clock.monotonic() * 1_000_000_000)
@@ -191,9 +202,11 @@ def under(context: Context, session: Session, above: Ancestry) -> Session:
 def report_on(context: Context, session: Session) -> SessionReport:
     """Return a session as it stands now."""
     state = state_of(context, session)
+    alive = lives(context, session) if session.state == "active" else None
     return SessionReport(
         session=session,
         state=state,
+        owner_state="unknown" if alive is None else "alive" if alive else "dead",
         progress=context.work.progress(session.id),
         words=() if state == "ended" else _words(context, session),
     )
@@ -205,6 +218,17 @@ def unfinished(context: Context) -> tuple[SessionReport, ...]:
     found = (*work.sessions(context.key, state="active"), *work.sessions(context.key, state="incomplete"))
     dead = (one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
     return tuple(sorted(dead, key=lambda one: one.session.started_at, reverse=True))
+
+
+def unattended(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions under way that nobody is proven to be at, but for the caller (rule P7a)."""
+    living = living_sessions(context)
+    return tuple(one for one in living if is_unattended(context, one.session))
+
+
+def is_unattended(context: Context, session: Session) -> bool:
+    """Tell whether nobody, but for the caller, is proven to be at a session under way."""
+    return lives(context, session) is not True or is_callers(context, session)
 
 
 def _words(context: Context, session: Session) -> tuple[str, ...]:
@@ -242,6 +266,40 @@ def session_of(context: Context, name: str) -> Session:
             hint="see what there is: lastgood session list",
         )
     return found[0]
+
+
+def left_elsewhere(context: Context) -> tuple[HealthNote, ...]:
+    """Say which sessions did not finish of a workspace that may have been this one: a checkout made anew.
+
+    This folder has nothing of its own in the store, the other's is not here; and it bears the same name, or
+    is the only one.
+    """
+    if context.catalogue.count(context.key) or context.work.sessions(context.key):
+        return ()
+    import shlex
+
+    from lastgood.model.checkpoint import HealthNote
+
+    rows = context.catalogue.workspaces()
+    name = os.path.basename(os.fsdecode(context.root))
+    notes = []
+    for row in rows:
+        is_like = os.path.basename(row.path) == name or len(rows) == 1
+        is_here = row.machine == context.row.machine and os.path.isdir(row.path)
+        if row.key == context.key or is_here or not is_like:
+            continue
+        there = context.replace(key=row.key, row=row, session=None)
+        for one in (*unfinished(there), *unattended(there)):
+            goal = "" if one.session.goal is None else f" ({printable(one.session.goal)})"
+            place = printable(row.path)
+            notes.append(
+                HealthNote(
+                    code="left-elsewhere",
+                    message=f"session {one.id}{goal} of {place}, which is not here, is incomplete",
+                    hint=f"if this is that project: lastgood workspace attach {shlex.quote(place)}",
+                )
+            )
+    return tuple(notes)
 
 
 def living_sessions(context: Context) -> tuple[SessionReport, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
-from lastgood.lease import current_session, living_sessions, unfinished
+from lastgood.lease import current_session, left_elsewhere, living_sessions, unfinished
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import StatusReport
 from lastgood.model.tree import tally
@@ -30,6 +30,8 @@ def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
     latest = view.latest()
     notes, left = _interruption(context), _left_over(context)
+    if latest is None:
+        left = (*left, *left_elsewhere(context))
     drift, busy = (None, ()) if latest is None or notes else _drift(context, view, latest)
     incomplete = unfinished(context)
     living = living_sessions(context)
@@ -48,7 +50,14 @@ def status(context: Context, view: View) -> StatusReport:
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
         store_parts=context.measure(),
-        health=(*notes, *left, *busy, *context.remarks, *transcript_notes(context, own), *_health(context)),
+        health=(
+            *notes,
+            *left,
+            *busy,
+            *context.remarks,
+            *transcript_notes(context, own),
+            *_health(context),
+        ),
         session=about,
         position=None if progress.position.empty else progress.position,
         sessions=living,

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -35,16 +36,15 @@ class Agent:
             env=lastgood.environment,
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
             text=True,
         )
 
     def do(self, line: str) -> None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self.process.stdin.write(line + " > /dev/null\n")
+        self.process.stdin.write(f"{{ {line}; }} > /dev/null\n")
         self.process.stdin.flush()
-        assert self.process.stdout.readline() == "done\n", self.process.stderr and self.process.stderr.read()
+        assert self.process.stdout.readline() == "done\n"
 
     def die(self) -> None:
         self.process.kill()
@@ -56,6 +56,20 @@ def agent(lastgood: Command) -> Iterator[Agent]:
     one = Agent(lastgood)
     yield one
     one.die()
+
+
+@contextmanager
+def living(lastgood: Command, script: str) -> Iterator[subprocess.Popen[bytes]]:
+    """Have a shell carry out a script and then wait, and kill it at the end."""
+    with subprocess.Popen(
+        ["sh", "-c", f"{script}; read line"],
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.DEVNULL,
+    ) as running:
+        yield running
+        running.kill()
 
 
 def shell(lastgood: Command, script: str, *, before: tuple[str, ...] = ()) -> int:
@@ -91,22 +105,11 @@ def test_a_shell_that_ends_in_mid_task_leaves_its_session_incomplete(lastgood: C
 
 def test_a_script_that_lives_holds_its_session(lastgood: Command, tmp_path: Path) -> None:
     """P1: and refuses a second one, with its number."""
-    script = f"{START}; {LASTGOOD} task start T1; echo $$ > {tmp_path}/pid; read line"
-    running = subprocess.Popen(
-        ["sh", "-c", script],
-        cwd=lastgood.project,
-        env=lastgood.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
+    with living(lastgood, f"{START}; {LASTGOOD} task start T1; echo $$ > {tmp_path}/pid"):
         pid = int(written(tmp_path / "pid"))
         assert (state(lastgood), owner(lastgood)) == ("active", pid)
         refused = lastgood("session", "start", expect=13)
         assert f"process {pid} (" in refused.err
-    finally:
-        running.kill()
-        running.wait()
     assert state(lastgood) == "incomplete"
 
 
@@ -193,27 +196,15 @@ def test_the_caller_is_not_refused_by_itself(lastgood: Command) -> None:
     assert f"session {first['id']} did not finish" in (lastgood.project / "../told").read_text()
 
 
-def test_a_living_owner_keeps_its_session_under_many_shells(lastgood: Command) -> None:
+def test_a_living_owner_keeps_its_session_under_many_shells(lastgood: Command, tmp_path: Path) -> None:
     """P1: at no moment does anybody take it for dead."""
-    calls = 'for n in 1 2 3 4; do sh -c "$ONE $n; true"; done'
-    script = (
-        f'{START}; ONE="{LASTGOOD} progress set --step"; export ONE; $ONE 9;'
-        f" ({calls}) & ({calls}) & wait; touch over; read line"
-    ).replace("'", "")
-    running = subprocess.Popen(
-        ["sh", "-c", script],
-        cwd=lastgood.project,
-        env=lastgood.environment,
-        stdin=subprocess.PIPE,
-        stdout=subprocess.DEVNULL,
-    )
-    try:
+    each = 'sh -c "$ONE $n; true"'
+    calls = f"(for n in 1 2 3 4; do {each}; done) & (for n in 5 6 7 8; do {each}; done) & wait"
+    script = f"{START}; ONE='{sys.executable} {COMMAND} progress set --step'; export ONE; {calls}"
+    with living(lastgood, f"{script}; echo over > {tmp_path}/over") as running:
         states = set()
-        while not (lastgood.project / "over").exists() and running.poll() is None:
+        while not (tmp_path / "over").exists() and running.poll() is None:
             states |= {one["state"] for one in lastgood("session", "list", "--json").json["sessions"]}
         assert states == {"active"}
         assert owner(lastgood) == running.pid
-    finally:
-        running.kill()
-        running.wait()
     assert state(lastgood) == "incomplete"

@@ -282,9 +282,10 @@ FILES: tuple[Verb, ...] = (
             Option(name="review", says="only say where it stood"),
             Option(
                 name="rollback",
-                says="take back: an interrupted restore; else the run's files and progress to its"
-                " last checkpoint, or REF",
+                says="take back: an interrupted restore; else files and progress to before what the run"
+                " left unfinished, or to REF",
             ),
+            Option(name="plan", value="ID", says="consent to a plan that takes very many files away"),
             Option(
                 name="owner-pid",
                 value="PID",

@@ -56,8 +56,9 @@ _TABLE = {
     "PruneReport": "dry_run keep remove set_aside freed_bytes waiting_bytes free_after operation"
     " beyond_undo:lost faults",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
-    " irreversible live_processes git_matches head_moved drift artifacts waiting done interrupted_restore"
-    " guard operation files parts took_over:took_over.id beside:beside.id",
+    " irreversible rolled_back_to edited undone_tasks live_processes git_matches head_moved drift artifacts"
+    " waiting elsewhere done interrupted_restore guard operation files parts took_over:took_over.id"
+    " beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
     " conversation progress parts conflicts directory",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
@@ -66,7 +67,7 @@ _TABLE = {
     " unknown_effects live_processes outputs",
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over",
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",
-    "SessionReport": "*session state position:progress.position! progress",
+    "SessionReport": "*session state owner_state position:progress.position! progress",
     "StatusReport": "... store_bytes",
     "TaskCounts": "... total success_ratio",
     "UndoReport": "operation guard files parts",

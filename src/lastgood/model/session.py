@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lastgood.value import Text, Timestamp
 
     TaskState = Literal["pending", "running", "done", "failed", "skipped"]
+    OwnerState = Literal["alive", "dead", "unknown"]
     SessionState = Literal["active", "ended", "incomplete"]
     EffectState = Literal["running", "done", "failed", "unknown"]
 
@@ -159,10 +160,10 @@ class Session(Value):
     counts as incomplete (`lastgood.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
     checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
-    why an ended one ended (``finished``, ``interrupted``, ``taken over``, ``fresh``, ``error``, or
+    why one ended (``finished``, ``interrupted``, ``unfinished``, ``taken over``, ``fresh``, ``error``, or
     ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody
-    sets, in nanoseconds of the machine's run ``heartbeat_boot``. ``ancestry`` is what is
-    known of an owner that nobody named; once it is found, it stands in ``owner`` too.
+    sets, in nanoseconds of the machine's run ``heartbeat_boot``. ``ancestry`` is what is known of an owner
+    that nobody named; once it is found, it stands in ``owner`` too.
     """
 
     id: str
@@ -187,13 +188,15 @@ class SessionReport(Value):
     """A session as it stands now: ``state`` is the one that counts, whatever was recorded.
 
     ``words`` are what to give to ``lastgood`` so that a plan goes on that the session carries out; none
-    where there is no plan, or nothing left to do.
+    where there is no plan, or nothing left to do. ``owner_state`` says whether who was at work in a session
+    recorded as active lives.
     """
 
     session: Session
     state: SessionState
     progress: Progress
     words: tuple[str, ...] = ()
+    owner_state: OwnerState = "unknown"
 
     id = Alias["str"]("session.id", "The session's id.")
 

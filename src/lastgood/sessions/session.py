@@ -8,6 +8,7 @@ from lastgood.ids import effect_id, session_id
 from lastgood.lease import (
     current_session,
     is_callers,
+    is_unattended,
     report_on,
     session_of,
     state_of,
@@ -46,9 +47,14 @@ def holder(session: Session) -> str:
 
 
 def way_to_end(context: Context, session: Session) -> str:
-    """Return what ends a session that lives; a runner that is seen ends its own, with its task."""
+    """Return what ends a session that lives; a runner that is seen ends its own, with its task.
+
+    One that nobody is proven to be at is to be looked at first.
+    """
     if _is_run_in_sight(context, session):
         return f"ask it to end: kill {session.owner.pid}"
+    if is_unattended(context, session):
+        return f"nobody is proven to be at it; see where it stands: lastgood recover {session.id} --review"
     return f"end it: lastgood session end {session.id}"
 
 
@@ -63,6 +69,8 @@ def exclusive_conflict(context: Context, session: Session, *, by: Owner) -> Conf
     first = f"join it: export LASTGOOD_SESSION={session.id}"
     if _is_run_in_sight(context, session):
         first = f"wait until its plan is carried out    or {way_to_end(context, session)}"
+    elif is_unattended(context, session):
+        first = f"{first}    or, if nobody is at it any more: lastgood recover {session.id}"
     return _conflict(
         session,
         f"a session is already active: {session.id} of {holder(session)}",
@@ -299,7 +307,7 @@ def resumable(context: Context, goal: str | None) -> Session | None:
     if len(fit) > 1:
         raise Ambiguous(
             f"{len(fit)} sessions of this goal did not finish",
-            hint=f"end those that are not to go on, for example: lastgood session end {fit[-1].id}",
+            hint=f"say which is to go on: lastgood recover {fit[0].id} --continue",
             details={"candidates": [one.id for one in fit]},
         )
     return fit[0] if fit else None
@@ -335,12 +343,16 @@ def end(
 
 
 def end_asked(context: Context, name: str | None = None, *, finished: bool = True) -> SessionEnded:
-    """End a session as anybody may ask for it; `Conflict` for that of a run under way."""
+    """End a session as anybody may ask for it; `Conflict` for that of a run under way.
+
+    One with tasks that run or wait has not finished: it is left incomplete, whatever was said.
+    """
     session = session_of(context, name) if name is not None else _at_hand(context)
     refuse_run(context, session)
-    return (
-        end(context, session.id, finished=finished) if name is not None else end(context, finished=finished)
-    )
+    left = tasks.unfinished_tasks(context.work.progress(session.id))
+    by = "unfinished" if finished and left and state_of(context, session) == "active" else None
+    asked = None if name is None else session.id
+    return end(context, asked, finished=finished and by is None, by=by)
 
 
 def break_off(context: Context, name: str, *, reason: str, interrupted: bool, save: bool) -> SessionEnded:
@@ -442,18 +454,23 @@ def _none() -> NotFound:
 
 
 def exclusive_rivals(
-    context: Context, refusal: Callable[[Session], Conflict], *, force: bool, besides: str | None = None
+    context: Context,
+    refusal: Callable[[Session], Conflict],
+    *,
+    force: bool,
+    besides: str | None = None,
+    is_own: Callable[[Context, Session], bool] = is_callers,
 ) -> tuple[Sequence[Session], Session | None]:
     """Return the other exclusive sessions as they are to be recorded, and the living one among them.
 
-    Those that died unnoticed, and those of the caller's own, are incomplete. A living one is refused, or
+    Those that died unnoticed, and the caller's own (``is_own``), are incomplete. A living one is refused, or
     with ``force`` taken over from.
     """
     changed, evicted = [], None
     for session in context.work.sessions(context.key, state="active"):
         if not session.exclusive or session.id == besides:
             continue
-        if state_of(context, session) != "active" or is_callers(context, session):
+        if state_of(context, session) != "active" or (is_own(context, session) and not force):
             changed.append(session.replace(state="incomplete"))
             continue
         if not force:
@@ -474,7 +491,7 @@ def _lost(session: Session, *, state: str) -> Conflict:
         )
     return Conflict(
         f"session {session.id} is incomplete: it stopped without finishing",
-        hint=f"go on with it: lastgood recover    or give it up: lastgood session end {session.id}",
+        hint=f"see where it stood, and go on with it: lastgood recover {session.id}",
         details=details,
     )
 
