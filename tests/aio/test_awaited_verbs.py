@@ -160,6 +160,7 @@ async def test_observers_are_called_in_the_loops_own_thread_before_the_verb_retu
         assert [type for type, _, _ in told] == [
             "saved",
             "restored",
+            "saved",
             "session_started",
             "saved",
             "task_changed",
@@ -173,7 +174,7 @@ async def test_observers_are_called_in_the_loops_own_thread_before_the_verb_retu
         end()
         end()
         await workspace.save("two", allow_empty=True)
-        assert len(told) == 10
+        assert len(told) == 11
 
 
 async def test_an_observers_fault_harms_nothing(loop: Loop, opening: Open) -> None:

@@ -79,9 +79,10 @@ def test_operations_are_spans_with_their_own_times(
     workspace.undo()
     workspace.delete(first.id)
     workspace.prune()
-    names = ["save", "restore", "undo", "delete", "prune"]
+    names = ["save", "restore", "save", "undo", "delete", "prune"]
     assert [span.name for span in collector.spans] == [f"lastgood.{name}" for name in names]
-    save, restore = collector.spans[:2]
+    save, restore, guard = collector.spans[:3]
+    assert said(guard)["lastgood.checkpoint.kind"] == "guard"
     assert said(save)["lastgood.checkpoint.id"] == first.id
     assert said(save)["lastgood.checkpoint.kind"] == "manual"
     assert said(restore)["lastgood.paths.write"] == 1
@@ -127,6 +128,43 @@ def test_a_session_that_was_broken_off_is_an_error(workspace: Workspace, collect
     assert span.status.status_code is StatusCode.ERROR
 
 
+def test_a_sessions_span_is_the_parent_of_its_tasks_and_saves(
+    workspace: Workspace, project: Path, collector: Collector
+) -> None:
+    workspace.subscribe(collector.telemetry)
+    tracer = collector.tracers.get_tracer("agent")
+    with tracer.start_as_current_span("request"), workspace.session() as session:
+        with session.task("T01"):
+            (project / "a.txt").write_text("one")
+        session.save("between")
+    (of_session,) = collector.named("lastgood.session")
+    (request,) = collector.named("request")
+    inner = [*collector.named("lastgood.task"), *collector.named("lastgood.save")[:-1]]
+    assert {not_none(span.parent).span_id for span in inner} == {not_none(of_session.context).span_id}
+    assert not_none(of_session.parent).span_id == not_none(request.context).span_id
+
+
+def test_a_span_that_the_caller_opens_within_a_session_stays_the_parent(
+    workspace: Workspace, project: Path, collector: Collector
+) -> None:
+    workspace.subscribe(collector.telemetry)
+    tracer = collector.tracers.get_tracer("agent")
+    with workspace.session() as session, tracer.start_as_current_span("turn"), session.task("T01"):
+        (project / "a.txt").write_text("one")
+    (turn,), (task,) = collector.named("turn"), collector.named("lastgood.task")
+    assert not_none(task.parent).span_id == not_none(turn.context).span_id
+
+
+def test_a_reference_to_nothing_is_a_failure_that_is_told(workspace: Workspace, collector: Collector) -> None:
+    workspace.subscribe(collector.telemetry)
+    with pytest.raises(lastgood.NotFound):
+        workspace.restore("nowhere")
+    with pytest.raises(lastgood.NotFound):
+        workspace.delete("nowhere")
+    assert [span.name for span in collector.spans] == ["lastgood.restore", "lastgood.delete"]
+    assert [said(span)["error.type"] for span in collector.spans] == ["not-found", "not-found"]
+
+
 def test_failures_say_what_they_would_have_been(workspace: Workspace, collector: Collector) -> None:
     workspace.subscribe(collector.telemetry)
     with pytest.raises(lastgood.NotFound):
@@ -149,11 +187,12 @@ def test_what_is_counted(workspace: Workspace, project: Path, collector: Collect
     (project / "a.txt").write_text("two")
     workspace.restore(first.id)
     manual = (("lastgood.checkpoint.kind", "manual"),)
-    assert collector.counts("lastgood.checkpoints") == {manual: 1}
-    assert collector.counts("lastgood.stored") == {manual: first.metrics.stored_bytes}
+    guard = (("lastgood.checkpoint.kind", "guard"),)
+    assert collector.counts("lastgood.checkpoints") == {manual: 1, guard: 1}
+    assert collector.counts("lastgood.stored")[manual] == first.metrics.stored_bytes
     assert collector.counts("lastgood.paths") == {(("lastgood.result", "restored"),): 1}
     assert collector.counts("lastgood.operation.duration") == {
-        (("lastgood.operation", "save"),): 2,
+        (("lastgood.operation", "save"),): 3,
         (("lastgood.operation", "restore"),): 1,
     }
 

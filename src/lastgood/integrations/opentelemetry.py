@@ -17,14 +17,19 @@ from __future__ import annotations
 
 from lastgood.errors import LastgoodError, Unsupported
 from lastgood.model.checkpoint import SaveReport
-from lastgood.model.report import DeleteReport, ProgressReport, RestoreReport, SessionEnded, UndoReport
+from lastgood.model.report import (
+    DeleteReport,
+    ProgressReport,
+    RestoreReport,
+    SessionEnded,
+    SessionStarted,
+    UndoReport,
+)
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping
-
     from opentelemetry.metrics import Counter, Histogram, Meter, MeterProvider
-    from opentelemetry.trace import Tracer, TracerProvider
+    from opentelemetry.trace import Span, Tracer, TracerProvider
 
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import Event
@@ -48,7 +53,9 @@ class Telemetry:
     """An observer that writes spans and metrics, by the providers given or the program's own.
 
     Hand it to ``subscribe`` of any workspace; one may observe several. A span's parent is the
-    span that was current where the verb was called. Raises `Unsupported` if OpenTelemetry is missing.
+    span that was current where the verb was called; of tasks and saves of a session that began before
+    its eyes it is the session's, unless the caller opened a span of its own in between. Raises
+    `Unsupported` if OpenTelemetry is missing.
     """
 
     def __init__(
@@ -74,17 +81,44 @@ class _Spans:
 
     def __init__(self, tracer: Tracer) -> None:
         self._tracer = tracer
+        # The sessions that began before our eyes and last, each with what was current when it began.
+        self._sessions: dict[str, tuple[Span, Span]] = {}
 
     def tell(self, event: Event) -> None:
         """Write the span of an event, if it has one."""
         report = event.report
-        if isinstance(report, ProgressReport):
+        if isinstance(report, SessionStarted):
+            self._begin(event, report)
+        elif isinstance(report, ProgressReport):
             self._tell_of_task(event, report)
         elif isinstance(report, SessionEnded):
-            self._tell_of_session(event, report)
-        elif event.type != "session_started":
+            self._end(event, report)
+        else:
             began, ended = _times(event)
-            self._write(_operation(event), began, ended, _attributes(event), error=_error(event))
+            session = report.checkpoint.session if isinstance(report, SaveReport) else None
+            span = self._start(_operation(event), began, _attributes(event), session=session)
+            _finish(span, ended, error=_error(event))
+
+    def _begin(self, event: Event, report: SessionStarted) -> None:
+        from opentelemetry.trace import get_current_span
+
+        session, around = report.session.session, get_current_span()
+        begun = (report.continued and event.began) or session.started_at
+        span = self._start("session", begun, _place(event, session=session.id))
+        self._sessions[session.id] = (span, around)
+
+    def _end(self, event: Event, report: SessionEnded) -> None:
+        session = report.session.session
+        attributes = _place(event, session=session.id)
+        attributes["lastgood.session.state"] = report.session.state
+        if session.ended_by is not None:
+            attributes["lastgood.session.ended_by"] = session.ended_by
+        error = None if report.session.state == "ended" else f"session {report.session.state}"
+        span, _ = self._sessions.pop(session.id, (None, None))
+        if span is None:
+            span = self._start("session", session.started_at, attributes)
+        span.set_attributes(attributes)
+        _finish(span, session.ended_at, error=error)
 
     def _tell_of_task(self, event: Event, report: ProgressReport) -> None:
         task = report.task
@@ -92,33 +126,30 @@ class _Spans:
             return
         attributes: Attributes = {"lastgood.task.id": task.id, "lastgood.task.state": task.state}
         attributes |= {"lastgood.task.attempts": task.attempts, **_place(event, session=report.session)}
-        error = "task failed" if task.state == "failed" else None
-        self._write("task", task.started_at or task.ended_at, task.ended_at, attributes, error=error)
+        began = task.started_at or task.ended_at
+        span = self._start("task", began, attributes, session=report.session)
+        _finish(span, task.ended_at, error="task failed" if task.state == "failed" else None)
 
-    def _tell_of_session(self, event: Event, report: SessionEnded) -> None:
-        session = report.session.session
-        attributes = _place(event, session=session.id)
-        attributes["lastgood.session.state"] = report.session.state
-        if session.ended_by is not None:
-            attributes["lastgood.session.ended_by"] = session.ended_by
-        error = None if report.session.state == "ended" else f"session {report.session.state}"
-        self._write("session", session.started_at, session.ended_at, attributes, error=error)
+    def _start(
+        self, operation: str, began: int | None, attributes: Attributes, *, session: str | None = None
+    ) -> Span:
+        """Begin a span: in that of its session, unless the caller opened one since that began."""
+        from opentelemetry.trace import get_current_span, set_span_in_context
 
-    def _write(
-        self,
-        operation: str,
-        began: int | None,
-        ended: int | None,
-        attributes: Mapping[str, str | int | bool],
-        *,
-        error: str | None,
-    ) -> None:
-        from opentelemetry.trace import Status, StatusCode
+        known = self._sessions.get(session) if session is not None else None
+        within = None
+        if known is not None and get_current_span() is known[1]:
+            within = set_span_in_context(known[0])
+        name = f"lastgood.{operation}"
+        return self._tracer.start_span(name, context=within, start_time=began, attributes=attributes)
 
-        span = self._tracer.start_span(f"lastgood.{operation}", start_time=began, attributes=attributes)
-        if error is not None:
-            span.set_status(Status(StatusCode.ERROR, error))
-        span.end(end_time=ended)
+
+def _finish(span: Span, ended: int | None, *, error: str | None) -> None:
+    from opentelemetry.trace import Status, StatusCode
+
+    if error is not None:
+        span.set_status(Status(StatusCode.ERROR, error))
+    span.end(end_time=ended)
 
 
 class _Metrics:

@@ -360,8 +360,7 @@ class Workspace(Restores, Recovers):
         """Remove checkpoints; their bytes stay for a day, so that it can be undone."""
         from lastgood.retention.prune import delete
 
-        found = [self._view.resolve(ref) for ref in refs]
-        return self._told("deleted", lambda: delete(self._context, found))
+        return self._told("deleted", lambda: delete(self._context, [self._view.resolve(ref) for ref in refs]))
 
     def pin(self, ref: str) -> Checkpoint:
         """Keep a checkpoint for ever."""

@@ -12,11 +12,11 @@ from lastgood.workspace.opened import OpenWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-    from typing import TypedDict, Unpack
+    from collections.abc import Callable, Sequence
+    from typing import TypedDict, TypeVar, Unpack
 
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.operation import Favour, RestorePlan
+    from lastgood.model.operation import EventType, Favour, RestorePlan
     from lastgood.model.report import RestoreReport, UndoReport
     from lastgood.model.run import Choice, RecoverReport
     from lastgood.model.session import Effect
@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from lastgood.undo import Way
     from lastgood.view import View
     from lastgood.workspace.arguments import PathLike
+
+    Guarded = TypeVar("Guarded", RestoreReport, UndoReport)
 
     class Options(TypedDict, total=False):
         """What may be said about a restore beside its target."""
@@ -137,7 +139,7 @@ class Restores(OpenWorkspace):
         from lastgood.restore.restore import apply
 
         expect(plan, RestorePlan, what="the plan")
-        return self._told("restored", lambda: apply(self._context, self._view, plan))
+        return self._guarded("restored", lambda: apply(self._context, self._view, plan))
 
     def restore(  # noqa: PLR0913 - each is an option of its own, by keyword alone
         self,
@@ -167,8 +169,12 @@ class Restores(OpenWorkspace):
         extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
         if to is not None:
             return self._aside(self._view.resolve(ref), to, limited=bool(paths), extent=extent)
-        request = self._request(ref, paths, extent=extent, discard=discard, force=force)
-        return self._told("restored", lambda: restore(self._context, self._view, request))
+
+        def work() -> RestoreReport:
+            request = self._request(ref, paths, extent=extent, discard=discard, force=force)
+            return restore(self._context, self._view, request)
+
+        return self._guarded("restored", work)
 
     def rewound(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to."""
@@ -205,14 +211,25 @@ class Restores(OpenWorkspace):
         from lastgood.undo import undo
 
         way = way_of(force=force, merge=merge)
-        return self._told("undone", lambda: undo(self._context, way=way))
+        return self._guarded("undone", lambda: undo(self._context, way=way))
 
     def redo(self, *, force: bool = False, merge: bool = False) -> UndoReport:
         """Bring again what the last undo took back."""
         from lastgood.undo import redo
 
         way = way_of(force=force, merge=merge)
-        return self._told("undone", lambda: redo(self._context, way=way))
+        return self._guarded("undone", lambda: redo(self._context, way=way))
+
+    def _guarded(self, type: EventType, work: Callable[[], Guarded]) -> Guarded:
+        """Do what keeps the present state first, and tell of it, and of the guard that was made for it."""
+        began = self._context.clock.now() if self._state.observers else None
+        report = self._told(type, work)
+        guard = None if began is None or report.guard is None else self._context.catalogue.get(report.guard)
+        if guard is not None and began is not None and guard.manifest.created_at >= began:
+            from lastgood.model.checkpoint import SaveReport
+
+            self._tell("saved", SaveReport(checkpoint=guard, created=True))
+        return report
 
     def _request(
         self, ref: str, paths: Sequence[PathLike], *, extent: Extent, discard: bool, force: bool
