@@ -510,16 +510,17 @@ def _settle(
 def _still_left(context: Context, run: SessionReport, *, force: bool) -> Session:
     """Return the session as it is recorded now, under the lock of recoveries."""
     session = context.work.session(run.id)
-    if session is not None and session.state == run.session.state:
-        if session.state != "active" or state_of(context, session) == "incomplete":
-            return session
-        if force or is_unattended(context, session):
-            return session
+    if session is not None and session == run.session and (force or not _is_held(context, session)):
+        return session
     raise Conflict(
         f"session {run.id} was settled by somebody else a moment ago",
         hint=f"see where it stands: lastgood session show {run.id}",
         details={"sessions": [run.id]},
     )
+
+
+def _is_held(context: Context, session: Session) -> bool:
+    return state_of(context, session) == "active" and not is_unattended(context, session)
 
 
 def _beside(context: Context, living: Session, dead: Session) -> Conflict:

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Outcome, PartOutcome, RestorePlan, Step
     from lastgood.model.report import RestoreReport
     from lastgood.model.run import Artifact, RecoverReport
-    from lastgood.model.session import Effect, Progress, SessionReport
+    from lastgood.model.session import Effect, Progress, Session, SessionReport
 
 
 _PHRASES = (
@@ -234,6 +234,14 @@ def _why(run: SessionReport) -> str:
     if session.owner.pid is None:
         return "stopped without finishing, its lease ran out"
     return f"stopped without finishing, process {session.owner.pid} is gone"
+
+
+def owner(session: Session) -> str:
+    """Return whose a session is."""
+    who = session.owner
+    if who.pid is None:
+        return "it lives by heartbeat"
+    return f"process {who.pid} ({printable(who.command or '?')})"
 
 
 def going_on(run: SessionReport, call: Call) -> str:

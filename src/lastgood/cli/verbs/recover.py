@@ -10,6 +10,7 @@ from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     artifact_line,
     going_on,
+    owner,
     recovering_line,
     remarks,
     restored_line,
@@ -19,7 +20,6 @@ from lastgood.cli.plans import (
     standing_lines,
 )
 from lastgood.cli.restoring import files_before, many_agreed
-from lastgood.cli.verbs.work import owner as whose
 from lastgood.cli.wording import moment, path_text
 from lastgood.errors import Usage
 from lastgood.model.run import CHOICES
@@ -43,7 +43,7 @@ _SHOWN = 10
 def recover_verb(call: Call, console: Console) -> int:
     """Recover; on a terminal a person is asked what to do about a run that died."""
     ref, choice = call.argument(0), _choice(call)
-    owner = opening.number_option(call, "owner-pid")
+    pid = opening.number_option(call, "owner-pid")
     back = call.has("rollback")
     with open_for(call) as workspace:
         if choice is None and not back and console.can_ask:
@@ -59,7 +59,7 @@ def recover_verb(call: Call, console: Console) -> int:
                 ref,
                 choice=choice,
                 roll_back=back,
-                owner_pid=owner,
+                owner_pid=pid,
                 force=call.has("force"),
             )
     if not console.answer("recover", report):
@@ -190,7 +190,7 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
 def _tell_living(report: RecoverReport, living: Session, call: Call, console: Console) -> None:
     """Say who is at work: whoever recovers then has mistaken the moment, or waits for it to end."""
     goal = f" ({printable(living.goal)})" if living.goal else ""
-    console.line(f"Session {living.id}{goal} is at work: {whose(living)}, since {moment(living.started_at)}.")
+    console.line(f"Session {living.id}{goal} is at work: {owner(living)}, since {moment(living.started_at)}.")
     for artifact in report.artifacts:
         console.line(artifact_line(artifact, report))
     if report.operation is not None:
@@ -240,7 +240,7 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     _tell_back(report, console)
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
     if report.took_over is not None:
-        console.warn(f"took over from {report.took_over.id}: {whose(report.took_over)}")
+        console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
     active = f"Session {run.id} is active again"
     if run.words:
         console.line(f"{active}; {going_on(run, call)}")

@@ -6,6 +6,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.opening import OMISSIONS, ProgressLine, open_at_work, open_for
+from lastgood.cli.plans import owner
 from lastgood.cli.wording import (
     ago,
     artifacts,
@@ -32,7 +33,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import SaveReport
     from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.session import Progress as Record
-    from lastgood.model.session import Session, SessionReport
+    from lastgood.model.session import SessionReport
     from lastgood.workspace import Workspace
 
 
@@ -276,14 +277,6 @@ def _heartbeat(call: Call, console: Console) -> int:
     if not console.answer("session", {"session": report}):
         console.line(f"session {report.id} lives")
     return 0
-
-
-def owner(session: Session) -> str:
-    """Return whose a session is."""
-    who = session.owner
-    if who.pid is None:
-        return "it lives by heartbeat"
-    return f"process {who.pid} ({printable(who.command or '?')})"
 
 
 def standing(report: SessionReport) -> list[str]:
