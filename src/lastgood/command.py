@@ -9,6 +9,7 @@ import fcntl
 import os
 import select
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -18,7 +19,8 @@ from lastgood.ids import SESSION_VARIABLE
 from lastgood.model.checkpoint import CommandResult
 from lastgood.model.session import Living
 from lastgood.procfs import GONE, GROUP, STATE, settled_pids, stat_of, words_of
-from lastgood.supervisor import END, GRACE, KILL, LAST_WAIT, LENGTH_BYTES, SETTLING
+from lastgood.supervisor import END, GO_ON, GRACE, KILL, LAST_WAIT, LENGTH_BYTES, SETTLING
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -26,6 +28,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.checkpoint import Ending
     from lastgood.model.run import Command
+    from lastgood.terminal import Terminal
 
 
 # --- Ends what a command left whose watch was killed: all that can be told by its group and its mark ---
@@ -82,12 +85,25 @@ _ENOUGH = GRACE + LAST_WAIT + 5.0
 PATIENCE = 5.0
 # A wait that takes so much longer than it was to means that this process was stopped meanwhile.
 _STOPPED = 1.0
+# Who cannot be stopped, and is asked by a command that wants a terminal out of its reach, waits so long.
+_RESPITE = 0.5
 _BOOTSTRAP = "import sys; sys.path.append(sys.argv[1]); from lastgood.supervisor import main; main()"
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
 
 
 def _idle() -> None:
     """Do nothing while a command runs."""
+
+
+class Given(Value):
+    """What a command gets of what this process was given; nothing: no input, and its output is taken.
+
+    ``stdin`` is a descriptor. With a ``terminal`` this process's standard input, output and error are
+    the command's own as they are, and so is the terminal, which is the first of them.
+    """
+
+    stdin: int | None = None
+    terminal: bool = False
 
 
 class GuardedCommands:
@@ -135,27 +151,35 @@ class GuardedCommands:
         output: Callable[[bytes], None],
         tick: Callable[[], None],
         asked: Callable[[], Sequence[int]],
+        given: Given | None = None,
     ) -> CommandResult:
-        """Run a command, a text by the shell, and stay with it; standard input is empty.
+        """Run a command, a text by the shell, and stay with it; standard input is empty unless ``given``.
 
         ``output`` gets what it writes, standard output and standard error together, as it comes, in
         parts of at most 64 KiB. ``tick`` is called about every 50 ms. ``asked`` tells which signals
         have come so far that ask the work to end: each is forwarded to the command, which has a few
         seconds then; the same one again ends it at once. All three are called in the caller's thread;
         what they raise ends the command and goes on. ``timeout`` is in seconds, None for no end.
-        What the command started, and did not end, is ended with it.
+        What the command started, and did not end, is ended with it. If a command that is given the
+        terminal is stopped there (Ctrl-Z), so is this process's group; how it leaves the terminal set
+        counts only if it ended by itself.
         """
         words = (*_SHELL, command) if isinstance(command, str) else command
         mark = os.urandom(8).hex()
         environment = {**self._environment, **variables, MARK: mark}
         started = time.monotonic()
+        handed = _Handed(given or Given())
         try:
-            supervisor = _attendant(self._environment, mark, session=environment.get(SESSION_VARIABLE))
+            supervisor = _attendant(
+                self._environment, mark, session=environment.get(SESSION_VARIABLE), handed=handed
+            )
         except OSError as error:
             return CommandResult(
                 ending="unstarted", code=0, seconds=0.0, tail=b"", fault=_start_failure(error)
             )
-        running = _Running(supervisor, mark, started=started, patience=self._patience)
+        finally:
+            handed.close()
+        running = _Running(supervisor, mark, started=started, patience=self._patience, handed=handed)
         try:
             running.order(words, directory=directory, environment=environment, settling=self._settling)
             running.follow(timeout, output=output, tick=tick, asked=asked)
@@ -166,16 +190,64 @@ class GuardedCommands:
         return running.outcome()
 
 
+class _Handed:
+    """What a command is given, as copies that go to the process in between, and how it is to be used."""
+
+    def __init__(self, given: Given) -> None:
+        wanted = (0, 1, 2) if given.terminal else () if given.stdin is None else (given.stdin,)
+        self.descriptors = tuple(_copy_of(descriptor) for descriptor in wanted)
+        self.owner = os.getpgrp() if given.terminal else 0
+        self.on_demand = given.terminal and any(_is_pipe(descriptor) for descriptor in (1, 2))
+        self.terminal: Terminal | None = None
+        if given.terminal:
+            from lastgood.terminal import Terminal  # lazily: most commands get none
+
+            self.terminal = Terminal(0, owner=self.owner)
+
+    def close(self) -> None:
+        """Part with the copies."""
+        for descriptor in self.descriptors:
+            os.close(descriptor)
+
+
+def _copy_of(descriptor: int) -> int:
+    """Return a copy that is none of the standard streams; of one that is closed, of nothing."""
+    try:
+        return fcntl.fcntl(descriptor, fcntl.F_DUPFD_CLOEXEC, 3)
+    except OSError:
+        nothing = os.open(os.devnull, os.O_RDWR)
+        try:
+            return fcntl.fcntl(nothing, fcntl.F_DUPFD_CLOEXEC, 3)
+        finally:
+            os.close(nothing)
+
+
+def _is_pipe(descriptor: int) -> bool:
+    """Tell whether others may read what is written, beside this process and on its terminal."""
+    try:
+        mode = os.fstat(descriptor).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode)
+
+
 class _Running:
     """A command that runs, and all that came of it."""
 
     def __init__(
-        self, supervisor: subprocess.Popen[bytes], mark: str, *, started: float, patience: float
+        self,
+        supervisor: subprocess.Popen[bytes],
+        mark: str,
+        *,
+        started: float,
+        patience: float,
+        handed: _Handed,
     ) -> None:
         assert supervisor.stdin is not None
         assert supervisor.stdout is not None
         assert supervisor.stderr is not None
         self._attendant = supervisor
+        self._handed = handed
         self._mark = f"{MARK}={mark}"
         self._started = started
         self._patience = patience
@@ -210,7 +282,9 @@ class _Running:
         given = [os.fsencode(word) for word in words]
         encoded = {os.fsencode(name): os.fsencode(value) for name, value in environment.items()}
         mark = os.fsencode(self._mark)
-        order = dumps((given, directory, encoded, mark, os.getpid(), self._patience, settling))
+        handed = self._handed
+        lent = (handed.descriptors, handed.owner, handed.on_demand)
+        order = dumps((given, directory, encoded, mark, os.getpid(), self._patience, settling, lent))
         rest = memoryview(len(order).to_bytes(LENGTH_BYTES, "big") + order)
         try:
             while rest:
@@ -352,11 +426,8 @@ class _Running:
             elif word == b"ended":
                 self._status = int(first)
                 self._seconds = time.monotonic() - self._started
-            elif word == b"still":
-                self._still_since = float(first)
-            elif word == b"moving" and self._still_since is not None:
-                self._pause(self._still_since, float(first))
-                self._still_since = None
+            elif word in {b"still", b"moving", b"stopped"}:
+                self._hear_of_stop(word, first)
             elif word == b"over":
                 self._over = True
             elif word == b"left":
@@ -366,6 +437,34 @@ class _Running:
                 self._fault = f"{last.decode('utf-8', 'replace')}: {os.strerror(int(first))}"
             else:
                 self._fault = line.decode("utf-8", "replace")[:_FAULT_LIMIT]
+
+    def _hear_of_stop(self, word: bytes, rest: bytes) -> None:
+        if word == b"stopped":
+            self._stop_too(int(rest))
+        elif word == b"still":
+            self._still_since = float(rest)
+        elif self._still_since is not None:
+            self._pause(self._still_since, float(rest))
+            self._still_since = None
+
+    def _put_terminal_back(self) -> None:
+        """Do what the process in between did not come to."""
+        if self._handed.terminal is not None:
+            from lastgood.terminal import is_group_gone
+
+            self._handed.terminal.take_back(
+                lambda group: group == self._group or is_group_gone(group), reset=True
+            )
+
+    def _stop_too(self, number: int) -> None:
+        """Stop this process's group as the command was on its terminal; the shell has it meanwhile."""
+        before = time.monotonic()
+        os.kill(0, number)
+        after = time.monotonic()
+        self._pause(before, after)
+        if after - before < _TICK and number in {signal.SIGTTIN, signal.SIGTTOU}:
+            time.sleep(_RESPITE)  # nobody could let us go on, so nobody stops us, nor gives us the terminal
+        self._request(GO_ON)
 
     def _end(self, request: int, output: Callable[[bytes], None]) -> None:
         self._request(request)
@@ -382,6 +481,7 @@ class _Running:
         self._listen()
         if self._may_have_started and not self._over:
             sweep(self._mark.encode(), group=self._group, patience=LAST_WAIT)
+            self._put_terminal_back()
         rest = _BLOCK  # no more was in the pipe: who fills it still is out of reach, as another user's
         try:
             while rest > 0 and self._output in self._open and self._poll.poll(0):
@@ -393,10 +493,13 @@ class _Running:
         self._seconds = self._seconds or time.monotonic() - self._started
 
 
-def _attendant(environment: Mapping[str, str], mark: str, *, session: str | None) -> subprocess.Popen[bytes]:
+def _attendant(
+    environment: Mapping[str, str], mark: str, *, session: str | None, handed: _Handed
+) -> subprocess.Popen[bytes]:
     """Start the process in between; of the session that it works for it is a part as long as it lives.
 
     It bears the command's mark: what it forked, and what is yet to become the command, does so too.
+    Only within this process's own session can it lend the terminal of that.
     """
     kept = {name: value for name, value in environment.items() if not name.startswith(_OURS)}
     kept[MARK] = mark
@@ -410,7 +513,9 @@ def _attendant(environment: Mapping[str, str], mark: str, *, session: str | None
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
         bufsize=0,
-        start_new_session=True,
+        pass_fds=handed.descriptors,
+        start_new_session=handed.terminal is None,
+        process_group=None if handed.terminal is None else 0,
     )
 
 

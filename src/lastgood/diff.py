@@ -68,7 +68,8 @@ class Side(Value):
 class FilePatch(Value):
     """The patch of one path, and its line counts, 0 where it is only told that the path differs.
 
-    That is so of a ``binary`` file, and of a ``large`` one, which counts as binary too.
+    That is so of a ``binary`` file, of a ``large`` one, which counts as binary too, and of a ``private``
+    one, whose content is nobody's to see unasked (rule S5).
     """
 
     patch: bytes
@@ -76,6 +77,7 @@ class FilePatch(Value):
     deletions: int = 0
     binary: bool = False
     large: bool = False
+    private: bool = False
 
 
 def file_patch(before: Side | None, after: Side | None) -> FilePatch:
@@ -285,12 +287,15 @@ def between(
     *,
     paths: tuple[bytes, ...],
     patch: bool,
+    private: bool = False,
 ) -> DiffReport:
-    """Compare two checkpoints."""
+    """Compare two checkpoints; what private files hold is in the patch only if asked for."""
     old, new = view.tree(before), view.tree(after)
     with context.locks.share_store(wait=context.wait):
         changes = _within(compare(old, new, gaps=after.gaps), paths)
-        report = _report(before, after, changes, old=_Stored(old), new=_Stored(new), patch=patch)
+        hidden = _hidden(before.manifest.private, after.manifest.private, shown=private)
+        sides = _Stored(old), _Stored(new)
+        report = _report(before, after, changes, sides=sides, patch=patch, hidden=hidden)
         unmatched = _unmatched(paths, old, new, left_out=_gaps(before.gaps, after.gaps))
         return report.replace(unmatched=unmatched)
 
@@ -310,20 +315,33 @@ def files_between(
 
 
 def with_workspace(
-    context: Context, view: View, before: Checkpoint, *, paths: tuple[bytes, ...], patch: bool
+    context: Context,
+    view: View,
+    before: Checkpoint,
+    *,
+    paths: tuple[bytes, ...],
+    patch: bool,
+    private: bool = False,
 ) -> DiffReport:
-    """Compare a checkpoint with the workspace; nothing is stored."""
+    """Compare a checkpoint with the workspace; nothing is stored, and private files are as in `between`."""
     old = view.tree(before)
     with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
         gaps = snapshot.scan.result.gaps
         changes = _within(compare(old, snapshot.files, gaps=gaps), paths)
-        report = _report(before, None, changes, old=_Stored(old), new=_Present(snapshot), patch=patch)
+        hidden = _hidden(before.manifest.private, snapshot.scan.result.private, shown=private)
+        sides = _Stored(old), _Present(snapshot)
+        report = _report(before, None, changes, sides=sides, patch=patch, hidden=hidden)
         known = _gaps(before.gaps, gaps)
 
         def left_out(path: bytes) -> bool:
             return known(path) or _scanned_without(snapshot, path)
 
         return report.replace(unmatched=_unmatched(paths, old, snapshot.files, left_out=left_out))
+
+
+def _hidden(*sides: Iterable[bytes], shown: bool) -> frozenset[bytes]:
+    """Return the files of which only the names are told."""
+    return frozenset() if shown else frozenset(path for side in sides for path in side)
 
 
 def _within(changes: Iterable[Change], paths: tuple[bytes, ...]) -> list[Change]:
@@ -401,9 +419,9 @@ def _report(
     after: Checkpoint | None,
     changes: Sequence[Change],
     *,
-    old: Contents,
-    new: Contents,
+    sides: tuple[Contents, Contents],
     patch: bool,
+    hidden: frozenset[bytes],
 ) -> DiffReport:
     moved = _moves(changes)
     gone = {source.path for source in moved.values()}
@@ -413,7 +431,7 @@ def _report(
         if change.path in gone:
             continue
         source = moved.get(change.path, change)
-        made = _file_patch(source, change, old=old, new=new)
+        made = _file_patch(source, change, old=sides[0], new=sides[1], hidden=hidden)
         if patch:
             patches.write(made.patch)
         files.append(_file_diff(change, made, old_path=None if source is change else source.path))
@@ -425,10 +443,20 @@ def _report(
     )
 
 
-def _file_patch(source: Change, change: Change, *, old: Contents, new: Contents) -> FilePatch:
-    """Return the patch of one path; what is the same on both sides, or too large, is not read."""
+def _file_patch(
+    source: Change,
+    change: Change,
+    *,
+    old: Contents,
+    new: Contents,
+    hidden: frozenset[bytes] = frozenset(),
+) -> FilePatch:
+    """Return the patch of one path; what is the same on both sides, hidden, or too large, is not read."""
     before, after = source.before, change.after
     same = before is not None and after is not None and before.oid == after.oid
+    if not same and not hidden.isdisjoint((source.path, change.path)):
+        sides = _side(source.path, before, None), _side(change.path, after, None)
+        return FilePatch(patch=_omission_line(*sides, why=b"private"), private=True)
     large = not same and any(
         _is_file(entry) and read.size(path, entry) > LARGEST
         for path, entry, read in ((source.path, before, old), (change.path, after, new))
@@ -454,6 +482,7 @@ def _file_diff(change: Change, made: FilePatch, *, old_path: bytes | None) -> Fi
         deletions=made.deletions,
         binary=made.binary,
         large=made.large,
+        private=made.private,
     )
 
 

@@ -9,7 +9,7 @@ import errno
 import os
 import stat
 
-from lastgood.errors import NotFound, Storage, Unsafe, crowded
+from lastgood.errors import Storage, crowded
 from lastgood.model.tree import PERMISSION_BITS, SPECIAL_BITS
 from lastgood.paths import printable, to_text, within
 
@@ -37,13 +37,14 @@ def open_root(root: bytes) -> int:
     try:
         return os.open(root, OPEN_DIRECTORY)
     except OSError as error:
-        shown = printable(to_text(root))
-        if error.errno == errno.ENOENT:
-            raise NotFound(f"the workspace {shown} is gone", hint="name a folder that exists") from error
-        if error.errno in _NOWHERE:
-            raise Unsafe(f"{shown} is no directory", hint="name the folder by its real path") from error
+        from lastgood.root import gone, is_folder, is_gone, no_folder
+
+        if is_gone(root):
+            raise gone(root) from error
+        if not is_folder(root):
+            raise no_folder(root) from error
         raise crowded(error) or Storage(
-            f"{shown} cannot be opened: {error.strerror}", hint="look at its permissions"
+            f"{printable(to_text(root))} cannot be opened: {error.strerror}", hint="look at its permissions"
         ) from error
 
 

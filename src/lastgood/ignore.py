@@ -13,7 +13,7 @@ from _sha1 import sha1
 
 from lastgood.ignore_pattern import ANY, DEEP, SLASH, STAR, Exact, Prefix, Suffix, parse, read_lines, shapes
 from lastgood.paths import parent, to_bytes, unknown
-from lastgood.settings import BUILT_IN_EXCLUDES
+from lastgood.settings import BUILT_IN_EXCLUDES, BUILT_IN_INCLUDES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -326,6 +326,16 @@ def _from_texts(texts: Sequence[bytes]) -> Rules:
     return nothing.joined(patterns, depth=0, fingerprint=_digest(texts), steps=())
 
 
+_of_names: dict[tuple[str, ...], Rules] = {}
+
+
+def name_rules(patterns: tuple[str, ...]) -> Rules:
+    """Return rules by which a name is "ignored" if it fits one of some patterns without a slash."""
+    if patterns not in _of_names:
+        _of_names[patterns] = _from_texts([_lines(patterns)])
+    return _of_names[patterns]
+
+
 class Includes:
     """The patterns of what is captured although ignored (rule S5).
 
@@ -363,6 +373,17 @@ class Includes:
 
 def _name(path: bytes) -> bytes:
     return path.rpartition(b"/")[2]
+
+
+def is_hand_written(path: bytes) -> bool:
+    """Tell whether a file has a name of those that people write by hand (rule S5), switched off or not."""
+    return name_rules(BUILT_IN_INCLUDES).ignored(_name(path), directory=False)
+
+
+def is_expected(path: bytes) -> bool:
+    """Tell whether a path has a name of the built-in excludes (rule S6); a directory's ends with a slash."""
+    name = _name(path.removesuffix(b"/"))
+    return name_rules(BUILT_IN_EXCLUDES).ignored(name, directory=path.endswith(b"/"))
 
 
 class TreeRules:

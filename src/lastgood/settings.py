@@ -49,6 +49,23 @@ BUILT_IN_EXCLUDES: tuple[str, ...] = (
     ".tox",
 )
 
+# Rule S5: what people write by hand and git ignores; captured although ignored, and private. Any can be
+# switched off.
+BUILT_IN_INCLUDES: tuple[str, ...] = (
+    ".env",
+    ".env.*",
+    ".envrc",
+    ".dev.vars",
+    "*.local",
+    "*.local.*",
+    "terraform.tfvars",
+    "*.auto.tfvars",
+    ".npmrc",
+    ".pypirc",
+)
+# A larger one was made by a program.
+HAND_WRITTEN_BYTES = 256 << 10
+
 # What can be brought back.
 SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress", "git")
 # Rule T11: what comes back together unless something else is asked for.
@@ -58,13 +75,15 @@ DEFAULT_SCOPES: tuple[Scope, ...] = ("files", "conversation", "progress")
 class CaptureSettings(Value):
     """What a save takes in.
 
-    ``built_in`` are those of `BUILT_IN_EXCLUDES` that are switched on. ``exclude`` and ``include``
+    ``built_in`` are those of `BUILT_IN_EXCLUDES` that are switched on, ``built_in_includes`` those of
+    `BUILT_IN_INCLUDES`. ``exclude`` and ``include``
     are gitignore patterns relative to the workspace; ``state_files``, which are among ``include``
     (from the workspace's top), come back with the progress (rule P2). ``global_excludes`` is a file
     of such patterns, read only where configured. ``max_file_size`` is in bytes.
     """
 
     built_in: tuple[str, ...] = BUILT_IN_EXCLUDES
+    built_in_includes: tuple[str, ...] = BUILT_IN_INCLUDES
     exclude: tuple[str, ...] = ()
     include: tuple[str, ...] = tuple(f"/{name}" for name in STATE_FILES)
     global_excludes: str | None = None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from lastgood.conversation.reader import blobs, is_message, lines_of, message_in, parsed
-from lastgood.errors import Damaged, NotFound
+from lastgood.errors import Damaged, NotFound, Unsafe
 from lastgood.model.report import ListedEntry
 from lastgood.model.tree import DIRECTORY
 from lastgood.paths import join, printable, to_text
@@ -47,8 +47,8 @@ def _walk(context: Context, root: TreeId) -> Iterator[ListedEntry]:
         )
 
 
-def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes) -> bytes:
-    """Return the content of one file, or the target of a link."""
+def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes, private: bool) -> bytes:
+    """Return the content of one file, or the target of a link; of a ``private`` file only if asked for."""
     with context.locks.share_store(wait=context.wait):
         entry = view.tree(checkpoint).entry(path)
         if not path or (entry is not None and entry.kind == DIRECTORY):
@@ -61,7 +61,18 @@ def content(context: Context, view: View, checkpoint: Checkpoint, *, path: bytes
                 f"{checkpoint.short_id} holds no file '{printable(to_text(path))}'",
                 hint=f"see what it holds: lastgood show {checkpoint.short_id} --files",
             )
+        if path in checkpoint.manifest.private and not private:
+            raise _is_private(checkpoint, path)
         return context.engine.read_blob(entry.oid)
+
+
+def _is_private(checkpoint: Checkpoint, path: bytes) -> Unsafe:
+    shown = printable(to_text(path))
+    return Unsafe(
+        f"'{shown}' is private: captured although a rule leaves it out",
+        hint=f"to print it all the same: lastgood cat {checkpoint.short_id} {shown} --private",
+        details={"path": to_text(path)},
+    )
 
 
 def transcript(context: Context, checkpoint: Checkpoint) -> bytes:

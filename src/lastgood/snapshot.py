@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from lastgood.errors import Damaged, Unsafe, Unsupported
 from lastgood.host import ScanRequest
+from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
 from lastgood.model.checkpoint import Actor, HealthNote, SaveReport, decode_gaps, encode_gaps
 from lastgood.model.tree import Counts, Gap, TreeId, compare, counts, tally
+from lastgood.paths import printable, to_text
 from lastgood.transaction import Draft, Holdings
 from lastgood.trees import Files, RememberedFiles, ScannedFiles
 
@@ -20,7 +22,7 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.conversation.capture import Captured, GivenConversation
     from lastgood.engine import ObjectWriter
-    from lastgood.model.checkpoint import Checkpoint, GitState
+    from lastgood.model.checkpoint import Checkpoint, GitState, Manifest
     from lastgood.model.tree import Change, Entry
     from lastgood.transaction import ReadTransaction, SaveTransaction
     from lastgood.worktree import GitSnapshot, Scan
@@ -93,6 +95,69 @@ def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:
     now = found_position.position
     named = None if git.branch is None else f"refs/heads/{git.branch}"
     return (git.head, named, checkpoint.manifest.state.get(INDEX)) == (now.commit, now.branch, now.index)
+
+
+# --- What is to be said of what a checkpoint does not hold, or holds privately (rules S5, T12a) ---
+
+_NAMED = 5
+
+
+def holding_notes(manifest: Manifest, before: Manifest | None) -> tuple[HealthNote, ...]:
+    """Return a note each: rules leave most out; files and repositories that the one ``before`` had not."""
+    notes = []
+    if is_mostly_ignored(manifest):
+        shown = _named([path for path in manifest.ignored_paths if not is_expected(path)])
+        held = f"{manifest.files:,} file{'' if manifest.files == 1 else 's'}"
+        notes.append(
+            HealthNote(
+                code="mostly-ignored",
+                message=f"rules leave out most of this folder: {manifest.ignored:,} ignored entries are"
+                f" not held ({shown}), {held} {'is' if manifest.files == 1 else 'are'}",
+                hint="see which: lastgood status --ignored    to hold some: capture.include",
+            )
+        )
+    known = frozenset(() if before is None else before.private)
+    private = [path for path in manifest.private if path not in known and is_hand_written(path)]
+    if private and manifest.kind != "guard":
+        notes.append(
+            HealthNote(
+                code="private-files",
+                message=f"held although git ignores it, and private: {_named(private)}",
+                hint="to leave it out: capture.built_in_off",
+            )
+        )
+    known = frozenset(_nested(before))
+    nested = [path for path in _nested(manifest) if path not in known]
+    if nested:
+        notes.append(
+            HealthNote(
+                code="nested-repository",
+                message=f"a repository of its own, held as files without its .git: {_named(nested)}",
+                hint="push it, or copy its .git, to keep its history",
+            )
+        )
+    return tuple(notes)
+
+
+def is_mostly_ignored(manifest: Manifest) -> bool:
+    """Tell whether more entries are ignored than files are held, what is built in to be ignored aside.
+
+    What lies in an ignored folder is not counted: nobody walks through it.
+    """
+    if manifest.ignored <= manifest.files:
+        return False
+    expected = sum(1 for path in manifest.ignored_paths if is_expected(path))
+    return manifest.ignored - expected > manifest.files
+
+
+def _named(paths: Sequence[bytes]) -> str:
+    shown = ", ".join(printable(to_text(path)) for path in paths[:_NAMED])
+    return f"{shown} and {len(paths) - _NAMED} more" if len(paths) > _NAMED else shown
+
+
+def _nested(manifest: Manifest | None) -> tuple[bytes, ...]:
+    git = None if manifest is None else manifest.git
+    return () if git is None else tuple(one.path for one in git.nested)
 
 
 # --- One look at the workspace: a scan, and the pack that its new contents go to ---
@@ -233,6 +298,7 @@ class WorkspaceSnapshot:
                 conversation=None if spoken is None else spoken.conversation,
                 state=git_blobs(status),
                 git=git_state(self.scan.result.git, status),
+                ignored_paths=self.scan.ignored_paths(),
             ),
             forced=self._only_forced(),
             started=self._started,
@@ -244,8 +310,15 @@ class WorkspaceSnapshot:
             checkpoint=checkpoint,
             created=True,
             new_gaps=self._new_gaps(newest),
-            notes=(*self.notes, *git_notes(status)),
+            notes=(*self.notes, *git_notes(status), *self._unheld_notes(checkpoint)),
         )
+
+    def _unheld_notes(self, checkpoint: Checkpoint) -> tuple[HealthNote, ...]:
+        """Return what is to be said of what is held privately, or not held, that was not so before."""
+        manifest, before = checkpoint.manifest, None
+        if manifest.previous is not None and (manifest.private or (manifest.git and manifest.git.nested)):
+            before = self.context.catalogue.get(manifest.previous)
+        return holding_notes(manifest, None if before is None else before.manifest)
 
     def _only_forced(self) -> tuple[bytes, ...]:
         """Return the forced paths that no save would have captured: the others are ordinary files."""

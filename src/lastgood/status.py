@@ -9,8 +9,10 @@ from lastgood.lease import current_session, left_elsewhere, living_sessions, unf
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import StatusReport
 from lastgood.model.tree import tally
+from lastgood.root import gone, is_folder, is_gone, no_folder
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction
+from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -32,7 +34,7 @@ def status(context: Context, view: View) -> StatusReport:
     notes, left = _interruption(context), _left_over(context)
     if latest is None:
         left = (*left, *left_elsewhere(context))
-    drift, busy = (None, ()) if latest is None or notes else _drift(context, view, latest)
+    look, busy = (None, ()) if latest is None or notes else _look(context, view, latest)
     incomplete = unfinished(context)
     living = living_sessions(context)
     own = current_session(context)
@@ -45,7 +47,9 @@ def status(context: Context, view: View) -> StatusReport:
         store=context.store.decode("utf-8", "surrogateescape"),
         state="interrupted" if notes else state,
         latest=latest,
-        drift=drift,
+        drift=None if look is None else look.drift,
+        ignored=() if look is None else look.ignored,
+        ignored_count=None if look is None else look.ignored_count,
         gaps=() if latest is None else latest.gaps,
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
@@ -65,10 +69,24 @@ def status(context: Context, view: View) -> StatusReport:
     )
 
 
-def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | None, tuple[HealthNote, ...]]:
-    """Count what changed; who asks how things stand does not wait until a restore is over."""
+class Look(Value):
+    """What a scan says of a workspace: how it differs from a checkpoint, and what rules leave out.
+
+    ``drift`` is None where the checkpoint cannot be read; ``ignored`` are the first of the paths counted.
+    """
+
+    drift: Counts | None
+    ignored: tuple[bytes, ...]
+    ignored_count: int
+
+
+def _look(context: Context, view: View, latest: Checkpoint) -> tuple[Look | None, tuple[HealthNote, ...]]:
+    """Look at the workspace; who asks how things stand does not wait until a restore is over."""
+    if not is_folder(context.root):
+        error = gone(context.root) if is_gone(context.root) else no_folder(context.root)
+        return None, (HealthNote(code="folder-gone", message=error.message, hint=error.hint),)
     try:
-        return drift_since(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
+        return look_at(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
     except Busy as error:
         if "owner" not in error.details:  # nobody is in the way: the scan itself is killed, say
             raise
@@ -77,11 +95,18 @@ def _drift(context: Context, view: View, latest: Checkpoint) -> tuple[Counts | N
 
 def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts | None:
     """Count what changed in the workspace since a checkpoint; None if that one cannot be read."""
+    return look_at(context, view, checkpoint).drift
+
+
+def look_at(context: Context, view: View, checkpoint: Checkpoint) -> Look:
+    """Scan the workspace, and compare it with a checkpoint."""
     with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
+        scan, drift = snapshot.scan, None
         try:
-            return tally(view.tree(checkpoint), snapshot.files, gaps=snapshot.scan.result.gaps)
+            drift = tally(view.tree(checkpoint), snapshot.files, gaps=scan.result.gaps)
         except Damaged:
-            return None
+            drift = None
+        return Look(drift=drift, ignored=scan.ignored_paths(), ignored_count=scan.result.ignored)
 
 
 def _interruption(context: Context) -> tuple[HealthNote, ...]:

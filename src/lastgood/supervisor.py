@@ -8,6 +8,10 @@ Descriptor 0 brings the order, then a byte for each request; 1 is the command's 
 say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE``; ``still TIME`` and
 ``moving TIME`` when the command is stopped with the caller and goes on with it; ``ended STATUS``,
 ``left PID COMMAND``, and at last ``over``.
+
+A command that is lent the caller's terminal runs in the caller's session, in a group of its own, and is
+brought to the foreground. ``stopped NUMBER`` says that it was stopped there (Ctrl-Z): the terminal is the
+caller's again, who is to stop too, and to ask for `GO_ON` when it goes on.
 """
 
 from __future__ import annotations
@@ -25,12 +29,19 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
+    from lastgood.terminal import Terminal
+
+    # The descriptors that the command gets as 0, 1 and 2 (all of them, the first, or none); the caller's
+    # group where the first is a terminal that is lent to it, else 0; and whether only when it asks for it.
+    Given = tuple[tuple[int, ...], int, bool]
     # Words, directory, environment, mark, the caller's number, how much patience it has, with what is left.
-    Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int, float, float]
+    Order = tuple[list[bytes], bytes, dict[bytes, bytes], bytes, int, float, float, Given]
 
 LENGTH_BYTES = 8
 # Requests; every other byte is the number of a signal to be forwarded.
 END, KILL = 0, 255
+# What the caller asks for when it goes on after it stopped together with the command.
+GO_ON = int(signal.SIGCONT)
 # How long what was asked to end may take (seconds), and how long we wait for what was killed.
 GRACE = 2.0
 LAST_WAIT = 20.0
@@ -39,6 +50,10 @@ SETTLING = 0.5
 _TICK = 0.02
 _LOOK = 0.5
 _STOPPED = b"T"
+# A command in the background is stopped by them when it wants the terminal.
+_WANTS_TERMINAL = (signal.SIGTTIN, signal.SIGTTOU)
+# Codes from here on are what shells and programs end with for a signal.
+_SIGNALLED = 128
 _QUIET = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP, signal.SIGQUIT)
 # What Python changes at its start, and this program.
 _CHANGED = (signal.SIGPIPE, signal.SIGXFSZ, signal.SIGCHLD)
@@ -61,15 +76,18 @@ def main() -> None:
     signal.signal(signal.SIGCHLD, _noticed)
     order: Order = loads(_exactly(int.from_bytes(_exactly(LENGTH_BYTES), "big")))  # noqa: S302 - our caller's
     takes_orphans = _prctl(_TAKE_ORPHANS, 1)
+    terminal = _terminal(order[7])
     command = _start(
-        order, ignored=[n for n, old in zip(_QUIET, inherited, strict=True) if old == signal.SIG_IGN]
+        order,
+        ignored=[n for n, old in zip(_QUIET, inherited, strict=True) if old == signal.SIG_IGN],
+        terminal=terminal,
     )
     if command is None:
         return
     silence = os.open(os.devnull, os.O_WRONLY)
     os.dup2(silence, 1)
     attending = _Supervision(
-        command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep
+        command, mark=None if takes_orphans else order[3], caller=order[4], asleep=asleep, lent=terminal
     )
     attending.follow(patience=order[5])
     attending.end(settling=order[6])
@@ -77,19 +95,34 @@ def main() -> None:
     os._exit(0)  # at once: the caller waits for it
 
 
-def _start(order: Order, *, ignored: list[int]) -> int | None:
-    words, directory, environment, *_ = order
+def _terminal(given: Given) -> _LentTerminal | None:
+    """Return the terminal that is lent to the command, if one is."""
+    descriptors, owner, on_demand = given
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    if not owner:
+        return None
+    from lastgood.terminal import Terminal  # lazily: most commands get none
+
+    return _LentTerminal(Terminal(descriptors[0], owner=owner), on_demand=on_demand)
+
+
+def _start(order: Order, *, ignored: list[int], terminal: _LentTerminal | None) -> int | None:
     receiving, sending = os.pipe()
     parent = os.getpid()
     _tell(b"starting")
     pid = os.fork()
     if pid == 0:
-        _become(words, directory, environment, ignored=ignored, sending=sending, parent=parent)
+        _become(order, ignored=ignored, sending=sending, parent=parent, terminal=terminal)
     os.close(sending)
+    for descriptor in order[7][0][1:] if terminal else order[7][0]:
+        os.close(descriptor)  # who reads from the other end is to hear that the command ended
     with open(receiving, "rb") as faults:
         fault = faults.read()
     if fault:
         os.waitpid(pid, 0)
+        if terminal is not None:
+            terminal.take_back(lambda group: group == pid, reset=False)
         _tell(b"unstarted " + fault)
         return None
     _tell(b"started %d" % pid)
@@ -97,26 +130,24 @@ def _start(order: Order, *, ignored: list[int]) -> int | None:
 
 
 def _become(
-    words: list[bytes],
-    directory: bytes,
-    environment: dict[bytes, bytes],
-    *,
-    ignored: list[int],
-    sending: int,
-    parent: int,
+    order: Order, *, ignored: list[int], sending: int, parent: int, terminal: _LentTerminal | None
 ) -> None:
     """Turn into the command; never returns."""
+    words, directory, environment = order[:3]
     place = directory
     try:
-        os.setsid()
+        if terminal is None:
+            os.setsid()
+        else:
+            os.setpgid(0, 0)
+            terminal.begin(os.getpid())
         _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
             return  # it died before that
         signal.set_wakeup_fd(-1)
         for number in (*_QUIET, *_CHANGED):
             signal.signal(number, signal.SIG_IGN if number in ignored else signal.SIG_DFL)
-        os.dup2(os.open(os.devnull, os.O_RDONLY), 0)
-        os.dup2(1, 2)
+        _take_streams(order[7][0])
         os.chdir(directory)
         place = words[0]
         os.execvpe(words[0], words, environment)  # noqa: S606 - the caller's own command
@@ -128,11 +159,48 @@ def _become(
         os._exit(_UNSTARTED)
 
 
+def _take_streams(given: tuple[int, ...]) -> None:
+    """Make standard input, output and error what the command is given; else nothing, and our pipe."""
+    os.dup2(given[0] if given else os.open(os.devnull, os.O_RDONLY), 0)
+    for number, descriptor in enumerate(given[1:], start=1):
+        os.dup2(descriptor, number)
+    if len(given) < 3:
+        os.dup2(1, 2)
+
+
+class _LentTerminal:
+    """The caller's terminal while the command may have it; ``on_demand`` only when it asks for it.
+
+    Beside others of the caller's group (``lastgood run -- COMMAND | less``) it would be taken from them.
+    """
+
+    def __init__(self, terminal: Terminal, *, on_demand: bool) -> None:
+        self._terminal = terminal
+        self._on_demand = on_demand
+        self.take_back = terminal.take_back
+
+    def begin(self, command: int) -> None:
+        """Lend it to a command that begins, or goes on; a caller in the background has none to lend."""
+        if not self._on_demand:
+            self._terminal.lend(command)
+
+    def demanded(self, command: int) -> bool:
+        """Lend it to a command that was stopped because it wants it; tell whether it has it now."""
+        lent = self._terminal.lend(command)
+        self._on_demand = self._on_demand and not lent
+        return lent
+
+
 class _Supervision:
     """A command that runs; ``mark`` is what else tells its offspring, where orphans do not come to us."""
 
-    def __init__(self, command: int, *, mark: bytes | None, caller: int, asleep: int) -> None:
+    def __init__(
+        self, command: int, *, mark: bytes | None, caller: int, asleep: int, lent: _LentTerminal | None
+    ) -> None:
         self._command = command
+        self._lent = lent
+        self._told_of = os.WNOHANG | (os.WUNTRACED if lent else 0)
+        self._standing = False
         self._mark = mark
         self._caller = caller
         self._asleep = asleep
@@ -140,6 +208,7 @@ class _Supervision:
         self._hurried = False
         self._alone = False
         self._paused = False
+        self._spoiled = False
         self._poll = select.poll()
         self._poll.register(asleep, select.POLLIN)
         self._poll.register(0, select.POLLIN)
@@ -158,6 +227,9 @@ class _Supervision:
             for request in self._requests(_LOOK if deadline == float("inf") else _TICK):
                 if request in {END, KILL}:
                     return
+                if request == GO_ON:
+                    self._go_on()
+                    continue
                 _signal(-self._command, request)
                 deadline = min(deadline, time.monotonic() + patience)
 
@@ -165,9 +237,14 @@ class _Supervision:
         """End whatever is left, gently first; what just ends by itself has ``settling`` seconds to."""
         if not self._running:
             self._settle(settling)
+        elif self._alone and self._lent is not None:
+            self._lent.take_back(self._is_ours, reset=True)
+        self._spoiled = self._spoiled or self._running
         if not self._hurried:
             self._end(signal.SIGTERM, wait=GRACE)
         self._end(signal.SIGKILL, wait=LAST_WAIT)
+        if self._lent is not None:
+            self._lent.take_back(self._is_ours, reset=self._spoiled)
 
     def _keep_step(self) -> None:
         """Stop what runs while the caller is stopped (Ctrl-Z), and let it go on with it."""
@@ -175,8 +252,54 @@ class _Supervision:
         if stopped != self._paused:
             self._paused = stopped
             _tell(b"%s %f" % (b"still" if stopped else b"moving", time.monotonic()))
-            for pid in self._living():
-                _signal(pid, signal.SIGSTOP if stopped else signal.SIGCONT)
+            if stopped:
+                self._signal_all(signal.SIGSTOP)
+            else:
+                self._standing = True
+                self._go_on()
+        elif self._lent is not None and not self._paused and not self._standing:
+            self._lent.begin(self._command)  # the shell may have brought the caller to the foreground (fg)
+
+    def _go_on(self) -> None:
+        """Let a command that stood still go on, in the foreground if the caller is there."""
+        if not self._standing or self._paused:
+            return
+        self._standing = False
+        if self._lent is not None:
+            self._lent.begin(self._command)
+        self._signal_all(signal.SIGCONT)
+
+    def _stopped_by(self, number: int) -> None:
+        """Stand still with a command that was stopped on its terminal, unless that is what it wants."""
+        assert self._lent is not None
+        if self._paused or self._standing:
+            return  # the caller stands still already
+        if number in _WANTS_TERMINAL and self._lent.demanded(self._command):
+            _signal(-self._command, signal.SIGCONT)
+            return
+        self._standing = True
+        self._lent.take_back(self._is_ours, reset=True, stopped=True)
+        _tell(b"stopped %d" % number)
+
+    def _ended_with(self, status: int) -> None:
+        self._running = False
+        # What ends by itself says how it leaves the terminal, as stty does.
+        self._spoiled = self._spoiled or status < 0 or status > _SIGNALLED
+        if self._lent is not None:
+            self._lent.take_back(self._is_ours, reset=self._spoiled)
+        _tell(b"ended %d" % status)
+
+    def _is_ours(self, group: int) -> bool:
+        """Tell whether a process group is of what the command started, or of nobody any more."""
+        from lastgood.terminal import is_group_gone
+
+        if group == self._command or is_group_gone(group):
+            return True
+        return any(int(stat_of(pid)[GROUP]) == group for pid in self._living())
+
+    def _signal_all(self, number: int) -> None:
+        for pid in self._living():
+            _signal(pid, number)
 
     def _settle(self, seconds: float) -> None:
         """Leave what the command left behind a moment to end by itself, as the last of a pipe does."""
@@ -244,14 +367,16 @@ class _Supervision:
         """
         while True:
             try:
-                pid, status = os.waitpid(-1, os.WNOHANG)
+                pid, status = os.waitpid(-1, self._told_of)
             except ChildProcessError:
                 return False
             if pid == 0:
                 return True
-            if pid == self._command:
-                self._running = False
-                _tell(b"ended %d" % os.waitstatus_to_exitcode(status))
+            if os.WIFSTOPPED(status):
+                if pid == self._command:
+                    self._stopped_by(os.WSTOPSIG(status))
+            elif pid == self._command:
+                self._ended_with(os.waitstatus_to_exitcode(status))
 
     def _living(self) -> Iterator[int]:
         """Yield what lives of all that the command started, and itself.

@@ -53,12 +53,14 @@ class Holdings(Value):
     """What a checkpoint holds beside the files that were scanned.
 
     ``state`` gives blob ids by name. ``git`` is what the project's repository said, in full.
+    ``ignored_paths`` are what it does not hold, by rule.
     """
 
     standing: CurrentWork
     conversation: Conversation | None = None
     state: Mapping[str, bytes] = {}
     git: GitState | None = None
+    ignored_paths: tuple[bytes, ...] = ()
 
 
 # --- What holds locks; only meanwhile it has what changes something ---
@@ -293,6 +295,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             progress=standing.progress,
             conversation=holdings.conversation,
             state={name: oid.hex() for name, oid in holdings.state.items()},
+            ignored_paths=holdings.ignored_paths,
         )
 
     def record(

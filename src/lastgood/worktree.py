@@ -120,6 +120,9 @@ class Scan(Protocol):
     def directory(self, path: bytes) -> Sequence[Entry] | None:
         """Return the captured entries of a directory, sorted by name; None if it was not captured."""
 
+    def ignored_paths(self) -> tuple[bytes, ...]:
+        """Return the first of the topmost ignored paths, with a slash at the end of a directory's."""
+
     def left_out(self, path: bytes) -> Sequence[bytes]:
         """Return the names in a captured directory that were not captured: ignored, gaps, ``.git``."""
 
@@ -183,6 +186,12 @@ class TreeWriter(FileReader, Protocol):
 
 class Applier(TreeWriter, Protocol):
     """Changes a workspace."""
+
+    def make_root(self) -> Sequence[bytes]:
+        """Make the workspace's folder again where it is gone, and return what was made (rule T12a)."""
+
+    def unmake(self, made: Sequence[bytes]) -> None:
+        """Remove folders that were made for nothing, as long as they are empty."""
 
     def apply(
         self,

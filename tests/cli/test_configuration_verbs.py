@@ -485,3 +485,16 @@ def test_a_flag_decides_beside_a_project_file_that_is_broken(lastgood: Command) 
     done = lastgood("status", "--set", "durability=fast", "--json")
     assert done.json["durability"] == "fast"
     assert "going on without that" in done.err
+
+
+def test_an_include_that_was_switched_off_stays_off_while_the_users_file_is_broken(kept: Command) -> None:
+    """K7, S5."""
+    own_file().parent.mkdir(parents=True)
+    own_file().write_text('[capture]\nbuilt_in_off = [".env"]\n')
+    (kept.project / ".gitignore").write_text(".env\n")
+    (kept.project / ".env").write_text("secret\n")
+    kept("save", "three")
+    own_file().write_text('[capture]\nbuilt_in_off = [".env"\n')
+    (kept.project / "a.txt").write_text("fourth\n")
+    kept("save", "four")
+    assert ".env" not in kept("show", "@", "--files").out

@@ -71,3 +71,45 @@ def test_a_folder_has_no_bytes_to_print(lastgood: Command) -> None:
     save(lastgood, "one\n", "first")
     error = lastgood("cat", "@", "src", "--json", expect=10).json["error"]
     assert error["code"] == "not-found"
+
+
+def secretive(lastgood: Command) -> None:
+    (lastgood.project / ".gitignore").write_text(".env\n")
+    (lastgood.project / ".env").write_text("KEY=first\n")
+    save(lastgood, "one\n", "first")
+    (lastgood.project / ".env").write_text("KEY=second\n")
+
+
+def test_a_private_file_is_printed_only_if_asked_for(lastgood: Command) -> None:
+    """S5."""
+    secretive(lastgood)
+    refused = lastgood("cat", "@", ".env", expect=15)
+    assert "KEY" not in refused.out + refused.err
+    assert " .env --private" in refused.err
+    assert lastgood("cat", "@", ".env", "--private").out == "KEY=first\n"
+
+
+def test_a_comparison_names_private_files_and_says_how_to_see_what_changed(lastgood: Command) -> None:
+    """S5."""
+    secretive(lastgood)
+    told = lastgood("diff")
+    assert told.out == "# a/.env and b/.env differ: private\n"
+    assert "1 private file named, not shown; to see what changed: --private" in told.err
+    assert lastgood("diff", "--stat").out.startswith(" .env | private, modified\n")
+    assert "KEY" not in lastgood("diff", "--json").out
+    assert "+KEY=second" in lastgood("diff", "--private").out
+
+
+def test_every_other_look_at_a_private_file_names_it_and_shows_nothing_of_it(lastgood: Command) -> None:
+    """S5."""
+    secretive(lastgood)
+    lastgood("save", "second")
+    for words in (
+        ("show", "@", "--files"),
+        ("show", "@", "--stat"),
+        ("log", ".env"),
+        ("restore", "@~1", "--dry-run"),
+    ):
+        told = lastgood(*words)
+        assert "KEY" not in told.out + told.err
+        assert ".env" in told.out or words[0] == "log"

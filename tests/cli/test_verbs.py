@@ -422,6 +422,7 @@ def test_config_shows_values_sources_and_built_in_excludes(kept: Command) -> Non
     shown = kept("config").out
     assert re.search(rf"^capture\.exclude +{kept.project}/\.lastgood\.toml +\*\.bin$", shown, re.MULTILINE)
     assert "node_modules .venv venv __pycache__ *.pyc" in shown
+    assert ".env .env.* .envrc .dev.vars *.local" in shown
 
 
 def test_a_wrong_setting_is_told_with_file_key_and_nearest_key(kept: Command) -> None:

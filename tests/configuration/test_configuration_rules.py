@@ -14,7 +14,7 @@ from lastgood.configuration.rules import KEYS, OPEN_TO_PROJECTS, Key, Layer, con
 from lastgood.errors import Invalid
 from lastgood.model.checkpoint import KINDS
 from lastgood.quantities import parse_duration, parse_size
-from lastgood.settings import BUILT_IN_EXCLUDES, TRIGGERS, Settings
+from lastgood.settings import BUILT_IN_EXCLUDES, BUILT_IN_INCLUDES, TRIGGERS, Settings
 from lastgood.suggestions import nearest
 from tools.values import not_none
 
@@ -330,9 +330,11 @@ def test_every_setting_has_its_row() -> None:
     assert written == rows
 
 
-def test_every_kind_and_every_built_in_exclude_is_named() -> None:
+def test_every_kind_and_every_built_in_pattern_is_named() -> None:
     text = page()
-    assert [word for word in (*KINDS, *BUILT_IN_EXCLUDES) if f"`{word}`" not in text] == []
+    assert [
+        word for word in (*KINDS, *BUILT_IN_EXCLUDES, *BUILT_IN_INCLUDES) if f"`{word}`" not in text
+    ] == []
 
 
 def test_the_example_is_accepted_and_shows_the_defaults() -> None:
@@ -414,3 +416,12 @@ def test_nonsense_is_refused_and_named(tree: object) -> None:
     with pytest.raises(Invalid, match=r"^f\.yaml") as caught:
         translated(tree, source="f.yaml")
     assert caught.value.hint
+
+
+def test_a_built_in_include_can_be_switched_off_by_the_user_alone() -> None:
+    """S5, K7: a repository's own file cannot switch capture off."""
+    found = configured([user(capture__built_in_off=[".env"])]).settings.capture
+    assert found.built_in_includes == tuple(one for one in BUILT_IN_INCLUDES if one != ".env")
+    assert found.built_in == BUILT_IN_EXCLUDES
+    with pytest.raises(Invalid, match="not for a repository to decide"):
+        configured([project(capture__built_in_off=[".env"])])

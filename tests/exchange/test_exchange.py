@@ -440,9 +440,10 @@ def test_files_that_show_secrets_stop_an_export_with_a_list(
     (project / "deploy.sh").write_text(f"export GITHUB_TOKEN={SECRET}\n")
     workspace.save("one")
 
-    with pytest.raises(lastgood.Unsafe, match=r"deploy\.sh \(line 1: github-token\)"):
+    with pytest.raises(lastgood.Unsafe, match=r"1 file shows what looks like a secret") as refused:
         workspace.export(parcel)
 
+    assert refused.value.details["finds"] == [{"path": "deploy.sh", "line": 1, "kind": "github-token"}]
     assert not parcel.exists()
     workspace.export(parcel, allow_secrets=True)
     assert parcel.exists()
@@ -990,3 +991,23 @@ def test_a_transcript_that_no_disk_can_hold_costs_no_save(workspace: Workspace) 
     for error, ask in refused:
         with pytest.raises(error, match="no path of a file"):
             ask(b"/a\0b")
+
+
+def test_each_find_is_told_in_a_line_with_what_to_type(
+    project: Path, store: Path, parcel: Path, workspace: Workspace
+) -> None:
+    """S17."""
+    for name in ("deploy.sh", "src/keys.py"):
+        (project / name).parent.mkdir(exist_ok=True)
+        (project / name).write_text(f"# {name}\nTOKEN = '{SECRET}'\n")
+    workspace.save("one")
+
+    done = module(project, store, "export", str(parcel))
+
+    assert done.returncode == 15
+    assert done.stderr.splitlines() == [
+        "lastgood: 2 files show what looks like a secret; nothing was written",
+        "    deploy.sh:2  github-token",
+        "    src/keys.py:2  github-token",
+        "  if they may leave all the same, the same command with: --allow-secrets",
+    ]

@@ -186,8 +186,9 @@ def test_a_book_that_shows_a_secret_stops_an_export_unless_allowed(
     workspace: Workspace, parcel: Path
 ) -> None:
     fill(workspace, said=f"the token is {SECRET}")
-    with pytest.raises(Unsafe, match="the ledger: test"):
+    with pytest.raises(Unsafe, match="looks like a secret") as refused:
         workspace.export(parcel, private=True)
+    assert str(refused.value.details["files"]).startswith("['the ledger: test ")
     assert not parcel.exists()
     assert workspace.export(parcel, private=True, allow_secrets=True).books == 2
 
@@ -210,8 +211,9 @@ def test_a_secret_stops_an_export_wherever_in_a_value_it_stands(
     """S17: the length before a text may be a letter, and a long text lies in parts."""
     workspace.save("one", allow_empty=True)
     workspace.ledger("test").change(lambda book: book.put("book", "key", body=value))
-    with pytest.raises(Unsafe, match="the ledger: test book"):
+    with pytest.raises(Unsafe, match="looks like a secret") as refused:
         workspace.export(parcel, private=True)
+    assert refused.value.details["files"] == ["the ledger: test book"]
 
 
 def test_what_only_resembles_a_secret_leaves(workspace: Workspace, parcel: Path) -> None:

@@ -13,7 +13,7 @@ import json
 import os
 import zlib
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import pytest
 
@@ -99,7 +99,10 @@ def test_what_is_stored_reads_as_the_value_that_it_was(form: str, written: str, 
 def test_a_document_says_what_it_ever_said(name: str, written: str, text: str) -> None:
     make = DOCUMENTS.get(name, partial(documents.document, name))
 
-    assert dumps(make(value_of(written))).decode("ascii") == text
+    said = cast("dict[str, object]", make(value_of(written)))
+
+    known = json.loads(text)  # fields may be added
+    assert dumps({key: one for key, one in said.items() if key in known}).decode("ascii") == text
 
 
 def outcome(form: str, text: str, *, good: str, several: bool) -> str:

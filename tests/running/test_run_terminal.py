@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import signal
 import sys
 import time
@@ -244,8 +245,16 @@ def test_in_the_background_no_cursor_is_moved(
         assert any(line.startswith("A: done in ") for line in seen.shown)
 
 
-def test_one_command_has_its_output_scroll_by(terminal: Callable[..., Terminal], gate: Path) -> None:
-    with terminal("run", "--", "sh", "-c", f"echo first; {waits(gate)}; exit 5") as seen:
+def piped(*words: str) -> tuple[str, ...]:
+    """Return the words of a shell that runs the command on a terminal, but for its standard input."""
+    return ("bash", "-c", ": | exec " + shlex.join([sys.executable, COMMAND, *words]))
+
+
+def test_one_command_without_the_terminal_has_its_output_scroll_by(
+    terminal: Callable[..., Terminal], gate: Path
+) -> None:
+    run = f"echo first; {waits(gate)}; exit 5"
+    with terminal(program=piped("run", "--", "sh", "-c", run)) as seen:
         seen.until(lambda: "waiting" in seen.shown)
         before, first, second, below = seen.shown
         assert before.startswith("before the command: ckpt_")
@@ -258,7 +267,7 @@ def test_one_command_has_its_output_scroll_by(terminal: Callable[..., Terminal],
 
 
 def test_what_came_too_fast_to_be_shown_can_be_looked_up(terminal: Callable[..., Terminal]) -> None:
-    with terminal("run", "--", "sh", "-c", "seq 20000", columns=300) as seen:
+    with terminal(program=piped("run", "--", "sh", "-c", "seq 20000"), columns=300) as seen:
         assert seen.end() == 0
         (notice,) = [line for line in seen.everything if "too fast" in line]
         with open(notice.split()[-1], encoding="utf-8") as file:
@@ -354,7 +363,7 @@ def test_a_task_that_will_not_end_is_told_and_ended_by_another_ctrl_c(
     with terminal("run", plan_file(task("A", stubborn))) as seen:
         seen.until("│ waiting")
         seen.type("\x03")
-        seen.until("A: told to end by SIGINT, and not over yet; the same again ends it at once")
+        seen.until("A: told to end by SIGINT: still stopping; press Ctrl-C again to end it now")
         seen.type("\x03")
         assert seen.end() == 130
 

@@ -144,7 +144,7 @@ def test_included_patterns_are_captured_though_ignored_and_are_private(desk: Des
         assert names == {".gitignore", ".env", "sub", "sub/.env", "build", "build/local.db", "plain"}
         assert scan.result.private == (b".env", b"build/local.db", b"sub/.env")
     desk.previous = None
-    assert desk.names(desk.save()) == {".gitignore", "sub", "plain"}
+    assert desk.names(desk.save(built_in_includes=())) == {".gitignore", "sub", "plain"}
 
 
 def test_an_opened_directory_in_which_nothing_is_included_counts_as_one(desk: Desk) -> None:
@@ -287,3 +287,134 @@ def test_settings_are_recorded_with_the_scan(desk: Desk) -> None:
     scan = desk.save(exclude=("*.x",), include=("y",))
     assert scan.result.ignore.excludes == (*CaptureSettings().built_in, "*.x")
     assert scan.result.ignore.includes == ("y",)
+
+
+HAND_WRITTEN = (
+    ".env",
+    ".env.production",
+    ".envrc",
+    ".dev.vars",
+    "app.local",
+    "settings.local.json",
+    "terraform.tfvars",
+    "prod.auto.tfvars",
+    ".npmrc",
+    ".pypirc",
+)
+
+
+def test_what_people_write_by_hand_is_captured_though_git_ignores_it_and_is_private(desk: Desk) -> None:
+    """S5."""
+    desk.write(".gitignore", ".*\n!.gitignore\n*.local*\n*.tfvars\n*.log\n")
+    for name in HAND_WRITTEN:
+        desk.write(f"sub/{name}", "secret")
+    desk.write("sub/run.log")
+    for scan in (desk.save(), desk.save()):
+        assert desk.names(scan) == {".gitignore", "sub", *(f"sub/{name}" for name in HAND_WRITTEN)}
+        assert scan.result.private == tuple(sorted(f"sub/{name}".encode() for name in HAND_WRITTEN))
+        assert scan.result.ignored == 1
+
+
+def test_what_is_not_ignored_is_not_private_whatever_its_name(desk: Desk) -> None:
+    """S5."""
+    desk.write(".env", "secret")
+    scan = desk.save()
+    assert desk.names(scan) == {".env"}
+    assert scan.result.private == ()
+
+
+def test_a_folder_of_such_a_name_stays_out_and_so_does_what_is_in_an_ignored_one(desk: Desk) -> None:
+    """S5: nobody walks through what is ignored for it."""
+    desk.write(".gitignore", ".env\nbuild/\n")
+    desk.write(".env/bin/python")
+    desk.write("build/.env")
+    desk.write("plain")
+    scan = desk.save()
+    assert desk.names(scan) == {".gitignore", "plain"}
+    assert scan.result.ignored == 2
+
+
+def test_an_ignored_pipe_of_such_a_name_is_ignored_and_no_gap(desk: Desk) -> None:
+    """S5, S7."""
+    desk.write(".gitignore", ".env\n")
+    os.mkfifo(desk.root / ".env")
+    scan = desk.save()
+    assert (scan.result.ignored, scan.result.gaps) == (1, ())
+
+
+def test_a_link_of_such_a_name_is_captured_as_a_link(desk: Desk) -> None:
+    """S3, S5."""
+    desk.write(".gitignore", ".env\n")
+    os.symlink("/run/secrets/env", desk.root / ".env")
+    assert desk.held(desk.save())[b".env"] == ("link", 0, b"/run/secrets/env")
+
+
+def test_such_a_file_is_left_out_while_it_is_larger_than_anybody_writes(desk: Desk) -> None:
+    """S5."""
+    desk.write(".gitignore", ".env\n")
+    desk.write(".env", bytes(256 * 1024 + 1))
+    for scan in (desk.save(), desk.save()):
+        assert desk.names(scan) == {".gitignore"}
+    desk.write(".env", bytes(256 * 1024))
+    assert desk.names(desk.save()) == {".gitignore", ".env"}
+    desk.write(".env", bytes(256 * 1024 + 1))
+    assert desk.names(desk.save()) == {".gitignore", ".env"}, "the checkpoint before holds it"
+
+
+@pytest.mark.parametrize("place", ["", "sub/"])
+def test_our_own_ignore_file_keeps_it_out_wherever_git_ignores_it(desk: Desk, place: str) -> None:
+    """S5."""
+    desk.write(".lastgoodignore", ".env\n")
+    desk.write(f"{place}.gitignore", ".env\n")
+    desk.write("sub/.env", "secret")
+    desk.write("sub/other")
+    assert "sub/.env" not in desk.names(desk.save())
+
+
+def test_our_own_ignore_file_counts_where_the_folder_was_not_looked_at_again(desk: Desk) -> None:
+    """S5."""
+    desk.write(".lastgoodignore", ".env\n")
+    desk.write(".gitignore", ".env\n")
+    desk.write("sub/deep/other")
+    desk.save()
+    desk.write("sub/deep/.env", "secret")
+    assert "sub/deep/.env" not in desk.names(desk.save())
+
+
+def test_a_configured_or_built_in_exclude_keeps_it_out(desk: Desk) -> None:
+    """S5."""
+    desk.write(".gitignore", "*.local*\n")
+    desk.write("a.local", "secret")
+    desk.write("b.local.pyc", "compiled")
+    assert desk.names(desk.save(exclude=("a.local",))) == {".gitignore"}
+
+
+def test_a_file_of_global_excludes_is_gits_own_and_does_not_keep_it_out(desk: Desk) -> None:
+    """S5."""
+    everywhere = desk.store / "excludes"
+    everywhere.write_text(".envrc\n*.log\n")
+    desk.write(".envrc", "secret")
+    desk.write("a.log")
+    assert desk.names(desk.save(global_excludes=str(everywhere))) == {".envrc"}
+
+
+def test_one_that_is_switched_off_is_left_out_even_if_a_checkpoint_holds_it(desk: Desk) -> None:
+    """S5, K7: a setting that is off stays off."""
+    desk.write(".gitignore", ".env\n.envrc\n")
+    desk.write(".env", "secret")
+    desk.write(".envrc", "secret")
+    assert desk.names(desk.save()) == {".gitignore", ".env", ".envrc"}
+    for scan in (desk.save(built_in_includes=(".envrc",)), desk.save(built_in_includes=(".envrc",))):
+        assert desk.names(scan) == {".gitignore", ".envrc"}
+        assert ".env" in scan.result.ignore.built_in_off
+
+
+def test_what_our_own_ignore_file_names_only_later_stays_captured(desk: Desk) -> None:
+    """S5: else a line that an agent adds would drop it."""
+    desk.write(".gitignore", ".env\n")
+    desk.write(".env", "secret")
+    desk.save()
+    desk.write(".lastgoodignore", ".env\n")
+    scan = desk.save()
+    assert ".env" in desk.names(scan)
+    assert scan.result.private == (b".env",)

@@ -41,7 +41,7 @@ def sections(activity: Activity, console: Console, *, detailed: bool) -> Iterato
         yield console.styled("To look at", "bold")
         for note in activity.notes:
             yield f"  {_safe(note.message)}"
-            yield f"    {printable(note.hint)}"
+            yield from (f"    {line}" for line in console.hints(note.hint))
     if detailed:
         yield from _details(activity, console, room)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.cli.hints import completed
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
@@ -15,6 +16,7 @@ _SHOWN = 10
 
 def tell(error: LastgoodError, console: Console) -> int:
     """Tell a failure and return its exit code."""
+    error.hint = completed(error.hint, console.call)
     if console.json:
         from lastgood.documents import error_document
 
@@ -23,6 +25,8 @@ def tell(error: LastgoodError, console: Console) -> int:
     lines = [f"lastgood: {_escaped(error.message)}"]
     if "candidates" in error.details:
         lines += _listed(error.details["candidates"], told=error.message)
+    elif "finds" in error.details:
+        lines += _listed(error.details["finds"])
     elif error.exit_code == 13:
         lines += _listed(error.details.get("paths"), told=error.message)
     if error.hint:
@@ -62,6 +66,8 @@ def _listed(items: object, *, told: str = "") -> list[str]:
 
 
 def _text(item: object) -> str:
+    if isinstance(item, dict) and "line" in item:  # a place in a file, and what was found there
+        return f"{item['path']}:{item['line']}  {item['kind']}"
     return item if isinstance(item, str) else str(item)
 
 

@@ -160,6 +160,7 @@ GLOBAL_OPTIONS: tuple[Option, ...] = (
 REF = Argument(name="REF", form="ref")
 YES = Option(name="yes", short="y", says="do not ask (without a terminal, this or --plan is needed)")
 DRY_RUN = Option(name="dry-run", short="n", says="show the plan and its id, change nothing")
+PRIVATE = Option(name="private", says="what private files hold too: those that git ignores, such as .env")
 TIMEOUT = Option(
     name="timeout", value="T", form="duration", says="stop the check after this time (default: 10m)"
 )

@@ -85,6 +85,7 @@ def _carry_out(words: Sequence[str], console: Console) -> int:
         if "--help" in words or "-h" in words:
             return show_overview(console)
         raise Usage("no verb given", hint="see all verbs: lastgood help")
+    console.call = call
     console.json = call.has("json")
     console.quiet = call.has("quiet")
     if call.help:

@@ -7,6 +7,7 @@ import sys
 import time
 
 from lastgood.cli.grammar import quoted
+from lastgood.cli.hints import hint_lines
 from lastgood.errors import Invalid, LastgoodError, NotFound, Storage, Usage
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.paths import printable
@@ -62,11 +63,23 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         project=not anywhere,
         passing=True,
     )
+    if purpose == "make" and not anywhere and not os.path.isdir(opened.path):
+        _refuse_gone(opened)
     # What reads the configuration itself refuses what is wrong with it, and says so.
     for note in () if call.verb.name == "config" else opened.remarks:
-        text = f"lastgood: {printable(note.message)}\n  {printable(note.hint)}\n"
+        hint = "\n  ".join(hint_lines(note.hint, call))
+        text = f"lastgood: {printable(note.message)}\n  {hint}\n"
         os.write(2, text.encode("utf-8", "replace"))
     return opened
+
+
+def _refuse_gone(opened: OpenWorkspace) -> None:
+    """Refuse what would begin something in a folder that is gone (rule T12a)."""
+    from lastgood.root import gone, is_gone, no_folder
+
+    root = os.fsencode(opened.path)
+    opened.close()
+    raise gone(root) if is_gone(root) else no_folder(root)
 
 
 def paths_of(call: Call, workspace: OpenWorkspace) -> tuple[str, ...]:
@@ -80,15 +93,18 @@ def paths_of(call: Call, workspace: OpenWorkspace) -> tuple[str, ...]:
 
 def path_of(path: str, call: Call, workspace: OpenWorkspace) -> str:
     """Return a path as it was typed, relative to the workspace (see `paths_of`)."""
-    here = _current_folder()
+    here = current()
     in_it = call.text("directory") is None and _inside(here, workspace.path)
     return _relative(path, start=here if in_it else workspace.path, root=workspace.path)
 
 
-def _current_folder() -> str:
+def current() -> str:
+    """Return the current folder, or where it was before it was deleted; nothing where that is not known."""
+    from lastgood.workspace.arguments import current_folder
+
     try:
-        return os.getcwd()
-    except FileNotFoundError:
+        return current_folder(os.environ)
+    except NotFound:
         return ""
 
 
@@ -178,6 +194,8 @@ class Console:
     def __init__(self, environment: Mapping[str, str]) -> None:
         self.json = False
         self.quiet = False
+        # What was asked for, once it is read.
+        self.call: Call | None = None
         self.out_is_terminal = _is_terminal(1)
         self.err_is_terminal = _is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
@@ -234,6 +252,10 @@ class Console:
     def overwrite(self, text: str) -> None:
         """Replace the current line of the terminal on standard error."""
         self._write(2, b"\r\x1b[K" + text.encode("utf-8", "backslashreplace"))
+
+    def hints(self, text: str) -> list[str]:
+        """Return what to do next, a line each, its commands for the same workspace and store."""
+        return hint_lines(text, self.call)
 
     def ask(self, question: str) -> str:
         """Return a person's answer, stripped; empty at the end of input."""

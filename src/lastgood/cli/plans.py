@@ -108,8 +108,12 @@ def _stays(outcome: Outcome) -> bool:
 
 
 def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:
-    """Return what to say of a restore beside its files: parts, steps it does not take back, HEAD."""
-    lines = []
+    """Return what to say of a restore beside its files: what it cannot bring back, parts, steps, HEAD."""
+    lines = not_held_lines(report)
+    if report.folder_made:
+        lines.append(f"the folder was gone, and {'will be' if report.dry_run else 'was'} made again")
+    if report.folder_made and target.manifest.git is not None:
+        lines.append("its .git is in no checkpoint and does not come back: clone it, or git init")
     for part in report.parts:
         lines += part_lines(part, target.manifest.progress)
     said = None if report.conversation is None else report.conversation.get("note")
@@ -118,6 +122,21 @@ def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:
     lines += [_irreversible(effect) for effect in report.irreversible]
     moved = _head_line(report)
     return lines if moved is None else [*lines, moved]
+
+
+def not_held_lines(report: RestoreReport) -> list[str]:
+    """Return what was there at the checkpoint, is missing, and is in no checkpoint (rules S5, T12a)."""
+    ignored = [one for one in report.not_held if one.reason == "ignored"]
+    lines = []
+    if ignored:
+        shown = ", ".join(path_text(one.path) for one in ignored[:_SHOWN])
+        more = f" and {len(ignored) - _SHOWN:,} more" if len(ignored) > _SHOWN else ""
+        lines.append(f"not held: {shown}{more} (ignored)")
+    for one in report.not_held:
+        if one.reason == "repository":
+            head = "" if one.head is None else f", was at {one.head[:12]}"
+            lines.append(f"not held: {path_text(one.path)} (a repository of its own{head})")
+    return lines
 
 
 def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:

@@ -5,8 +5,16 @@ from __future__ import annotations
 import os
 
 from lastgood.cli.grammar import quoted
-from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, paths_of
-from lastgood.cli.plans import beside_lines, plan_counts, plan_lines, remarks, report_counts, shortened_plan
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, current, paths_of
+from lastgood.cli.plans import (
+    beside_lines,
+    not_held_lines,
+    plan_counts,
+    plan_lines,
+    remarks,
+    report_counts,
+    shortened_plan,
+)
 from lastgood.cli.wording import called, count
 from lastgood.errors import Conflict, Unsafe, Usage
 from lastgood.paths import printable, to_text
@@ -115,7 +123,8 @@ def files_before(plan: RestorePlan, target: Checkpoint) -> int:
 def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, workspace: Restores) -> None:
     """Show what will be: first what a person changed, then what comes beside files (rules T1, P6)."""
     plan = preview.planned
-    for line in (*drift_lines(workspace), *beside_lines(preview, target)):
+    drift = [] if preview.folder_made else drift_lines(workspace)
+    for line in (*drift, *beside_lines(preview, target)):
         console.warn(line)
     console.warn(f"Restoring {target.short_id}: {plan_counts(plan)}.")
     for line in shortened_plan(plan):
@@ -158,7 +167,7 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
     with ProgressLine(console, "planning"):
         plan = workspace.plan_restore(target.id, **_options(call, workspace))
         preview = workspace.preview(plan)
-    if call.has("dry-run") or plan.empty:
+    if call.has("dry-run") or (plan.empty and not preview.folder_made):
         return _planned(preview.replace(dry_run=call.has("dry-run")), target, call, console)
     if not consented(preview, call, console, workspace=workspace, target=target):
         return DECLINED
@@ -187,10 +196,10 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     code = 0 if report.dry_run or report.complete else OMISSIONS
     if console.answer(call.verb.name, report):
         return code
-    if plan.empty:
+    if plan.empty and not report.folder_made:
         same = "nothing is left to take back" if plan.base else "what was asked for already is"
         console.line(f"nothing to restore: {same} as in {called(target)}")
-        console.lines(plan_lines(plan))
+        console.lines((*plan_lines(plan), *not_held_lines(report)))
         return code
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
     console.lines((*plan_lines(plan), *beside_lines(report, target)))
@@ -200,7 +209,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
 
 
 def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Restores) -> int:
-    folder = os.path.abspath(call.text("to") or "")
+    folder = os.path.normpath(os.path.join(current(), call.text("to") or ""))
     with ProgressLine(console, "writing"):
         report = workspace.restore(
             target.id,

@@ -6,6 +6,7 @@ from lastgood.cli.grammar import (
     FORCE_UNDO,
     GLOBAL_OPTIONS,
     MERGE_UNDO,
+    PRIVATE,
     REF,
     RESTORING,
     TIMEOUT,
@@ -141,6 +142,7 @@ FILES: tuple[Verb, ...] = (
         options=(
             Option(name="stat", says="lines added and removed per file"),
             Option(name="name-status", says="one letter and path per file"),
+            PRIVATE,
             Option(
                 name="previous",
                 value="REF",
@@ -179,11 +181,12 @@ FILES: tuple[Verb, ...] = (
         says="print a file as a checkpoint holds it",
         about="Exactly its bytes; of a link, its target. On a terminal, control characters are escaped.",
         arguments=(REF, Argument(name="PATH", form="folder")),
+        options=(PRIVATE,),
         examples=(
             ("lastgood cat @good src/app.py", "as it was when the check passed"),
             ("lastgood cat @{2h} notes.md > notes.old", "aside, as it was two hours ago"),
         ),
-        codes=(0, 10, 11),
+        codes=(0, 10, 11, 15),
     ),
     Verb(
         name="restore",
@@ -308,6 +311,7 @@ FILES: tuple[Verb, ...] = (
     Verb(
         name="status",
         says="show workspace, store, latest checkpoint, and what has changed since",
+        options=(Option(name="ignored", says="what rules leave out of checkpoints: the topmost paths"),),
         examples=(("lastgood status", "where things stand"),),
         codes=(0,),
     ),

@@ -20,7 +20,8 @@ WORK: tuple[Verb, ...] = (
             "is told. On a terminal it asks first; without one, a single run is continued.\n"
             "\n"
             "PLAN is a YAML or JSON file (--schema prints what may stand in it). With -- COMMAND\n"
-            "the exit code is the command's own, 128 and the signal's number if one killed it.\n"
+            "the exit code is the command's own, 128 and the signal's number if one killed it; it\n"
+            "has the terminal, and its output is not recorded then, or else what is piped in.\n"
             "With --json each line is a document: what happened, and at the end the report."
         ),
         arguments=(Argument(name="PLAN", form="folder", required=False),),

@@ -8,6 +8,7 @@ from lastgood.paths import printable
 from lastgood.quantities import parse_duration, parse_size
 from lastgood.settings import (
     BUILT_IN_EXCLUDES,
+    BUILT_IN_INCLUDES,
     STATE_FILES,
     TRIGGERS,
     AutoSettings,
@@ -180,7 +181,10 @@ KEYS: dict[str, Key] = {
         form="size", default=CaptureSettings().max_file_size, says="a larger file is a gap"
     ),
     "capture.built_in_off": Key(
-        form="choices", default=(), choices=BUILT_IN_EXCLUDES, says="built-in excludes that do not count"
+        form="choices",
+        default=(),
+        choices=(*BUILT_IN_EXCLUDES, *BUILT_IN_INCLUDES),
+        says="built-in excludes and includes that do not count",
     ),
     "capture.global_excludes": Key(
         form="text", default=None, says="a file of gitignore patterns for all workspaces, such as git's own"
@@ -333,6 +337,7 @@ def _settings(origins: Sequence[Setting]) -> Settings:
     return Settings(
         capture=CaptureSettings(
             built_in=tuple(one for one in BUILT_IN_EXCLUDES if one not in off),
+            built_in_includes=tuple(one for one in BUILT_IN_INCLUDES if one not in off),
             exclude=cast("tuple[str, ...]", value["capture.exclude"]),
             # Rule P2: named state files are captured even if ignored.
             include=(*cast("tuple[str, ...]", value["capture.include"]), *(f"/{name}" for name in state)),

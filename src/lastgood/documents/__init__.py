@@ -38,13 +38,14 @@ _TABLE = {
     "DiffReport": "from:from_ to files patch? unmatched",
     "Effect": "id name task attempt irreversible state session started_at ended_at",
     "ExportReport": "file bytes:size checkpoints workspaces sessions damaged books books_withheld withheld",
-    "FileDiff": "... old_path?",
+    "FileDiff": "... old_path? private?",
     "Gap": "... size?",
     "HeadMoved": "commits from:from_ to",
     "ImportReport": "file added:checkpoints known reduced workspaces sessions books attached",
     "Manifest": "message kind created_at workspace session previous tree:root.tree changes files bytes:size"
     " ignored gaps partial actor task moment position:progress.position! progress! git metrics"
     " conversation metadata",
+    "NotHeld": "... head?",
     "Operation": "id type at target guard undone checkpoints? of?",
     "Origin": "key path",
     "Outcome": "... reason? kept? left?",
@@ -60,7 +61,7 @@ _TABLE = {
     " waiting elsewhere done interrupted_restore guard operation files parts took_over:took_over.id"
     " beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
-    " conversation progress parts conflicts directory",
+    " conversation progress parts conflicts directory folder_made not_held",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
     " line? reason? paths? continued? tasks?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"

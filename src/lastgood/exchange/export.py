@@ -29,7 +29,7 @@ from lastgood.model.tree import (
     Gap,
     TreeId,
 )
-from lastgood.paths import join, printable, to_text, ways, within
+from lastgood.paths import join, to_text, ways, within
 from lastgood.redaction import first_secret, redact, redact_lines, redact_value, secret_under
 from lastgood.sessions.session import planned_run
 from lastgood.trees import Files
@@ -290,8 +290,6 @@ def _redacted_command(command: Command) -> Command:
 
 # --- export: checkpoints and all that is known about them, for one portable file (rules S5, S17) ---
 
-_SHOWN = 20
-
 
 class Packed(Value):
     """What goes into the file beside the objects, and what was left out."""
@@ -423,15 +421,15 @@ class _Packing:
         """Stop an export of files that show secrets."""
         if not self._secrets:
             return
-        lines = [
-            f"{printable(to_text(path))} (line {line}: {shape})"
-            for path, (shape, line) in sorted(self._secrets.items())
+        finds = [
+            {"path": to_text(path).encode("utf-8", "replace").decode(), "line": line, "kind": kind}
+            for path, (kind, line) in sorted(self._secrets.items())
         ]
-        more = f" and {len(lines) - _SHOWN} more" if len(lines) > _SHOWN else ""
+        files = "1 file shows" if len(finds) == 1 else f"{len(finds)} files show"
         raise Unsafe(
-            f"{len(lines)} file(s) show what looks like a secret: {', '.join(lines[:_SHOWN])}{more}",
-            hint="to let them out all the same: --allow-secrets    nothing was written",
-            details={"files": [to_text(path).encode("utf-8", "replace").decode() for path in self._secrets]},
+            f"{files} what looks like a secret; nothing was written",
+            hint="if they may leave all the same, the same command with: --allow-secrets",
+            details={"files": [one["path"] for one in finds], "finds": finds},
         )
 
     def _look(self, path: bytes, read: Read, size: int) -> None:

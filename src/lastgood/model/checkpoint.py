@@ -114,6 +114,7 @@ class IgnoreState(Value):
     """The ignore rules of the moment that are not files of the workspace itself.
 
     ``excludes`` are the built-in and configured patterns, ``includes`` the opted-in ones,
+    ``built_in_off`` those built-in ones that were switched off,
     ``info_exclude`` the text of the repository's ``info/exclude``. A restore judges by them what
     was ignored *then* (rule T4). ``readable`` is False if some rules could not be read.
     """
@@ -123,6 +124,7 @@ class IgnoreState(Value):
     info_exclude: Binary = b""
     global_exclude: Binary = b""
     readable: bool = True
+    built_in_off: tuple[str, ...] = ()
 
 
 class Check(Value):
@@ -145,6 +147,7 @@ class Manifest(Value):
     ``sequence`` is the number the checkpoint expected to get; the catalogue gives the real one.
     ``created_at`` is in nanoseconds since the epoch, UTC. ``size`` counts bytes of file contents.
     ``task`` is the task that it was made for, ``moment`` whether before or after it (or a turn).
+    ``ignored_paths`` are the first of the ``ignored`` ones, with a slash at the end of a directory's.
     ``state`` gives the blob ids, in hex, of what else is kept, by name: ``index`` is the project's.
     ``copy_of`` is the commit that this record is a reduced copy of, as an export makes it, and
     ``withheld`` says what that left out: ``files`` (which are gaps), ``conversation``, ``secrets``.
@@ -181,6 +184,7 @@ class Manifest(Value):
     state: Mapping[str, str] = {}
     copy_of: str | None = None
     withheld: tuple[str, ...] = ()
+    ignored_paths: tuple[bytes, ...] = ()
 
 
 class TreeRef(Value):
@@ -350,7 +354,7 @@ def _manifest_form(progress: Form[Progress], *, without: str = "") -> Form[Manif
         Manifest,
         "a manifest",
         names={"created_at": "created_ns", "size": "bytes"},
-        sparse="session task moment progress conversation state copy_of withheld",
+        sparse="session task moment progress conversation state copy_of withheld ignored_paths",
         flat={"root": Form(TreeRef)},
         Kind=words(*KINDS),
         Counts=Form(Counts),
@@ -363,7 +367,7 @@ def _manifest_form(progress: Form[Progress], *, without: str = "") -> Form[Manif
             Operation=words(*_OPERATIONS),
             NestedRepository=Form(NestedRepository),
         ),
-        IgnoreState=Form(IgnoreState),
+        IgnoreState=Form(IgnoreState, sparse="built_in_off"),
         Metrics=Form(Metrics),
         Moment=TEXT,
         Progress=progress,

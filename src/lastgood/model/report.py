@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
     FindingState = Literal["good", "note", "bad"]
+    NotHeldReason = Literal["ignored", "repository"]
 
 
 # The reason of a path that was written with the marks of its conflicts in it.
@@ -66,7 +67,10 @@ class ListedEntry(Value):
 
 
 class FileDiff(Value):
-    """One path that differs. Line counts are 0 for binary files; a ``large`` one counts as binary."""
+    """One path that differs. Line counts are 0 for binary files; a ``large`` one counts as binary.
+
+    They are 0, too, for a ``private`` one of which nothing but the name was to be told.
+    """
 
     path: bytes
     status: DiffStatus
@@ -75,6 +79,7 @@ class FileDiff(Value):
     deletions: int = 0
     binary: bool = False
     large: bool = False
+    private: bool = False
 
 
 class Unmatched(Value):
@@ -92,7 +97,8 @@ class DiffReport(Value):
     """What differs between a checkpoint and another, or the workspace (``to`` is None).
 
     ``patch`` is a patch that ``git apply`` takes, in bytes; None unless it was asked for. Of binary files,
-    and of those over 8 MiB, it has a line that says so, which changes nothing when it is applied.
+    of private ones unless those were asked for, and of those over 8 MiB, it has a line that says so, which
+    changes nothing when it is applied.
     ``unmatched`` are those of the paths asked for that neither side holds.
     """
 
@@ -134,12 +140,25 @@ class HeadMoved(Value):
     to: str | None
 
 
+class NotHeld(Value):
+    """A path that was there at a checkpoint, is not there now, and that no restore can bring back.
+
+    It was ``ignored``, or is the ``.git`` of a nested ``repository``, whose HEAD was ``head``.
+    """
+
+    path: bytes
+    reason: NotHeldReason
+    head: str | None = None
+
+
 class RestoreReport(Value):
     """What a restore did, or would do (``dry_run``), path by path.
 
     ``planned`` is what was to happen. ``operation`` can be undone. ``directory`` is where
     ``restore --to`` wrote. ``conversation`` says where it came back to, ``progress`` is the record
-    now in force, ``irreversible`` are steps of the work that the restore does not take back.
+    now in force, ``irreversible`` are steps of the work that the restore does not take back. ``not_held``
+    says what a restore of the whole workspace could not bring back, as far as the checkpoint names it.
+    ``folder_made``: the workspace's folder was gone.
     """
 
     planned: RestorePlan
@@ -154,6 +173,8 @@ class RestoreReport(Value):
     conversation: Mapping[str, object] | None = None
     progress: Progress | None = None
     irreversible: tuple[Effect, ...] = ()
+    not_held: tuple[NotHeld, ...] = ()
+    folder_made: bool = False
 
     scopes = Alias["tuple[str, ...]"](
         "planned.scopes", "What was asked for: files, conversation, progress, git."
@@ -226,7 +247,8 @@ class StatusReport(Value):
     ``session`` is the one under way, else the newest that did not finish; ``sessions`` are all those
     that live, ``incomplete`` all that ended without finishing and wait to be dealt with (rule P8).
     ``position`` is that of the session, outside any that of the workspace. ``store_parts`` is what the
-    store takes of the disk.
+    store takes of the disk. ``ignored`` are the first of the topmost paths that rules leave out, of which
+    there are ``ignored_count``, None where nobody looked; a directory's ends with a slash.
     """
 
     workspace: OsText
@@ -244,6 +266,8 @@ class StatusReport(Value):
     position: Position | None = None
     sessions: tuple[SessionReport, ...] = ()
     incomplete: tuple[SessionReport, ...] = ()
+    ignored: tuple[bytes, ...] = ()
+    ignored_count: int | None = None
 
     store_bytes = Alias["int"](
         "store_parts.total", "What the store takes of the disk, with all that is in it."

@@ -58,7 +58,7 @@ class RunEvent(Value):
 
     ``checkpoint`` is an id, ``line`` one line of output without its end, ``seconds`` how long an attempt
     or the run took. ``tasks`` is how every task of the plan stands; only the first event and those that
-    change it have them.
+    change it have them. ``terminal`` says that the task has the terminal until its attempt ends.
     """
 
     type: RunEventType
@@ -77,6 +77,7 @@ class RunEvent(Value):
     paths: tuple[bytes, ...] = ()
     continued: bool = False
     tasks: tuple[Task, ...] = ()
+    terminal: bool = False
 
 
 class RunReport(Value):
@@ -200,7 +201,8 @@ class PlannedTask(Value):
     ``rollback`` takes them back to where the task began, ``keep`` leaves them, and both let tasks that
     do not need this one go on; ``stop`` leaves them and ends the run. ``irreversible`` marks what no
     restore takes back. ``needs`` are tasks that have to be done before; ``env`` is laid over the
-    environment, and ``cwd`` is relative to the workspace.
+    environment, and ``cwd`` is relative to the workspace. With ``terminal`` the command gets the terminal
+    of the run, its output then not being kept, or else the run's standard input.
     """
 
     id: str
@@ -215,6 +217,7 @@ class PlannedTask(Value):
     needs: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+    terminal: bool = False
 
 
 class WorkPlan(Value):

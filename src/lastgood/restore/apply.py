@@ -24,6 +24,7 @@ from lastgood.renames import is_temporary, token_of
 from lastgood.restore.displaced import CHUNK, Chunk, Displaced, Settled
 from lastgood.restore.plan import action_between, in_order
 from lastgood.restore.site import Changed, PathReader, Site, content_at, flush, leave
+from lastgood.root import make_again, take_away
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -403,6 +404,14 @@ class DescriptorApplier:
     def __init__(self, root: bytes, *, kept: bytes | None = None) -> None:
         self._root = root
         self._kept = kept
+
+    def make_root(self) -> Sequence[bytes]:
+        """Make the workspace's folder again where it is gone, and return what was made (rule T12a)."""
+        return make_again(self._root)
+
+    def unmake(self, made: Sequence[bytes]) -> None:
+        """Remove folders that were made for nothing, as long as they are empty."""
+        take_away(made)
 
     def present(self, path: bytes) -> Entry | None:
         """Return what a path holds now, hashed anew; None if nothing (or no directory above it).

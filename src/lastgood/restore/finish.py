@@ -67,6 +67,7 @@ def _settle_interrupted(context: Context, *, roll_back: bool) -> SettledRestore:
             journal = context.journal.read()
             if journal is None:
                 return SettledRestore()
+            recovering.applier.make_root()  # else nothing could settle it, and all else waits for that
             return _go_on(recovering, journal, roll_back=roll_back)
     except NoRoom as error:  # no prune may free what the restore needs
         raise NoRoom(error.message, hint=_ROOM_HINT, details=error.details) from error

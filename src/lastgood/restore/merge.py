@@ -14,7 +14,7 @@ from lastgood.model.path_safety import LONGEST_NAME
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, PERMISSION_BITS, Entry, TreeId, same_content
 from lastgood.paths import LONGEST_PATH, Covering, ancestors, join, parent, printable, to_text, within
-from lastgood.restore.plan import UNTOUCHED, action_between, barred, in_order, occupied, plan
+from lastgood.restore.plan import SPARED, UNTOUCHED, action_between, barred, in_order, occupied, plan
 from lastgood.restore.site import blob_id
 from lastgood.trees import Files, tree_of
 from lastgood.value import Value
@@ -294,10 +294,10 @@ def plan_merge(
     for path, reason in tree.conflicts.items():
         if limits and not any(within(path, limit) or within(limit, path) for limit in limits):
             continue
-        if path in steps:
-            steps[path] = steps[path].replace(reason=reason)
-        else:
+        if path not in steps:
             steps[path] = Step(path=path, action="keep" if reason == KEPT else "skip", reason=reason)
+        elif steps[path].reason != SPARED:
+            steps[path] = steps[path].replace(reason=reason)
     return in_order(steps.values())
 
 

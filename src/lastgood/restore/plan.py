@@ -28,7 +28,10 @@ if TYPE_CHECKING:
 else:
     Protocol = object
 
-# --- What may be taken away, and what stays and why (rule T4) ---
+# --- What may be taken away, and what stays and why (rules T4, S5) ---
+
+# Why a file with a key in it, say, stays as it is.
+SPARED = "private, and differs: give its path to restore it"
 
 
 class Present(Protocol):
@@ -56,11 +59,13 @@ class DeletionEvidence(Value):
 
     ``look`` reads a path that the scan left out, as it is now: None if nothing is there. A file
     whose content cannot be held (a socket, an unreadable file) has an empty ``oid``, and so has
-    every directory.
+    every directory. ``spares`` tells of which files what is there stays although it differs, unless
+    their path is given (rule S5).
     """
 
     ignored_then: IgnoredThen
     look: Callable[[bytes], Entry | None]
+    spares: Callable[[bytes], bool] = lambda _path: False
     gaps_then: tuple[Gap, ...] = ()
     gaps_now: tuple[Gap, ...] = ()
 
@@ -127,6 +132,8 @@ class Planner:
         self._discard = discard
         self._present = present
         self._look = evidence.look
+        self._spares = evidence.spares
+        self._given: set[bytes] = set()
         self._policy = DeletionPolicy(present, evidence)
         # A stack of our own: trees may be deeper than Python's recursion limit.
         self._waiting: list[tuple[bytes, TreeId, Sight]] = []
@@ -140,6 +147,7 @@ class Planner:
 
     def scope(self, path: bytes) -> None:
         """Plan for one path and what is below it; the directories above are only made if need be."""
+        self._given.add(path)
         wants = self._wanted_along(path)
         found = self._found_along(path)
         have, left_out = found[-1]
@@ -161,6 +169,7 @@ class Planner:
 
         The directories above it are made if need be; one that the target has not stays as it is.
         """
+        self._given.add(path)
         wants, found = self._wanted_along(path), self._found_along(path)
         if not all(is_directory(above) for above in wants[:-1]):
             return
@@ -273,7 +282,11 @@ class Planner:
             self._wanted_directory(path, want, found)
         elif is_directory(have):
             self._replace_directory(path, want, found)
-        elif not same_content(want, have):
+        elif same_content(want, have):
+            return
+        elif have is not None and path not in self._given and self._spares(path):
+            self._add(path, "keep", have=have, reason=SPARED)
+        else:
             self._add(path, action_between(want, have), want=want, have=have, forced=left_out)
 
     def _wanted_directory(self, path: bytes, want: Entry, found: Found) -> None:

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
+import os
 from contextlib import contextmanager
 
 from lastgood.errors import Conflict, Invalid, Unsafe
-from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules
+from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, TreeRules, is_hand_written
 from lastgood.lease import current_work, state_of
 from lastgood.model.canonical import dumps
 from lastgood.model.operation import PartOutcome, RestorePlan, part_record
 from lastgood.model.path_safety import link_faults, refuse
-from lastgood.model.report import HeadMoved, RestoreReport, planned_outcomes
+from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_outcomes
 from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan, loses_content
 from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, occupied, plan
+from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction, RestoreTransaction
@@ -124,10 +126,30 @@ def with_details(context: Context, report: RestoreReport, target: Checkpoint) ->
     """Return a report with what is known beside the files."""
     progress = current_work(context).progress
     return report.replace(
-        head_moved=head_moved(context, target),
+        head_moved=None if report.folder_made else head_moved(context, target),
         irreversible=irreversible(context, target),
         conversation=_conversation(context, report, target),
         progress=None if progress.empty else progress,
+        not_held=not_held(context, report, target),
+    )
+
+
+def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tuple[NotHeld, ...]:
+    """Return what was there at a checkpoint, is missing, and is in none (rules S5, T12a)."""
+    if "files" not in report.scopes or report.planned.paths:
+        return ()
+    git = target.manifest.git
+    paths = [
+        *(NotHeld(path=path, reason="ignored") for path in target.manifest.ignored_paths),
+        *(
+            NotHeld(path=join(one.path, b".git"), reason="repository", head=one.head)
+            for one in (() if git is None else git.nested)
+        ),
+    ]
+    return tuple(
+        one.replace(path=one.path.removesuffix(b"/"))
+        for one in paths
+        if not os.path.lexists(join(context.root, one.path.removesuffix(b"/")))
     )
 
 
@@ -203,17 +225,37 @@ def apply(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
     with RestoreTransaction(context) as restoring:
         if not plan.force:
             refuse_rivals(context)
-        return _scan_and_apply(restoring, plan, target)
+        with _folder_made(restoring) as made:
+            return _scan_and_apply(restoring, plan, target).replace(folder_made=made)
 
 
 def restore(context: Context, view: View, request: RestoreRequest) -> RestoreReport:
     """Plan and apply at one go; the same scan serves both unless the guard has to hold more."""
     with RestoreTransaction(context) as restoring:
         _admit(context, request)
-        with _planned(restoring, view, request) as (made, snapshot):
-            if not any(step.forced for step in made.steps):
-                return _carry_out(restoring, made, snapshot, target=request.target)
-        return _scan_and_apply(restoring, made, request.target)
+        with _folder_made(restoring) as made_again:
+            return _restored(restoring, view, request).replace(folder_made=made_again)
+
+
+def _restored(restoring: RestoreTransaction, view: View, request: RestoreRequest) -> RestoreReport:
+    with _planned(restoring, view, request) as (made, snapshot):
+        if not any(step.forced for step in made.steps):
+            return _carry_out(restoring, made, snapshot, target=request.target)
+    return _scan_and_apply(restoring, made, request.target)
+
+
+@contextmanager
+def _folder_made(restoring: RestoreTransaction) -> Iterator[bool]:
+    """Have the workspace's folder there, made again where it is gone, and tell whether it was (rule T12a).
+
+    Empty as it is then, it is what the guard holds: an undo takes away what was written into it.
+    """
+    made = restoring.applier.make_root()
+    try:
+        yield bool(made)
+    except BaseException:
+        restoring.applier.unmake(made)
+        raise
 
 
 def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
@@ -224,7 +266,12 @@ def preview(context: Context, view: View, plan: RestorePlan) -> RestoreReport:
         for part in plan.parts
     )
     report = RestoreReport(
-        planned=plan, target=target.id, outcomes=planned_outcomes(plan), parts=awaited, dry_run=True
+        planned=plan,
+        target=target.id,
+        outcomes=planned_outcomes(plan),
+        parts=awaited,
+        dry_run=True,
+        folder_made=is_gone(context.root),
     )
     return with_details(context, report, target)
 
@@ -240,10 +287,21 @@ def restore_aside(context: Context, target: Checkpoint, *, directory: bytes, tre
 
 
 def evidence_of(target: Checkpoint, files: Files, snapshot: WorkspaceSnapshot) -> DeletionEvidence:
-    """Return what decides between a checkpoint, whose files are given, and the workspace now."""
+    """Return what decides between a checkpoint, whose files are given, and the workspace now.
+
+    What people write by hand and git ignores is theirs: a whole restore brings it back, and changes none.
+    What is configured to be captured all the same is restored like any file.
+    """
+    private = {*target.manifest.private, *snapshot.scan.result.private}
+    asked_for = Includes(snapshot.context.settings.capture.include)
+
+    def spares(path: bytes) -> bool:
+        return path in private and is_hand_written(path) and not asked_for.matches(path, directory=False)
+
     return DeletionEvidence(
         ignored_then=TreeRules(target.manifest.ignore, _texts_of(files)).ignored,
         look=snapshot.present,
+        spares=spares,
         gaps_then=target.manifest.gaps,
         gaps_now=snapshot.scan.result.gaps,
     )

@@ -11,7 +11,7 @@ import os
 from _blake2 import blake2b
 from marshal import dumps
 
-from lastgood.errors import NotFound, Unsafe, crowded
+from lastgood.errors import Unsafe, crowded
 from lastgood.files import digest, is_written_by_nobody
 from lastgood.paths import printable, to_text
 from lastgood.scanner import (
@@ -54,17 +54,17 @@ _REPLACED = frozenset({errno.ELOOP, errno.EMLINK, errno.ENOTDIR, errno.ENXIO, er
 
 def open_root(root: bytes) -> int:
     """Open a workspace; `NotFound` if it is gone, `Unsafe` if it cannot be read as a directory."""
-    shown = printable(to_text(root))
     try:
         return os.open(root, DIRECTORY_FLAGS)
-    except FileNotFoundError as error:
-        raise NotFound(
-            f"the workspace {shown} does not exist (any more)",
-            hint="if it was moved: lastgood workspace attach",
-        ) from error
     except OSError as error:
+        from lastgood.root import gone, is_folder, is_gone, no_folder  # lazily: a scan has no use for it
+
+        if is_gone(root):
+            raise gone(root) from error
+        if not is_folder(root):
+            raise no_folder(root) from error
         raise crowded(error) or Unsafe(
-            f"the workspace {shown} cannot be read as a directory: {error.strerror}",
+            f"the workspace {printable(to_text(root))} cannot be read as a directory: {error.strerror}",
             hint="look at what lies there, and at its permissions",
         ) from error
 

@@ -16,15 +16,18 @@ from lastgood.paths import DEEPEST, LONGEST_PATH, join
 from lastgood.scanner import (
     ABOVE,
     BARE,
+    BELOW,
     BUDGET,
     BYTES,
     CTIME,
+    DEPENDENT,
     FILES,
     FLAGS,
     FORMAT_DIRECTORY,
     FORMAT_FILE,
     FORMAT_MASK,
     GAPS,
+    IGNORED,
     INODE,
     LEFT,
     MODE,
@@ -56,6 +59,7 @@ from lastgood.scanner.select import (
     IGNORE_FILES,
     Examiner,
     Forced,
+    HandWritten,
     Previous,
     Project,
     RuleBook,
@@ -66,7 +70,7 @@ from lastgood.scanner.walk import Builder, Trust, Walk, entry_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     from lastgood.engine import ObjectReader, ObjectWriter
     from lastgood.host import Clock, ScanRequest
@@ -78,6 +82,8 @@ if TYPE_CHECKING:
 
 # --- One reading of a workspace, as the verbs see it ---
 
+# So many of the paths that rules left out are named.
+MOST_NAMED = 100
 # So many directories are remembered: a plan, a guard and a report look at the same ones.
 _LISTINGS = 64
 
@@ -197,6 +203,28 @@ class WorkspaceScan:
             state_of(error)
             return ()
 
+    def ignored_paths(self) -> tuple[bytes, ...]:
+        """Return the topmost paths that rules left out, with a slash at the end of a directory's.
+
+        Only the first are named: those nearest the top, in a directory the subdirectories before the rest.
+        """
+        found: list[bytes] = []
+        level, records = [b""], self.snapshot.records
+        while level and len(found) < MOST_NAMED:
+            below: list[bytes] = []
+            for path in level:
+                record = records.get(path)
+                if record is None or not record[LEFT] or len(found) >= MOST_NAMED:
+                    continue
+                rows = self.snapshot.details.rows(record) if record[FLAGS] & DEPENDENT else ()
+                here = _ignored_in(path, rows or ())
+                found += here
+                inside = (join(path, name) for name in record[BELOW])
+                # One that was entered, and turned out to be ignored whole, has nothing topmost in it.
+                below += [one for one in inside if one + b"/" not in here]
+            level = below
+        return tuple(found[:MOST_NAMED])
+
     def ignored(self, path: bytes, *, directory: bool) -> bool | None:
         """Tell whether the present rules ignore a path, present or not; None if rules are unreadable."""
         if self._tree_rules is None:
@@ -269,6 +297,13 @@ class WorkspaceScan:
             return texts.of(path)
         except DetailsLost:
             return UNREADABLE, UNREADABLE
+
+
+def _ignored_in(path: bytes, rows: Iterable[Row]) -> list[bytes]:
+    ignored = [row for row in rows if row[STATE] == IGNORED]
+    directories = [row[NAME] + b"/" for row in ignored if row[MODE] & FORMAT_MASK == FORMAT_DIRECTORY]
+    others = [row[NAME] for row in ignored if row[MODE] & FORMAT_MASK != FORMAT_DIRECTORY]
+    return [join(path, name) for name in (*directories, *others)[:MOST_NAMED]]
 
 
 # --- How long a scan may take: past its budget the rest is left out (rule S9), without patience it ends ---
@@ -486,6 +521,7 @@ class ScanPass:
         selector = Selector(
             rules=RuleBook(rules, texts=texts.of),
             includes=Includes(request.settings.include),
+            hand_written=HandWritten(request.settings.built_in_includes),
             forced=forced,
             index=project.index,
             previous=previous,
@@ -539,7 +575,8 @@ def _conditions(request: ScanRequest, rules: IgnoreState, *, index: bytes) -> Co
     settings = request.settings
     where = relative(request.store, request.root)
     texts = (rules.excludes, rules.includes, rules.info_exclude, rules.global_exclude, rules.readable)
-    policy = dumps((settings.max_file_size, texts, where, LONGEST_PATH, DEEPEST, request.left_by), 2)
+    patterns = (texts, settings.built_in_includes)
+    policy = dumps((settings.max_file_size, patterns, where, LONGEST_PATH, DEEPEST, request.left_by), 2)
     return Conditions(
         root=request.root,
         generation=request.generation,

@@ -7,7 +7,15 @@ from marshal import dumps
 
 from lastgood.errors import Damaged
 from lastgood.files import digest
-from lastgood.ignore import GITIGNORE, LASTGOODIGNORE, Includes, Unreadable, workspace_rules
+from lastgood.ignore import (
+    GITIGNORE,
+    LASTGOODIGNORE,
+    Includes,
+    TreeRules,
+    Unreadable,
+    name_rules,
+    workspace_rules,
+)
 from lastgood.ignore import UNREADABLE as UNREADABLE_TEXT
 from lastgood.model.checkpoint import GitState, IgnoreState, NestedRepository
 from lastgood.model.tree import DIRECTORY, TreeId
@@ -39,6 +47,7 @@ from lastgood.scanner import (
     evidence,
 )
 from lastgood.scanner.read import names_of
+from lastgood.settings import BUILT_IN_INCLUDES, HAND_WRITTEN_BYTES
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -82,6 +91,8 @@ _PLAIN = Selection(CAPTURED)
 _HIDDEN = Selection(HIDDEN)
 _UNSUPPORTED = Selection(UNSUPPORTED)
 _IGNORED = Selection(IGNORED, ignored=True)
+# What would be captured if it were smaller: its size is remembered, so that it is judged again.
+_TOO_LONG = Selection(IGNORED, ignored=True)
 
 
 class Selector:
@@ -95,6 +106,7 @@ class Selector:
         *,
         rules: RuleBook,
         includes: Includes,
+        hand_written: HandWritten,
         forced: Forced,
         index: IndexPaths,
         previous: Previous,
@@ -106,6 +118,7 @@ class Selector:
         self.forced = forced
         self.previous = previous
         self._includes = includes
+        self._hand_written = hand_written
         self._index = index
         self._store = store
 
@@ -125,8 +138,20 @@ class Selector:
         """
         return DirectorySelector(self, path, token=token, old=old if same else {}, held=held)
 
+    def spare_file(self, path: bytes, *, size: int, held: bool) -> Selection:
+        """Select an ignored file, in a directory that is not, by the reasons to capture it all the same."""
+        wanted = self._hand_written.wants(path.rpartition(b"/")[2])
+        verdict = self.spare(path, directory=False, held=held and wanted is not False)
+        if verdict.state == CAPTURED or not wanted or self.rules.ours_ignore(path):
+            return verdict
+        if size > HAND_WRITTEN_BYTES:
+            return _TOO_LONG
+        verdict = Selection(CAPTURED, ignored=True)
+        verdict.private = True
+        return verdict
+
     def spare(self, path: bytes, *, directory: bool, held: bool) -> Selection:
-        """Selector an ignored entry by the reasons to capture it all the same."""
+        """Select an ignored entry by the reasons to capture it all the same."""
         forced = self.forced.covers(path)
         indexed = self._index.holds_below(path) if directory else self._index.holds(path)
         kept = forced or held or self._includes.matches(path, directory=directory)
@@ -169,8 +194,8 @@ class DirectorySelector:
         self._old = old
         self._held = held
 
-    def verdict(self, name: bytes, mode: int) -> Selection:
-        """Selector one entry."""
+    def verdict(self, name: bytes, mode: int, *, size: int) -> Selection:
+        """Select one entry."""
         form = mode & FORMAT_MASK
         path = join(self._path, name)
         if name == DOT_GIT or self._selector.is_store(path):
@@ -178,7 +203,7 @@ class DirectorySelector:
         if self._is_ours is not None and self._is_ours(name):
             return _HIDDEN
         directory = form == FORMAT_DIRECTORY
-        verdict = self._ignoring(name, path, directory=directory)
+        verdict = self._ignoring(name, path, form=form, size=size)
         if verdict.state != CAPTURED:
             return verdict
         if form not in _CAPTURABLE or is_git_alias(name):
@@ -190,8 +215,9 @@ class DirectorySelector:
             verdict.forced = True
         return verdict
 
-    def _ignoring(self, name: bytes, path: bytes, *, directory: bool) -> Selection:
+    def _ignoring(self, name: bytes, path: bytes, *, form: int, size: int) -> Selection:
         old = self._old.get(name)
+        directory = form == FORMAT_DIRECTORY
         if (
             old is not None
             and old[STATE] == IGNORED
@@ -204,7 +230,10 @@ class DirectorySelector:
                 return _PLAIN
             if not self._selector.rules.at(self._path).ignored(name, directory=directory):
                 return _PLAIN
-        return self._selector.spare(path, directory=directory, held=name in self._names_held())
+        held = name in self._names_held()
+        if self._buried or form not in {FORMAT_FILE, FORMAT_LINK}:
+            return self._selector.spare(path, directory=directory, held=held)
+        return self._selector.spare_file(path, size=size, held=held)
 
     def _names_held(self) -> Collection[bytes]:
         if self._held is None:
@@ -222,6 +251,20 @@ class RuleBook:
         self._state = state
         self._texts = texts
         self._known: dict[bytes, Rules] = {}
+        self._lastgoodignores: dict[bytes, Text] = {}
+        self._ours: TreeRules | None = None
+
+    def ours_ignore(self, path: bytes) -> bool:
+        """Tell whether a file is ignored by rules that are not git's: ours, or configured ones (rule S5)."""
+        if self._ours is None:
+            ours = self._state.replace(info_exclude=b"", global_exclude=b"")
+            self._ours = TreeRules(ours, self._our_texts)
+        return self._ours.ignored(path, directory=False) is True
+
+    def _our_texts(self, path: bytes) -> tuple[Text, Text]:
+        if path in self._known:
+            return None, self._lastgoodignores.get(path)
+        return None, self._texts(path)[1]
 
     def at(self, path: bytes) -> Rules:
         """Return the rules in force in a directory."""
@@ -238,6 +281,8 @@ class RuleBook:
     def enter(self, path: bytes, texts: tuple[Text, Text]) -> Rules:
         """Return the rules in force in a directory, given what its ignore files say."""
         gitignore, lastgoodignore = texts
+        if lastgoodignore is not None:
+            self._lastgoodignores[path] = lastgoodignore
         if path:
             above, _, name = path.rpartition(b"/")
             known = self._known.get(above)
@@ -250,7 +295,26 @@ class RuleBook:
         return rules
 
 
-# --- What stays captured although it is ignored: by the previous checkpoint, the index, or by force ---
+# --- What stays captured although it is ignored: by hand, the previous checkpoint, the index, or by force ---
+
+
+class HandWritten:
+    """What people write by hand and git ignores (rule S5); ``switched_on`` are the names that count."""
+
+    def __init__(self, switched_on: tuple[str, ...]) -> None:
+        self._off = tuple(one for one in BUILT_IN_INCLUDES if one not in switched_on)
+        self._on = switched_on
+        self._rules: tuple[Rules, Rules] | None = None
+
+    def wants(self, name: bytes) -> bool | None:
+        """Tell whether such a file is to be captured, False if that is switched off; None of other files."""
+        if self._rules is None:
+            self._rules = name_rules(self._on), name_rules(self._off)
+        wanted, unwanted = self._rules
+        if wanted.ignored(name, directory=False):
+            return True
+        return False if unwanted.ignored(name, directory=False) else None
+
 
 _NOTHING: Mapping[bytes, TreeId | None] = {}
 
@@ -416,6 +480,7 @@ class Project:
         return IgnoreState(
             excludes=(*settings.built_in, *settings.exclude),
             includes=settings.include,
+            built_in_off=tuple(one for one in BUILT_IN_INCLUDES if one not in settings.built_in_includes),
             info_exclude=outer if isinstance(outer, bytes) else b"",
             global_exclude=everywhere if isinstance(everywhere, bytes) else b"",
             readable=not isinstance(outer, Unreadable) and not isinstance(everywhere, Unreadable),
@@ -572,13 +637,14 @@ class Examiner:
         descriptor: int,
     ) -> Row | None:
         mode = stat if isinstance(stat, int) else stat[0]
-        verdict = selector.verdict(name, mode)
+        verdict = selector.verdict(name, mode, size=0 if isinstance(stat, int) else stat[1])
         if verdict.ignored:
             node.flags |= DEPENDENT
         if verdict.state == HIDDEN and name == DOT_GIT:
             node.flags |= NESTED
         if verdict.state != CAPTURED:
-            size = stat[1] if verdict.state not in {HIDDEN, IGNORED} and not isinstance(stat, int) else 0
+            sized = verdict is _TOO_LONG or verdict.state not in {HIDDEN, IGNORED}
+            size = stat[1] if sized and not isinstance(stat, int) else 0
             return (name, mode, size, 0, 0, 0, b"", verdict.state)
         if isinstance(stat, int):
             node.below.append(name)

@@ -99,6 +99,12 @@ TASK_KEYS: Mapping[str, Key] = {
     "needs": Key(form="ids", default=[], says="The tasks that have to be done before."),
     "env": Key(form="env", default={}, says="Variables laid over the environment and over the plan's."),
     "cwd": Key(form="cwd", says="The folder that it runs in, relative to the workspace."),
+    "terminal": Key(
+        form="flag",
+        default=False,
+        says="It gets the terminal of the run, and what it prints is not kept; or, where there is none, "
+        "the standard input of the run.",
+    ),
 }
 
 SPRINT_KEYS: Mapping[str, Key] = {

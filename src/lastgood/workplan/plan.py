@@ -138,8 +138,8 @@ def ordered(tasks: Sequence[PlannedTask]) -> tuple[PlannedTask, ...]:
     return tuple(found)
 
 
-# What makes a task another piece of work. The rest (retries, timeout, on_failure, risky) says how it
-# is looked after: it may be changed between two starts of one run.
+# What makes a task another piece of work. The rest (retries, timeout, on_failure, risky, terminal) says how
+# it is looked after: it may be changed between two starts of one run.
 _STRUCTURE = ("sprint", "run", "check", "irreversible", "needs", "env", "cwd")
 
 
@@ -147,7 +147,8 @@ def fingerprint(plan: WorkPlan) -> str:
     """Return a digest of what a plan does: equal for plans between which `compare` finds no difference.
 
     The tasks in their order, and of each the id, sprint, command, check, needs, env, cwd and whether
-    it is irreversible. Goal, comments, retries, timeouts and failure policies do not count.
+    it is irreversible. Goal, comments, retries, timeouts, failure policies and who has the terminal do
+    not count.
     """
     tasks = tuple((task.id, *_structure(task).values()) for task in plan.tasks)
     digest: bytes = sha1(_spelled((tasks, plan.command)), usedforsecurity=False).digest()
@@ -204,6 +205,7 @@ def _words(given: object) -> tuple[str, ...]:
 
 TASK = canonical.Form(
     PlannedTask,
+    sparse="terminal",
     Command=canonical.Converter(
         _words, lambda command: command if isinstance(command, str) else list(command), kind=str
     ),

@@ -13,6 +13,7 @@ from lastgood.host import SystemClock
 from lastgood.ids import SESSION_VARIABLE
 from lastgood.journal import FileJournal
 from lastgood.paths import printable, to_bytes, to_text
+from lastgood.root import is_folder
 from lastgood.settings import PACKS_DUE
 from lastgood.store import is_absent, make_private
 from lastgood.workspace.arguments import (
@@ -22,6 +23,7 @@ from lastgood.workspace.arguments import (
     anchor_path,
     find_root,
     no_store,
+    place_of,
     plain,
     programs,
     store_path,
@@ -250,18 +252,18 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
     directory = store_path(None if store is None else to_text(plain(store)), given)
     wanted = None if path is None else to_text(plain(path))
     chosen = _Chosen(settings, given, flags=flags, project=project)
-    if wanted is not None or not os.path.lexists(f"{directory}/format"):
+    stored = os.path.lexists(f"{directory}/format")
+    if wanted is not None or not stored:
         # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
         first = find_root(wanted, given, known=_nothing)
-        admit(first, given, allow_root=allow_root)
-        chosen.of(first)
+        if not stored or os.path.isdir(first):
+            admit(first, given, allow_root=allow_root)
+            chosen.of(first)
     opened = _opened(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
     catalogue = opened.catalogue(durability=chosen.durability)
     try:
-        paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
-        root = find_root(wanted, given, known=paths.__contains__)
-        admit(root, given, allow_root=allow_root)
-        _apart(root, opened)
+        making = purpose == "make"
+        root = _root(wanted, given, opened, catalogue=catalogue, making=making, allow_root=allow_root)
         state = WorkspaceState(
             opened,
             catalogue,
@@ -466,6 +468,37 @@ def _elsewhere(opened: Store, cache: bytes) -> RemoteScanner:
 
     make_private(cache)
     return RemoteScanner(cache=cache, store=opened.directory, engine=opened.engine())
+
+
+def _root(
+    wanted: str | None,
+    environment: Mapping[str, str],
+    opened: Store,
+    *,
+    catalogue: SqliteCatalogue,
+    making: bool,
+    allow_root: bool,
+) -> str:
+    """Return where the workspace is; or was, if the store has checkpoints of it: it can be made again."""
+    known = _places(opened, catalogue)
+    paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
+    root = find_root(wanted, environment, known=paths.__contains__)
+    if not making or not os.path.isdir(root):
+        root = place_of(root, wanted, environment, known=known)
+    if is_folder(to_bytes(root)) or not known(root):
+        admit(root, environment, allow_root=allow_root)
+    _apart(root, opened)
+    return root
+
+
+def _places(opened: Store, catalogue: SqliteCatalogue) -> Callable[[str], bool]:
+    """Return what tells of a place whether this machine has checkpoints of it."""
+
+    def known(folder: str) -> bool:
+        row = opened.place(catalogue, to_bytes(folder))
+        return catalogue.latest_facts(row.key) is not None
+
+    return known
 
 
 def _nothing(_folder: str) -> bool:

@@ -61,7 +61,7 @@ def check_settings(settings: Settings) -> None:
     for part, form in (("capture", CaptureSettings), ("limits", LimitSettings), ("auto", AutoSettings)):
         expect(getattr(settings, part), form, what=f"settings.{part}")
     _whole(capture.max_file_size, what="settings.capture.max_file_size")
-    for name in ("built_in", "exclude", "include", "state_files"):
+    for name in ("built_in", "built_in_includes", "exclude", "include", "state_files"):
         _texts(getattr(capture, name), what=f"settings.capture.{name}")
     expect(capture.global_excludes, str, type(None), what="settings.capture.global_excludes")
     for name, number in limits.as_dict().items():
@@ -177,7 +177,7 @@ def plain(path: PathLike) -> bytes:
 
 def make_empty(path: PathLike, *, store: bytes) -> bytes:
     """Make a folder outside the store, or accept one that is empty, and return it (rule T11)."""
-    directory = os.path.realpath(plain(path))
+    directory = os.fsencode(os.path.realpath(_absolute(os.fsdecode(plain(path)))))
     shown = printable(to_text(directory))
     if within(directory, store):
         raise Unsafe(f"{shown} is inside the store", hint=_EMPTY)
@@ -282,7 +282,7 @@ def _own_folder(
     name: str, chosen: str | None, environment: Mapping[str, str], *, kept: tuple[str, str]
 ) -> str:
     if chosen:
-        return os.path.abspath(os.path.expanduser(chosen))
+        return os.path.normpath(_absolute(os.path.expanduser(chosen), environment))
     home = environment.get("HOME") or os.path.expanduser("~")
     if sys.platform == "darwin":
         return os.path.join(home, "Library", "Application Support", name)
@@ -308,18 +308,33 @@ def find_root(given: str | None, environment: Mapping[str, str], *, known: Calla
     """
     chosen = given or environment.get("LASTGOOD_WORKSPACE")
     if chosen:
-        return os.path.realpath(chosen)
-    try:
-        here = os.path.realpath(os.getcwd())
-    except FileNotFoundError:
-        raise NotFound(
-            "the current folder is gone", hint="go to another folder, or give one: -C DIR"
-        ) from None
+        return os.path.realpath(_absolute(chosen, environment))
+    here = current_folder(environment)
     chain = _upwards(here)
     for folder in chain:
         if known(folder) or os.path.lexists(os.path.join(folder, PROJECT_FILE)):
             return folder
     return next((folder for folder in chain if os.path.lexists(os.path.join(folder, ".git"))), here)
+
+
+def _absolute(path: str, environment: Mapping[str, str] = {}) -> str:
+    """Return a path from the top, also where the current folder is gone."""
+    return path if os.path.isabs(path) else os.path.join(current_folder(environment), path)
+
+
+def current_folder(environment: Mapping[str, str] = {}) -> str:
+    """Return the current folder's real path; of one that was deleted, where it was."""
+    try:
+        return os.path.realpath(os.getcwd())
+    except FileNotFoundError:
+        pass
+    try:
+        was = os.readlink("/proc/self/cwd").removesuffix(" (deleted)")
+    except OSError:  # no Linux: what the shell says, if it may be true
+        was = environment.get("PWD", "")
+    if not os.path.isabs(was):
+        raise NotFound("the current folder is gone", hint="go to another folder, or give one: -C DIR")
+    return os.path.realpath(was)
 
 
 def _upwards(folder: str) -> list[str]:
@@ -339,7 +354,10 @@ def admit(root: str, environment: Mapping[str, str], *, allow_root: bool) -> Non
     try:
         status = os.stat(root)
     except (FileNotFoundError, NotADirectoryError):
-        raise NotFound(f"there is no folder {shown}", hint="check the path given with -C") from None
+        raise NotFound(
+            f"there is no folder {shown}, and the store knows of none there",
+            hint="check the path given with -C",
+        ) from None
     except (OSError, ValueError) as error:
         raise Unsafe(
             f"{shown} cannot be looked at: {error}", hint="check the path and its permissions"
@@ -368,6 +386,15 @@ def admit(root: str, environment: Mapping[str, str], *, allow_root: bool) -> Non
 def _is_mount(root: str, status: os.stat_result) -> bool:
     above = os.stat(os.path.dirname(root))
     return above.st_dev != status.st_dev or above.st_ino == status.st_ino
+
+
+def place_of(
+    root: str, given: str | None, environment: Mapping[str, str], *, known: Callable[[str], bool]
+) -> str:
+    """Return where a workspace's folder is, or was: a link in the place of a known one does not hide it."""
+    chosen = given or environment.get("LASTGOOD_WORKSPACE")
+    named = os.path.normpath(_absolute(chosen, environment)) if chosen else root
+    return named if named != root and not known(root) and known(named) else root
 
 
 def programs(environment: Mapping[str, str], root: str) -> bytes:

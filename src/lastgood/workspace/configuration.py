@@ -66,14 +66,16 @@ def _as_then(capture: CaptureSettings, then: IgnoreState, *, own: bool) -> Captu
     excludes = [one for one in then.excludes if one not in BUILT_IN_EXCLUDES]
     # Patterns from the workspace's top are those of state files: no other may begin so.
     state = (one[1:] for one in then.includes if one.startswith("/"))
-    built_in = capture.built_in
+    built_in, included = capture.built_in, capture.built_in_includes
     if own:  # it may be what switches one of them off
         built_in = tuple(one for one in built_in if one in then.excludes)
+        included = tuple(one for one in included if one not in then.built_in_off)
         if capture.global_excludes is None:  # it may be what named a file of patterns for all workspaces
             lines = to_text(then.global_exclude).splitlines()
             excludes = [*(one for one in lines if one.strip() and not one.startswith("#")), *excludes]
     return capture.replace(
         built_in=built_in,
+        built_in_includes=included,
         exclude=_both(capture.exclude, excludes),
         include=_both(capture.include, then.includes),
         state_files=_both(capture.state_files, state),

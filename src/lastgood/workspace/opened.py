@@ -264,12 +264,16 @@ class OpenWorkspace:
 
         return entries(self._context, self._view, self._view.resolve(ref))
 
-    def read(self, ref: str, path: PathLike) -> bytes:
-        """Return the content of one file of a checkpoint (of a link, its target)."""
+    def read(self, ref: str, path: PathLike, *, private: bool = True) -> bytes:
+        """Return the content of one file of a checkpoint (of a link, its target).
+
+        Who names a file gets it; with ``private=False`` one that is private is refused (`Unsafe`), as on the
+        command line (rule S5).
+        """
         from lastgood.show import content
 
         wanted = inside(path, self._context.root)
-        return content(self._context, self._view, self._view.resolve(ref), path=wanted)
+        return content(self._context, self._view, self._view.resolve(ref), path=wanted, private=private)
 
     def log(self, path: PathLike, *, limit: int | None = None, guards: bool = False) -> LogReport:
         """Return the checkpoints at which a path changed, newest first; guards too if asked for.
@@ -306,16 +310,24 @@ class OpenWorkspace:
         *,
         paths: Sequence[PathLike] = (),
         patch: bool = True,
+        private: bool = False,
     ) -> DiffReport:
-        """Compare two checkpoints, or one (the latest, if none is named) with the workspace."""
+        """Compare two checkpoints, or one (the latest, if none is named) with the workspace.
+
+        Of files that are private the patch says only that they differ, unless it is asked for (rule S5).
+        """
         from lastgood import diff
 
         before = self._view.resolve("@" if a is None else a)
         chosen = scope(paths, self._context.root)
         if b is not None:
             after = self._view.resolve(b)
-            return diff.between(self._context, self._view, before, after, paths=chosen, patch=patch)
-        return diff.with_workspace(self._context, self._view, before, paths=chosen, patch=patch)
+            return diff.between(
+                self._context, self._view, before, after, paths=chosen, patch=patch, private=private
+            )
+        return diff.with_workspace(
+            self._context, self._view, before, paths=chosen, patch=patch, private=private
+        )
 
     def operations(self) -> tuple[Operation, ...]:
         """Return what was restored, deleted, undone and redone, newest first."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.paths import printable
+from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES, SCOPES
 from lastgood.value import Value
 from lastgood.workspace.arguments import check_count, expect, make_empty, scope
@@ -123,7 +124,12 @@ class Restores(OpenWorkspace):
 
         extent = Extent(only=only, git=git, merge=merge, base=base, conflict=conflict)
         request = self._request(ref, paths, extent=extent, discard=discard, force=force)
-        return plan_restore(self._context, self._view, request)
+        if not is_gone(self._context.root):
+            return plan_restore(self._context, self._view, request)
+        from lastgood.workspace.scratch import empty_in_place
+
+        with empty_in_place(self._context) as context:
+            return plan_restore(context, self._view, request)
 
     def preview(self, plan: RestorePlan) -> RestoreReport:
         """Return what is to be known of a plan before it is carried out, as a report of a dry run."""

@@ -3,14 +3,20 @@
 from __future__ import annotations
 
 import os
+from contextlib import contextmanager
 
 from lastgood.errors import Storage
 from lastgood.objects.repository import TemporaryFolder
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Iterator
     from typing import TypeVar
+
+    from lastgood.context import Context
+    from lastgood.engine import ObjectWriter
+    from lastgood.host import ScanRequest
+    from lastgood.worktree import Scan, Scanner
 
     Result = TypeVar("Result")
 
@@ -38,6 +44,39 @@ def in_copy(store: bytes, *, name: bytes) -> Callable[[Callable[[bytes], Result]
             _discard(held)
 
     return attempt
+
+
+@contextmanager
+def empty_in_place(context: Context) -> Iterator[Context]:
+    """Hand out a context in which an empty folder is scanned in the place of a workspace that is gone.
+
+    All else sees where the workspace was: that is where what comes back beside files belongs.
+    """
+    try:
+        held = TemporaryFolder(os.path.join(context.store, b"tmp"))
+    except OSError as error:
+        raise _unmade(error) from error
+    try:
+        empty = os.path.join(held.path, b"empty")
+        os.mkdir(empty)
+        yield context.replace(
+            scanner=_Instead(context.scanner, empty),
+            applier_of=lambda root: context.applier_of(empty if root == context.root else root),
+        )
+    finally:
+        _discard(held)
+
+
+class _Instead:
+    """Scans another folder than it is asked for."""
+
+    def __init__(self, scanner: Scanner, folder: bytes) -> None:
+        self._scanner = scanner
+        self._folder = folder
+
+    def scan(self, request: ScanRequest, *, writer: ObjectWriter) -> Scan:
+        """Read the other folder."""
+        return self._scanner.scan(request.replace(root=self._folder), writer=writer)
 
 
 def _unmade(error: OSError) -> Storage:

@@ -51,7 +51,7 @@ def told(event: RunEvent, *, command: bool) -> Iterator[Line]:
     if _is_said_elsewhere(event, command=command):
         return
     if command and event.type == "task-started" and event.attempt == 1 and event.checkpoint is not None:
-        yield "dim", f"before the command: {short(event.checkpoint)}"
+        yield "dim", f"before the command: {short(event.checkpoint)}{_lent(event)}"
         return
     name = "" if command or event.task is None else f"{printable(event.task)}: "
     for index, (style, text) in enumerate(_WORDS[event.type](event)):
@@ -92,7 +92,11 @@ def _started(event: RunEvent) -> Iterator[Line]:
 def _task_started(event: RunEvent) -> Iterator[Line]:
     attempt = "" if (event.attempt or 1) == 1 else f", attempt {event.attempt}"
     back = "" if event.checkpoint is None else f", from {short(event.checkpoint)}"
-    yield "", f"started{attempt}{back}"
+    yield "", f"started{attempt}{back}{_lent(event)}"
+
+
+def _lent(event: RunEvent) -> str:
+    return "; it has the terminal, so its output is not recorded" if event.terminal else ""
 
 
 def _checkpoint(event: RunEvent) -> Iterator[Line]:
@@ -269,6 +273,13 @@ class Display:
 
     def output(self, part: bytes) -> None:
         """Show what a command wrote, if it is shown as it is."""
+
+    def leave_terminal(self) -> None:
+        """Show nothing more until the next event: a command has the terminal."""
+        self._console.flush()
+
+    def enter_terminal(self) -> None:
+        """Go on showing: the terminal is the run's again."""
 
 
 # --- A run as plain lines: for logs, pipes and terminals that cannot do more ---

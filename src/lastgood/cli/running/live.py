@@ -117,7 +117,7 @@ class LiveDisplay(Display):
     def __enter__(self) -> Self:
         signal.signal(signal.SIGALRM, self._tick)
         signal.signal(signal.SIGCONT, self._continued)
-        signal.setitimer(signal.ITIMER_REAL, _EVERY, _EVERY)
+        self.enter_terminal()
         return self
 
     def __exit__(self, *_error: object) -> None:
@@ -132,6 +132,19 @@ class LiveDisplay(Display):
             self._tell_plainly()
         raise self._fault
 
+    def leave_terminal(self) -> None:
+        """Clear what is drawn, and draw nothing while a command has the terminal."""
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        if self._fault is None:
+            self._drawing = True
+            self._draw([])
+        self._continued()
+
+    def enter_terminal(self) -> None:
+        """Draw again, below whatever the command wrote."""
+        self._drawing = False
+        signal.setitimer(signal.ITIMER_REAL, _EVERY, _EVERY)
+
     def __call__(self, event: RunEvent) -> None:
         """Take one event in; the next drawing shows it."""
         if event.type == "attempt-failed" and self._command is None:
@@ -140,7 +153,7 @@ class LiveDisplay(Display):
             self._above.append(output_line(event.line or ""))
         command = self._command is not None
         self._keep(told_late(self._board, command=command))
-        if command or event.type not in _SHOWN_BELOW:
+        if command or event.terminal or event.type not in _SHOWN_BELOW:
             self._keep(told(event, command=command))
 
     def _keep(self, lines: Iterator[Line]) -> None:

@@ -42,7 +42,7 @@ def doctor_verb(call: Call, console: Console) -> int:
     console.lines(table([_row(one) for one in findings], flexible=2, limit=None))
     for one in findings:
         if one.hint:
-            console.line(f"{one.code}: {printable(one.hint)}")
+            console.lines(f"{one.code}: {line}" for line in console.hints(one.hint))
     return code
 
 
@@ -196,10 +196,15 @@ def _show(call: Call, console: Console, key: str | None) -> int:
     rows += [(one.key, ", ".join(one.sources), _shown(one)) for one in found.origins if _worth(one)]
     console.lines(table(rows, flexible=2, limit=console.columns()))
     console.line()
-    console.line("Left out of every checkpoint (capture.built_in_off switches any but .git off):")
-    room = console.columns()
-    for line in wrapped(" ".join((".git", *found.settings.capture.built_in)), room and room - 2):
-        console.line("  " + line)
+    capture, room = found.settings.capture, console.columns()
+    for heading, patterns in (
+        ("Left out of every checkpoint", (".git", *capture.built_in)),
+        ("Captured although git ignores them, and private (up to 256 KiB)", capture.built_in_includes),
+    ):
+        console.line(f"{heading}:")
+        for line in wrapped(" ".join(patterns), room and room - 2):
+            console.line("  " + line)
+    console.line("capture.built_in_off switches any of them off, but .git.")
     mine = user_file(os.environ)
     if mine is not None:
         console.note(f"\nyour own settings go into {printable(mine)}")
@@ -232,7 +237,12 @@ def _settings_record(found: Configuration) -> dict[str, object]:
         {"key": one.key, "value": _plain(one.value), "from": [text_value(source) for source in one.sources]}
         for one in found.origins
     ]
-    return {"settings": settings, "built_in_excludes": [".git", *found.settings.capture.built_in]}
+    capture = found.settings.capture
+    return {
+        "settings": settings,
+        "built_in_excludes": [".git", *capture.built_in],
+        "built_in_includes": [*capture.built_in_includes],
+    }
 
 
 def _plain(value: object) -> object:

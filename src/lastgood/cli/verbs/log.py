@@ -61,7 +61,7 @@ def cat_verb(call: Call, console: Console) -> int:
     with open_group(call, OpenWorkspace, purpose="find") as workspace:
         checkpoint = looked_up(call.arguments[0], call, workspace)
         path = path_of(call.arguments[1], call, workspace)
-        content = workspace.read(checkpoint.id, path)
+        content = workspace.read(checkpoint.id, path, private=call.has("private"))
     if not console.json:
         print_bytes(content, console)
         return 0

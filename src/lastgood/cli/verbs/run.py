@@ -35,8 +35,17 @@ if TYPE_CHECKING:
 # --- Which way a run is shown, and that showing it never stops it ---
 
 
+# While a command has the terminal nothing is shown; the first of these says that it is the run's again.
+_TERMINAL_IS_BACK = frozenset(
+    {"check-started", "attempt-failed", "task-done", "task-failed", "interrupted", "finished"}
+)
+
+
 class Screen:
-    """Shows a run by a display; output that cannot be written is told of when the run is over."""
+    """Shows a run by a display; output that cannot be written is told of when the run is over.
+
+    What happens while a command has the terminal is shown afterwards.
+    """
 
     def __init__(self, display: Display, board: Board, console: Console) -> None:
         self._console = console
@@ -44,6 +53,7 @@ class Screen:
         self._board = board
         self.output = partial(self._show, display.output)
         self._fault: Storage | None = None
+        self._waiting: list[RunEvent] | None = None
 
     def __enter__(self) -> Self:
         self._display.__enter__()
@@ -53,6 +63,7 @@ class Screen:
         self, kind: type[BaseException] | None, fault: BaseException | None, trace: TracebackType | None
     ) -> None:
         try:
+            self._show_waiting()
             self._display.__exit__()
         except Storage as failure:
             self._fault = self._fault or failure
@@ -63,8 +74,24 @@ class Screen:
 
     def __call__(self, event: RunEvent) -> None:
         """Show one event."""
+        if self._waiting is not None and event.type not in _TERMINAL_IS_BACK:
+            self._waiting.append(event)
+            return
+        self._show_waiting()
         self._board.take(event)
         self._show(self._display, event)
+        if event.terminal:
+            self._waiting = []
+            self._display.leave_terminal()
+
+    def _show_waiting(self) -> None:
+        waiting, self._waiting = self._waiting, None
+        if waiting is None:
+            return
+        self._display.enter_terminal()
+        for event in waiting:
+            self._board.take(event)
+            self._show(self._display, event)
 
     def _show(self, show: Callable[[Shown], None], shown: Shown) -> None:
         if self._fault is None:
@@ -75,8 +102,11 @@ class Screen:
 
 
 def display_for(console: Console, board: Board, *, command: str | None) -> Display:
-    """Return the display that fits where the output goes; ``command`` is shown instead of a plan."""
-    if can_draw(console):
+    """Return the display that fits where the output goes; ``command`` is shown instead of a plan.
+
+    One that has the terminal draws there by itself.
+    """
+    if can_draw(console) and not (command is not None and os.isatty(0)):
         from lastgood.cli.running.live import LiveDisplay
 
         return LiveDisplay(console, board, command=command)
@@ -174,6 +204,7 @@ def _command_plan(call: Call, words: tuple[str, ...]) -> WorkPlan:
         retries=opening.count_option(call, "retries") or 0,
         timeout=opening.seconds_option(call, "timeout"),
         on_failure=cast("OnFailure", call.text("on-failure") or "stop"),
+        terminal=True,
     )
     return checked_plan(plan.replace(tasks=(task,), goal=call.text("goal")))
 
@@ -183,6 +214,8 @@ def _run(
 ) -> RunReport:
     board = Board(time.monotonic)
     lines = JsonLines(console, board) if console.json else None
+    if lines is not None and os.isatty(0):
+        plan = _without_terminal(plan)  # that is where the documents go
     command = None if call.paths is None else " ".join(call.paths)
     as_it_is = command is not None and lines is None and not console.out_is_terminal
     with Screen(lines or display_for(console, board, command=command), board, console) as screen:
@@ -205,6 +238,11 @@ def _run(
         else:
             console.note(text)
     return report
+
+
+def _without_terminal(plan: str | WorkPlan) -> WorkPlan:
+    found = plan_from(plan)
+    return found.replace(tasks=tuple(task.replace(terminal=False) for task in found.tasks))
 
 
 def _changed(start: str | None, end: str | None, *, workspace: Workspace) -> int:

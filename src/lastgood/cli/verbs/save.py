@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.checkpoint import CheckReport, HealthNote, Kind, SaveReport
+    from lastgood.model.checkpoint import CheckReport, HealthNote, Kind, Manifest, SaveReport
     from lastgood.model.tree import Gap
 
 _GAPS_SHOWN = 10
@@ -93,18 +93,23 @@ def _tell(report: SaveReport, console: Console, *, known: Sequence[HealthNote]) 
         console.line(f"unchanged since {checkpoint.short_id}: no checkpoint made")
         return
     manifest = checkpoint.manifest
-    words = [count(manifest.files, "file"), changes(manifest.changes)]
-    if manifest.gaps:
-        words.append(count(len(manifest.gaps), "gap"))
-    words.append(f"{manifest.metrics.save_ms:.0f} ms")
     named = f" ({printable(checkpoint.name)})" if checkpoint.name else ""
-    console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {', '.join(words)}")
+    console.line(f"saved {console.styled(checkpoint.short_id, 'green')}{named}: {_counted(manifest)}")
     if checkpoint.position is not None:
         console.line(where_it_stands(checkpoint.position))
     if manifest.partial:
         console.warn("the time budget ended the save early: the checkpoint is partial")
     if report.new_gaps:
         _tell_gaps(report.new_gaps, console)
+
+
+def _counted(manifest: Manifest) -> str:
+    words = [count(manifest.files, "file"), changes(manifest.changes)]
+    if manifest.gaps:
+        words.append(count(len(manifest.gaps), "gap"))
+    if manifest.ignored:
+        words.append(f"{manifest.ignored:,} ignored")
+    return ", ".join((*words, f"{manifest.metrics.save_ms:.0f} ms"))
 
 
 def _tell_gaps(gaps: tuple[Gap, ...], console: Console) -> None:

@@ -66,6 +66,8 @@ def stat_lines(files: Sequence[FileDiff]) -> list[str]:
 
 
 def _amount(one: FileDiff, most: int) -> str:
+    if one.private:
+        return f"private, {one.status}"
     if one.binary:
         return f"{'large' if one.large else 'binary'}, {one.status}"
     total = one.additions + one.deletions
@@ -265,7 +267,9 @@ def diff_verb(call: Call, console: Console) -> int:
         before, after = _sides(call, workspace)
         paths = paths_of(call, workspace)
         with ProgressLine(console, "comparing"):
-            report = workspace.diff(before, after, paths=paths, patch=not call.has("name-status"))
+            report = workspace.diff(
+                before, after, paths=paths, patch=not call.has("name-status"), private=call.has("private")
+            )
     if not console.answer("diff", report.replace(patch=None) if summary else report):
         _print(report, call, console)
     if report.patch is not None and not summary and not console.json:
@@ -280,6 +284,11 @@ def _warn_of_told(report: DiffReport, console: Console) -> None:
     told = [one for one in report.files if one.binary]
     if told and not console.out_is_terminal:
         console.warn(f"lastgood: {count(len(told), 'file')} told, not patched: binary, or over 8 MiB")
+    private = [one for one in report.files if one.private]
+    if private:
+        console.note(
+            f"{count(len(private), 'private file')} named, not shown; to see what changed: --private"
+        )
 
 
 def _print(report: DiffReport, call: Call, console: Console) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import os
 import time
 
+from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import ProgressLine, open_group
 from lastgood.cli.plans import going_on, owner
 from lastgood.cli.verbs.work import standing
-from lastgood.cli.wording import ago, called, changes, count, pairs, place, size
+from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size
 from lastgood.configuration import added_by_project
 from lastgood.paths import printable, to_text
 from lastgood.workspace.opened import OpenWorkspace
@@ -56,11 +57,13 @@ def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     if report.latest is not None:
         facts.append(("since then", "not looked at" if report.drift is None else changes(report.drift)))
         facts += _gaps(report)
+    facts += _ignored(report, call)
     facts.append(("durability", report.durability))
     if not report.health:
         facts.append(("health", "good"))
     for note in report.health:
-        facts += [("health", printable(note.message)), ("", f"  {printable(note.hint)}")]
+        facts.append(("health", printable(note.message)))
+        facts += [("", f"  {line}") for line in hint_lines(note.hint, call)]
     return facts
 
 
@@ -85,6 +88,19 @@ def _latest(latest: Checkpoint | None, call: Call) -> str:
         return f"none yet; make the first: {call.command('save')}"
     made = ago(latest.manifest.created_at, now=time.time_ns())
     return f"{called(latest)}, {latest.kind}, {made}, {count(latest.manifest.files, 'file')}"
+
+
+def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
+    """Tell how much is not held because rules leave it out, and what if that was asked for."""
+    if not report.ignored_count:
+        return []
+    if not call.has("ignored"):
+        which = f"not held; which: {call.command('status --ignored')}"
+        return [("ignored", f"{count(report.ignored_count, 'entry')} {which}")]
+    facts = [("ignored", f"{count(report.ignored_count, 'entry')} not held")]
+    facts += [("", f"  {path_text(path)}") for path in report.ignored]
+    more = report.ignored_count - len(report.ignored)
+    return facts + ([("", f"  and {more:,} more, below these or beside them")] if more else [])
 
 
 def _gaps(report: StatusReport) -> list[tuple[str, str]]:

@@ -383,8 +383,8 @@ def stored(workspace: Workspace, ref: str) -> Read:
 
     def read(path: bytes) -> bytes | None:
         try:
-            return workspace.read(ref, path)
-        except LastgoodError:  # no file, or one that is damaged: the difference is told all the same
+            return workspace.read(ref, path, private=False)
+        except LastgoodError:  # no file, one that is private or damaged: the difference is told all the same
             return None
 
     return read

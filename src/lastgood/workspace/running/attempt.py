@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from signal import SIGINT, SIGQUIT
 
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
@@ -18,6 +19,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
+    from lastgood.command import Given
     from lastgood.model.checkpoint import Checkpoint, CheckReport, CommandResult
     from lastgood.model.report import HeadMoved, RestoreReport
     from lastgood.model.run import Command, PlannedTask
@@ -331,6 +333,7 @@ _SIGNALLED = 128
 _NOT_FOUND = 127
 # How many processes that a command left running are named.
 _LEFT_TOLD = 5
+_NOT_RECORDED = b"[it had the terminal: what it printed is not recorded]\n"
 
 
 class Ended(Value):
@@ -350,6 +353,7 @@ class Attempt:
     def __init__(self, context: RunContext, task: PlannedTask) -> None:
         self._context = context
         self._task = task
+        self._lent = context.input.is_lent_to(task)
         self._log: Output | None = None
         self._began = context.workspace.monotonic()
         self._lines = OutputLines(self._line, monotonic=context.workspace.monotonic)
@@ -382,6 +386,8 @@ class Attempt:
         ran = self._run()
         if ran.ending == "interrupted":
             raise Interrupted(ran.code)
+        if self._lent and _was_stopped_by_person(ran):
+            raise Interrupted(SIGINT)
         self._context.exit_code = _exit_code(ran)
         reason = _fault(ran, timeout=self._task.timeout) or self._own_word()
         if reason is not None:
@@ -398,17 +404,26 @@ class Attempt:
         begun = context.workspace.attempt_begins(task.id, irreversible=task.irreversible, start=start)
         self._effect = begun.effect
         self._log = Output(context.outputs, task=task.id, attempt=begun.effect.attempt)
+        if self._lent:
+            self._log.write(_NOT_RECORDED)
         context.events.changed(
             "task-started",
             task=task.id,
             sprint=task.sprint,
             attempt=begun.effect.attempt,
             checkpoint=start,
+            terminal=self._lent,
         )
 
     def _run(self) -> CommandResult:
         context, task = self._context, self._task
-        ran = self._attend(task.run, context.folder(task), timeout=task.timeout, output=self._written)
+        ran = self._attend(
+            task.run,
+            context.folder(task),
+            timeout=task.timeout,
+            output=self._written,
+            given=context.input.given(task),
+        )
         for one in ran.left[:_LEFT_TOLD]:
             command = printable(one.command) or "?"
             context.events.notice(
@@ -460,6 +475,7 @@ class Attempt:
         timeout: float | None,
         output: Callable[[bytes], None],
         variables: Mapping[str, str] = {},
+        given: Given | None = None,
     ) -> CommandResult:
         context, task = self._context, self._task
         try:
@@ -471,6 +487,7 @@ class Attempt:
                 output=output,
                 tick=lambda: context.tick(task),
                 asked=lambda: context.asked(task),
+                given=given,
             )
         finally:
             self._quiet()
@@ -563,6 +580,13 @@ class Attempt:
 
     def _seconds(self) -> float:
         return round(self._context.workspace.monotonic() - self._began, 3)
+
+
+def _was_stopped_by_person(ran: CommandResult) -> bool:
+    """Tell whether a command ended by a key of the terminal that it had: Ctrl-C, Ctrl and backslash."""
+    if ran.ending == "killed":
+        return ran.code in {SIGINT, SIGQUIT}
+    return ran.ending == "exited" and ran.code == _SIGNALLED + SIGINT
 
 
 def _exit_code(ran: CommandResult) -> int | None:

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
     from lastgood.model.session import Task
+    from lastgood.workspace.running.given import StandardInput
     from lastgood.workspace.running.workspace import RunWorkspace
 
 
@@ -174,6 +175,7 @@ class RunContext:
         signals: Signals,
         commands: GuardedCommands,
         outputs: bytes,
+        input: StandardInput,
     ) -> None:
         self.workspace = workspace
         self.plan = plan
@@ -181,6 +183,7 @@ class RunContext:
         self.signals = signals
         self.commands = commands
         self.outputs = outputs
+        self.input = input
         self.exit_code: int | None = None
         self._due = self._next()
         self._beats = workspace.monotonic() + BEAT
@@ -196,7 +199,7 @@ class RunContext:
             self._said = now - self._heard_at > _AT_ONCE
             if self._said:
                 self.events.notice(
-                    f"told to end by {name_of(heard[0])}, and not over yet; the same again ends it at once",
+                    f"told to end by {name_of(heard[0])}: still stopping; {_again(heard[0])} to end it now",
                     task=task.id,
                 )
         return heard
@@ -254,6 +257,10 @@ class RunContext:
 
     def _next(self) -> float:
         return self.workspace.monotonic() + self.workspace.settings.auto.interval
+
+
+def _again(number: int) -> str:
+    return "press Ctrl-C again" if number == signal.SIGINT else f"send {name_of(number)} again"
 
 
 def message_of(error: LastgoodError) -> str:

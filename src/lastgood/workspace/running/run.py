@@ -19,6 +19,7 @@ from lastgood.workspace.running.context import (
     message_of,
     name_of,
 )
+from lastgood.workspace.running.given import StandardInput
 from lastgood.workspace.running.output import outputs_of
 from lastgood.workspace.running.resume import (
     RunRequest,
@@ -388,12 +389,17 @@ def run(
         if isinstance(engaged, RunReport):
             return engaged
         inside = engaged.workspace
+        outputs = outputs_of(os.fsencode(inside.store), inside.key, inside.own)
         context = RunContext(
             inside,
             plan,
             events=RunEvents(inside, plan, observer=observer, output=output),
             signals=signals,
             commands=GuardedCommands(os.environ),
-            outputs=outputs_of(os.fsencode(inside.store), inside.key, inside.own),
+            outputs=outputs,
+            input=StandardInput(outputs, check=signals.check),
         )
-        return Runner(context, request=request, engaged=engaged).carry_out()
+        try:
+            return Runner(context, request=request, engaged=engaged).carry_out()
+        finally:
+            context.input.close()

@@ -1,0 +1,40 @@
+"""Hints: what to type next, for the workspace and the store that were given."""
+
+from __future__ import annotations
+
+from lastgood.cli.grammar import quoted
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    import re
+
+    from lastgood.cli.grammar import Call
+
+
+def hint_lines(text: str, call: Call | None) -> list[str]:
+    """Return a hint as lines to be shown, its commands completed."""
+    return [printable(line) for line in completed(text, call).split("\n")]
+
+
+def completed(text: str, call: Call | None) -> str:
+    """Return a hint whose commands are for the workspace and the store that a call was given."""
+    if call is None or not (call.has("directory") or call.has("store")):
+        return text
+    import re  # lazily: only what is told beside the data pays for it
+
+    from lastgood.cli.table import spellings
+
+    value = r"(?:'[^']*'|[^\s']\S*)"
+    options = rf"(?: -C (?P<folder>{value}))?(?: --store (?P<store>{value}))?"
+    command = re.compile(rf"\blastgood{options} (?=(?:{'|'.join(spellings())})\b)")
+    return command.sub(lambda found: _whole(found, call), text)
+
+
+def _whole(found: re.Match[str], call: Call) -> str:
+    words = ["lastgood"]
+    for option, spelling, group in (("directory", "-C", "folder"), ("store", "--store", "store")):
+        value, given = found[group], call.text(option)
+        if value is not None or given is not None:
+            words += [spelling, value or quoted(given or "")]
+    return " ".join(words) + " "

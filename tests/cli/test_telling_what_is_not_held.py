@@ -1,0 +1,58 @@
+"""What is not held, at the command line (rules S5, T12a)."""
+
+from __future__ import annotations
+
+import shutil
+
+from tools.command import Command
+
+
+def built(lastgood: Command) -> None:
+    for name in ("build/a.o", "venv/bin/python", "a.c", "b.c", "c.c", "d.c"):
+        path = lastgood.project / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("content\n")
+    (lastgood.project / ".gitignore").write_text("build/\n")
+
+
+def test_a_save_counts_what_is_ignored(lastgood: Command) -> None:
+    """S5."""
+    built(lastgood)
+    assert ", 2 ignored, " in lastgood("save", "first").out
+
+
+def test_a_save_says_first_that_rules_leave_out_most(lastgood: Command) -> None:
+    """S5."""
+    built(lastgood)
+    (lastgood.project / ".gitignore").write_text("*\n")
+    shown = lastgood.terminal("save", "first").out.splitlines()
+    assert shown[0].startswith("rules leave out most of this folder: 6 ignored entries are not held")
+    assert shown[-1].startswith("saved ")
+
+
+def test_a_restore_after_a_clean_says_in_one_line_what_it_could_not_bring_back(lastgood: Command) -> None:
+    """S5."""
+    built(lastgood)
+    lastgood("save", "first")
+    for folder in ("build", "venv"):
+        shutil.rmtree(lastgood.project / folder)
+    (lastgood.project / "a.c").unlink()
+    document = lastgood("restore", "@", "--dry-run", "--json").json
+    assert document["not_held"] == [
+        {"path": "build", "reason": "ignored"},
+        {"path": "venv", "reason": "ignored"},
+    ]
+    assert "not held: build, venv (ignored)\n" in lastgood("restore", "@", "--dry-run").out
+    assert "not held: build, venv (ignored)\n" in lastgood("restore", "@", "--yes").err
+    assert "not held: build, venv (ignored)\n" in lastgood("restore", "@", "--yes").out
+
+
+def test_status_says_how_much_is_ignored_and_lists_it_when_asked(lastgood: Command) -> None:
+    """S5."""
+    built(lastgood)
+    lastgood("save", "first")
+    assert "ignored      2 entries not held; which: lastgood status --ignored\n" in lastgood("status").out
+    shown = lastgood("status", "--ignored").out
+    assert "ignored      2 entries not held\n" in shown
+    assert "  build/\n" in shown
+    assert lastgood("status", "--json").json["ignored"] == ["build/", "venv/"]

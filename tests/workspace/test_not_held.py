@@ -1,0 +1,159 @@
+"""What is not held is said: at save, in status, and by a restore that misses it (rules S5, T12a)."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from lastgood.model.report import NotHeld, RestoreReport
+from lastgood.workspace import Workspace
+
+
+def written(folder: Path, *names: str) -> None:
+    for name in names:
+        path = folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("content\n")
+
+
+@pytest.fixture
+def built(project: Path) -> Path:
+    """Return the project with a few files, and what is built of them and ignored."""
+    written(project, "src/a.c", "src/b.c", "README", "build/a.o", "build/deep/b.o", "src/.venv/bin/python")
+    written(project, "src/a.o", "notes.log", "Makefile", "src/main.c", "src/util.c")
+    (project / ".gitignore").write_text("build/\n*.o\n*.log\n")
+    return project
+
+
+def test_a_checkpoint_names_the_topmost_ignored_paths_the_nearest_first(
+    built: Path, workspace: Workspace
+) -> None:
+    """S5."""
+    for message in ("first", "second"):
+        manifest = workspace.save(message).checkpoint.manifest
+        assert manifest.ignored_paths == (b"build/", b"notes.log", b"src/.venv/", b"src/a.o")
+        assert manifest.ignored == 4
+        written(built, "more")
+
+
+def test_a_folder_that_is_ignored_but_for_some_of_it_is_named_by_what_is_left_out(
+    built: Path, workspace: Workspace, git: Callable[..., str]
+) -> None:
+    """S5: what the index holds is held."""
+    git(built, "init", "-q")
+    git(built, "add", "-f", "build/a.o")
+    manifest = workspace.save("first").checkpoint.manifest
+    assert manifest.ignored_paths == (b"notes.log", b"build/deep/", b"src/.venv/", b"src/a.o")
+    assert manifest.ignored == 4
+
+
+def test_no_more_than_a_hundred_are_named_and_all_are_counted(project: Path, workspace: Workspace) -> None:
+    """S5."""
+    written(project, *(f"{folder}/{number}.o" for folder in "ab" for number in range(80)), "c/d/x.o", "top.o")
+    written(project, *(f"{number}.c" for number in range(200)))
+    (project / ".gitignore").write_text("*.o\n")
+    manifest = workspace.save("first").checkpoint.manifest
+    assert (len(manifest.ignored_paths), manifest.ignored) == (100, 162)
+    assert manifest.ignored_paths[0] == b"top.o"
+    assert b"c/d/x.o" not in manifest.ignored_paths
+
+
+def test_a_save_says_first_that_rules_leave_out_most_of_the_folder(
+    project: Path, workspace: Workspace
+) -> None:
+    """S5: one line in one file is enough for that."""
+    written(project, "README", "drivers/a.c", "fs/b.c", "mm/c.c", ".venv/bin/python")
+    (project / ".gitignore").write_text("/*\n!.gitignore\n")
+    (note,) = workspace.save("first").notes
+    assert note.code == "mostly-ignored"
+    assert note.message == (
+        "rules leave out most of this folder: 5 ignored entries are not held (drivers/, fs/, mm/, README),"
+        " 1 file is"
+    )
+
+
+def test_what_is_always_left_out_is_no_reason_to_say_so(project: Path, workspace: Workspace) -> None:
+    """S6."""
+    written(project, "app.py", "__pycache__/app.pyc", ".venv/bin/python", "node_modules/a/b")
+    assert workspace.save("first").notes == ()
+
+
+def missed(report: RestoreReport) -> list[NotHeld]:
+    return list(report.not_held)
+
+
+def test_a_restore_says_what_was_there_then_and_cannot_be_brought_back(
+    built: Path, workspace: Workspace
+) -> None:
+    """S5."""
+    workspace.save("first")
+    shutil.rmtree(built / "build")
+    (built / "src" / "a.o").unlink()
+    (built / "src" / "a.c").unlink()
+    expected = [NotHeld(path=b"build", reason="ignored"), NotHeld(path=b"src/a.o", reason="ignored")]
+    plan = workspace.plan_restore("@")
+    assert missed(workspace.preview(plan)) == expected
+    report = workspace.apply(plan)
+    assert report.complete
+    assert missed(report) == expected
+
+
+def test_a_restore_of_some_paths_says_nothing_of_others(built: Path, workspace: Workspace) -> None:
+    """S5."""
+    workspace.save("first")
+    shutil.rmtree(built / "build")
+    (built / "src" / "a.c").unlink()
+    assert workspace.restore("@", paths=["src/a.c"]).not_held == ()
+
+
+def test_what_is_there_again_is_not_missed(built: Path, workspace: Workspace) -> None:
+    """S5."""
+    workspace.save("first")
+    (built / "src" / "a.c").unlink()
+    assert workspace.restore("@").not_held == ()
+
+
+def test_status_counts_and_names_what_rules_leave_out(built: Path, workspace: Workspace) -> None:
+    """S5."""
+    assert workspace.status().ignored_count is None, "nobody looks before the first checkpoint"
+    workspace.save("first")
+    report = workspace.status()
+    assert report.ignored_count == 4
+    assert report.ignored == (b"build/", b"notes.log", b"src/.venv/", b"src/a.o")
+
+
+@pytest.fixture
+def nested(project: Path, git: Callable[..., str]) -> str:
+    """Return the HEAD of a repository inside the project."""
+    written(project, "vendor/lib/a.c", "README")
+    lib = project / "vendor" / "lib"
+    git(lib, "init", "-q")
+    git(lib, "add", ".")
+    git(lib, "commit", "-qm", "first")
+    return git(lib, "rev-parse", "HEAD").strip()
+
+
+@pytest.mark.usefixtures("nested")
+def test_a_save_says_once_that_a_nested_repository_is_held_without_its_git(
+    project: Path, workspace: Workspace
+) -> None:
+    """T12a."""
+    (note,) = workspace.save("first").notes
+    assert note.code == "nested-repository"
+    assert note.message == "a repository of its own, held as files without its .git: vendor/lib"
+    written(project, "README", "more")
+    assert workspace.save("second").notes == ()
+
+
+def test_a_restore_says_that_a_nested_repository_came_back_without_its_git(
+    project: Path, workspace: Workspace, nested: str
+) -> None:
+    """T12a, S4."""
+    workspace.save("first")
+    shutil.rmtree(project / "vendor")
+    report = workspace.restore("@")
+    assert (project / "vendor/lib/a.c").exists()
+    assert report.not_held == (NotHeld(path=b"vendor/lib/.git", reason="repository", head=nested),)
