@@ -190,6 +190,12 @@ def tells_owner(context: Context, session: Session) -> Ancestry | None:
     return None if above is None or under(context, session, above) == session else above
 
 
+def placed(context: Context, session: Session) -> Session:
+    """Return a session with what this verb tells of its owner."""
+    above = tells_owner(context, session)
+    return session if above is None else under(context, session, above)
+
+
 def under(context: Context, session: Session, above: Ancestry) -> Session:
     """Return a session with what one more verb, which was below some processes, tells of its owner."""
     from lastgood.ancestry import follow

@@ -14,12 +14,11 @@ from lastgood.lease import (
     left_elsewhere,
     living_sessions,
     may_be_callers,
+    placed,
     report_on,
     session_of,
     state_of,
-    tells_owner,
     unattended,
-    under,
     unfinished,
     uptime,
 )
@@ -369,8 +368,7 @@ def _taken_up(context: Context, was: Session, *, owner: Owner) -> Session:
         ended_by=None,
         ancestry=None,
     )
-    above = tells_owner(context.replace(session=was.id), anew)
-    return anew if above is None else under(context, anew, above)
+    return placed(context.replace(session=was.id), anew)
 
 
 def _laid_down(context: Context, was: Session) -> Session:

@@ -9,6 +9,7 @@ from lastgood.lease import (
     current_session,
     is_callers,
     is_unattended,
+    placed,
     report_on,
     session_of,
     state_of,
@@ -238,8 +239,7 @@ def start(
         heartbeat_boot=context.processes.boot(),
     )
     inside = context.replace(session=session.id)
-    above = tells_owner(inside, session)
-    session = session if above is None else under(context, session, above)
+    session = placed(inside, session)
     saved = _opened(context, session, replacing=replacing, evicted=evicted, plan=plan)
     return SessionStarted(
         session=report_on(inside, context.work.session(session.id) or session),

@@ -244,9 +244,8 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
     """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
 
     To ``find`` makes no store: one that is not there reads as an empty one; to ``need`` one that is not
-    there is `NotFound`. ``flags`` are settings of the form ``KEY=VALUE``, over all that is configured;
-    without ``project`` the folder's own file is not read. ``passing`` says that this process is over with
-    the call.
+    there is `NotFound`. ``flags`` are settings ``KEY=VALUE``, over all that is configured; without
+    ``project`` the folder's own file is not read; ``passing`` says that this process ends with the call.
     """
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else to_text(plain(store)), given)
@@ -262,8 +261,7 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
     opened = _opened(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
     catalogue = opened.catalogue(durability=chosen.durability)
     try:
-        making = purpose == "make"
-        root = _root(wanted, given, opened, catalogue=catalogue, making=making, allow_root=allow_root)
+        root = _root(wanted, given, opened, catalogue=catalogue, purpose=purpose, allow_root=allow_root)
         state = WorkspaceState(
             opened,
             catalogue,
@@ -476,14 +474,14 @@ def _root(
     opened: Store,
     *,
     catalogue: SqliteCatalogue,
-    making: bool,
+    purpose: Purpose,
     allow_root: bool,
 ) -> str:
     """Return where the workspace is; or was, if the store has checkpoints of it: it can be made again."""
     known = _places(opened, catalogue)
     paths = {row.path for row in catalogue.workspaces()} if wanted is None else set()
     root = find_root(wanted, environment, known=paths.__contains__)
-    if not making or not os.path.isdir(root):
+    if purpose != "make" or not os.path.isdir(root):
         root = place_of(root, wanted, environment, known=known)
     if is_folder(to_bytes(root)) or not known(root):
         admit(root, environment, allow_root=allow_root)
