@@ -239,8 +239,7 @@ def start(
         heartbeat_boot=context.processes.boot(),
     )
     inside = context.replace(session=session.id)
-    session = placed(inside, session)
-    saved = _opened(context, session, replacing=replacing, evicted=evicted, plan=plan)
+    saved = _opened(context, placed(inside, session), replacing=replacing, evicted=evicted, plan=plan)
     return SessionStarted(
         session=report_on(inside, context.work.session(session.id) or session),
         saved=saved,
