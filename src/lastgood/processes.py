@@ -140,7 +140,7 @@ class ProcFiles:
         """Return what an owner and the processes below it use; None where that cannot be told."""
         if owner.pid is None or not self.alive(owner):
             return None
-        counted = _family(owner.pid)
+        counted = family(owner.pid).values()
         # With what the kernel added to a parent when a child of it ended.
         ticks = sum(int(stat[time]) for stat in counted for time in _TIMES)
         pages = sum(int(stat[_RESIDENT]) for stat in counted)
@@ -150,8 +150,8 @@ class ProcFiles:
         )
 
 
-def _family(pid: int) -> list[list[bytes]]:
-    """Return the facts of a process and of all below it."""
+def family(pid: int) -> dict[int, list[bytes]]:
+    """Return the facts of a process and of all below it, by their numbers."""
     found: dict[int, list[bytes]] = {}
     waiting = [pid]
     whole = None
@@ -161,15 +161,15 @@ def _family(pid: int) -> list[list[bytes]]:
         if stat is None:
             continue
         found[one] = stat
-        below = _children(one) if whole is None else whole.get(one, [])
+        below = children(one) if whole is None else whole.get(one, [])
         if below is None:  # a kernel that lists no children: look at every process, once
             whole = _all_children()
             below = whole.get(one, [])
         waiting += below
-    return list(found.values())
+    return found
 
 
-def _children(pid: int) -> list[int] | None:
+def children(pid: int) -> list[int] | None:
     """Return the children of a process as the kernel lists them; None if it does not."""
     found: list[int] = []
     try:

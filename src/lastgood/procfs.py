@@ -121,12 +121,13 @@ def _writes(pid: int, device: int, inode: int) -> bool:
             found = os.stat(f"/proc/{pid}/fd/{name}")
         except OSError:
             continue
-        if (found.st_dev, found.st_ino) == (device, inode) and _is_open_to_write(pid, name):
+        if (found.st_dev, found.st_ino) == (device, inode) and is_open_to_write(pid, name):
             return True
     return False
 
 
-def _is_open_to_write(pid: int, descriptor: str) -> bool:
+def is_open_to_write(pid: int, descriptor: str) -> bool:
+    """Tell whether a process has a file open for writing, by its descriptor."""
     for line in content_of(pid, f"fdinfo/{descriptor}").splitlines():
         word, _, value = line.partition(b":")
         if word == b"flags":

@@ -36,6 +36,7 @@ from lastgood.restore.restore import (
     plan_restore,
     restore,
 )
+from lastgood.sessions.conversation import keep_rest, last_conversation
 from lastgood.sessions.progress import ProgressOwner
 from lastgood.sessions.session import abandon_steps, exclusive_rivals, holder, living_conflict, way_to_end
 from lastgood.snapshot import WorkspaceSnapshot
@@ -51,7 +52,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.operation import RestorePlan
     from lastgood.model.report import RestoreReport, State
-    from lastgood.model.run import Choice
+    from lastgood.model.run import Choice, LastConversation
     from lastgood.model.session import Effect, Owner, Session, SessionReport
     from lastgood.restore.finish import SettledRestore
     from lastgood.view import View
@@ -296,8 +297,15 @@ def resume_dead_run(
     if found.run is None:
         return _reloaded(context, view, found, force=way.force).replace(done=settled.done)
     if way.choice == "fresh":
-        return _given_up(context, view, found, force=way.force)
-    return _continued(context, view, found, way)
+        return _with_conversation(context, _given_up(context, view, found, force=way.force))
+    return _with_conversation(context, _continued(context, view, found, way))
+
+
+def _with_conversation(context: Context, report: RecoverReport) -> RecoverReport:
+    """Keep what the run said after its last checkpoint, and return the report with that (rule P7c)."""
+    assert report.session is not None
+    keep_rest(context, report.session.session)
+    return report.replace(conversation=last_conversation(context, report.session.session))
 
 
 def _with_position(context: Context, found: Found, *, target: str | None) -> Found:
@@ -557,7 +565,19 @@ def _report(context: Context, view: View, found: Found) -> RecoverReport:
         beside=_other(context) if run is None else None,
         returned=found.returned,
         elsewhere=() if run is not None or checkpoint is not None else left_elsewhere(context),
+        conversation=_conversation(context, run, checkpoint),
     )
+
+
+def _conversation(
+    context: Context, run: SessionReport | None, checkpoint: Checkpoint | None
+) -> LastConversation | None:
+    """Return the conversation of the run; where none died, of the session that the checkpoint belongs to."""
+    if run is not None:
+        return last_conversation(context, run.session)
+    id = None if checkpoint is None else checkpoint.session
+    session = None if id is None else context.work.session(id)
+    return None if session is None else last_conversation(context, session)
 
 
 def _other(context: Context) -> Session | None:

@@ -107,6 +107,6 @@ def _message(form: ConversationForm, line: bytes) -> dict[str, object]:
     record = parsed(line)
     if record is None:
         return {"line": to_text(line.rstrip(b"\r\n"))}
-    if form not in {"claude-code", "codex"}:
+    if form not in {"claude-code", "codex", "gemini-cli"}:
         return record
     return dict(message_in(form, record) or {})

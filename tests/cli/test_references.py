@@ -144,6 +144,15 @@ def test_a_path_where_a_ref_belongs_is_answered_with_the_right_form(kept: Comman
     assert "lastgood restore @ -- a.txt src/b.py" in refused.err
 
 
+def test_a_deleted_private_file_where_a_ref_belongs_is_known_as_a_path(lastgood: Command) -> None:
+    """S5: its name is no secret, and it is what one most wants back."""
+    (lastgood.project / ".gitignore").write_text(".env\n")
+    (lastgood.project / ".env").write_text("KEY=1\n")
+    lastgood("save")
+    (lastgood.project / ".env").unlink()
+    assert "lastgood restore @ -- .env" in lastgood("restore", ".env", expect=2).err
+
+
 def test_an_empty_path_is_refused(kept: Command) -> None:
     """It would mean everything."""
     told(kept("restore", "@", "", "--yes", expect=2), 2)

@@ -251,6 +251,13 @@ def test_the_options_get_the_store_and_the_hook_beside_those_that_are_there(work
     assert without.hooks is None
 
 
+def test_lines_are_handed_over_as_they_come_unless_told_otherwise(workspace: Workspace) -> None:
+    """P5."""
+    sessions = LastgoodSessionStore(workspace)
+    assert sessions.attached(ClaudeAgentOptions()).session_store_flush == "eager"
+    assert sessions.attached(ClaudeAgentOptions(), flush="batched").session_store_flush == "batched"
+
+
 async def test_what_names_nothing_is_told(workspace: Workspace, project: Path) -> None:
     sessions = LastgoodSessionStore(workspace)
 

@@ -1,9 +1,10 @@
 """Every stored form and every document is what it was: byte for byte, and refused for the same reasons.
 
 `recorded_forms.json` was written by the release before values had one table of their fields; it is never
-made anew, and of it the lists alone were changed since, to ``lastgood.list/2``. A case has a value as Python
-writes it, and its text. Of malformed texts it has what came of putting each of `WRONG` in each place: the
-usual outcome, then the others by number ("=" reads as what it was, a sum as something else).
+made anew, and of it the lists alone were changed since, to ``lastgood.list/2``, and the names of known hosts.
+A case has a value as Python writes it, and its text. Of malformed texts it has what came of putting each of
+`WRONG` in each place: the usual outcome, then the others by number ("=" reads as what it was, a sum as
+something else).
 """
 
 from __future__ import annotations

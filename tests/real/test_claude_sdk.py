@@ -3,22 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from claude_agent_sdk import (
     ClaudeAgentOptions,
     ResultMessage,
+    SessionKey,
     fork_session_via_store,
     get_session_messages_from_store,
+    project_key_for_directory,
     query,
 )
 
 import lastgood
 from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
 from real.hosts import Host
+from tools.command import started
+from tools.living import eventually
 from tools.scripted_model import ScriptedModel
 
 pytestmark = pytest.mark.real
@@ -87,3 +92,63 @@ def test_the_sdk_resumes_from_the_store_and_files_come_back_to_before_a_prompt(
             assert (project / "notes.txt").read_text() == "one\n"
 
         asyncio.run(talk())
+
+
+PROGRAM = """
+import asyncio, json, sys
+import lastgood
+from claude_agent_sdk import ClaudeAgentOptions, query
+from lastgood.integrations.claude_agent_sdk import LastgoodSessionStore
+
+project, store, program, environment = sys.argv[1:]
+
+async def main():
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        options = ClaudeAgentOptions(
+            cwd=project, cli_path=program, env=json.loads(environment), permission_mode="bypassPermissions"
+        )
+        options = LastgoodSessionStore(workspace).attached(options)
+        async for message in query(prompt="write one", options=options):
+            pass
+
+asyncio.run(main())
+"""
+
+
+@pytest.mark.chance("what a real agent program does, and when")
+def test_a_turn_that_is_killed_is_in_the_store_as_far_as_it_went(
+    tmp_path: Path, project: Path, store: Path
+) -> None:
+    """P5, P7c."""
+    home = tmp_path / "home"
+    home.mkdir()
+    with ScriptedModel(
+        lambda said: "echo one > one.txt; sleep 600" if "write one" in said else None
+    ) as model:
+        host = Host("claude-code", home=home, project=project, model=model.url)
+        environment = json.dumps({**host.environment, "CLAUDE_CONFIG_DIR": str(home / ".claude")})
+        process = started(PROGRAM, project, store, host.program, environment)
+        try:
+            assert eventually((project / "one.txt").exists)
+            with lastgood.open(project, store=store, maintenance="off") as workspace:
+                sessions = LastgoodSessionStore(workspace)
+                assert eventually(lambda: "echo one" in kept(sessions))
+        finally:
+            process.kill()
+            process.communicate()
+        with lastgood.open(project, store=store, maintenance="off") as workspace:
+            said = kept(LastgoodSessionStore(workspace))
+        assert "write one" in said
+        assert "echo one" in said
+
+
+def kept(sessions: LastgoodSessionStore) -> str:
+    """Return all lines of all sessions of the workspace's project."""
+
+    async def found() -> list[Any]:
+        key = project_key_for_directory(sessions.workspace.path)
+        listed = await sessions.list_sessions(key)
+        loaded = [{"project_key": key, "session_id": one["session_id"]} for one in listed]
+        return [await sessions.load(cast("SessionKey", one)) for one in loaded]
+
+    return json.dumps(asyncio.run(found()))

@@ -173,7 +173,7 @@ def _is_path(ref: str, workspace: OpenWorkspace) -> bool:
     if os.path.lexists(ref) or os.path.lexists(f"{workspace.path}/{ref}"):
         return True
     try:
-        workspace.read("@", ref)  # a deleted file is what one most wants back
+        workspace.read("@", ref, private=True)  # a deleted file is what one most wants back
     except LastgoodError:
         return False
     return True
@@ -200,6 +200,7 @@ class Console:
         self.err_is_terminal = _is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"
         self.colour = self.out_is_terminal and not plain
+        self._is_dumb = environment.get("TERM", "dumb") in {"", "dumb", "unknown"}
         self._pending: list[bytes] = []
         self._size = 0
         self._silent: set[int] = set()
@@ -208,6 +209,11 @@ class Console:
     def can_ask(self) -> bool:
         """Whether a person is there to answer: a terminal on both sides, and no JSON wanted."""
         return not self.json and self.err_is_terminal and _is_terminal(0)
+
+    @property
+    def can_draw(self) -> bool:
+        """Whether a person is there whose terminal can be drawn upon."""
+        return self.can_ask and not self._is_dumb
 
     def line(self, text: str = "") -> None:
         """Print one line of what was asked for."""

@@ -347,3 +347,13 @@ def restored_line(report: RecoverReport) -> str | None:
         return f"No file was taken back: all are as in {called(report.checkpoint)}."
     counted = report_counts(report.restored.outcomes)
     return f"Files taken back to {called(report.checkpoint)}: {counted}."
+
+
+def conversation_lines(report: RecoverReport) -> list[str]:
+    """Say what is kept of what a run that died said, and how its host goes on with it (rule P7c)."""
+    said = report.conversation
+    if said is None:
+        return []
+    whose = f" of {said.host}" if said.host else ""
+    lines = [f"Conversation: {count(said.messages, 'message')}{whose}, from {printable(said.transcript)}"]
+    return lines if said.resume_command is None else [*lines, f"  go on with it: {said.resume_command}"]

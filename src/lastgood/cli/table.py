@@ -197,7 +197,9 @@ FILES: tuple[Verb, ...] = (
             "takes the restore back. Ignored files and files that no checkpoint holds are\n"
             "left alone. HEAD and the index of a git repository stay as they are unless --git\n"
             "is given; branches always do.\n"
-            "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID."
+            "On a terminal it shows the plan and asks; elsewhere it needs --yes or --plan ID.\n"
+            "Without a REF there is a list to pick from on a terminal. A workspace whose folder is\n"
+            "gone is made again."
         ),
         spellings=("rollback",),
         arguments=(
@@ -222,7 +224,7 @@ FILES: tuple[Verb, ...] = (
         about=(
             "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
             "(checkpoints of kind turn), or where there are none, N checkpoints back from the\n"
-            "newest. Guards do not count."
+            "newest. Guards do not count. Without N there is a list to pick from on a terminal."
         ),
         arguments=(Argument(name="N", form="number", required=False),),
         options=RESTORING,

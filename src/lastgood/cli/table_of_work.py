@@ -58,6 +58,12 @@ WORK: tuple[Verb, ...] = (
                 says="of a command: what becomes of the files of a failed attempt; stop unless given",
             ),
             Option(name="goal", value="TEXT", says="of a command: what it is for"),
+            Option(
+                name="transcript",
+                value="FILE",
+                form="folder",
+                says="keep the conversation out of this file, where it is not found by itself",
+            ),
             Option(name="schema", says="print the JSON Schema of plans, and do nothing"),
         ),
         command=True,

@@ -1,7 +1,8 @@
 """Reading what is stored of a conversation: its segments, its lines, which of them are messages.
 
-Claude Code keeps ``projects/FOLDER/SESSION.jsonl``, Codex ``sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``;
-a line is one JSON object. Their makers call most of it internal: only what stands here is relied on.
+Claude Code keeps ``projects/FOLDER/SESSION.jsonl``, Codex ``sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``,
+Gemini CLI ``tmp/PROJECT/chats/session-TIME-ID.jsonl``; a line is one JSON object. Their makers call most of
+it internal: only what stands here is relied on.
 """
 
 from __future__ import annotations
@@ -36,7 +37,19 @@ _ITEMS = frozenset(
         "local_shell_call",
     }
 )
-_HINTS = {"claude-code": (b'"user"', b'"assistant"'), "codex": (b'"response_item"',)}
+_HINTS = {
+    "claude-code": (b'"user"', b'"assistant"'),
+    "codex": (b'"response_item"',),
+    "gemini-cli": (b'"user"', b'"gemini"'),
+}
+_GEMINI_ROLES = {"user": "user", "gemini": "assistant"}
+# What to type so that a host goes on with a conversation, by the programs' own help.
+_RESUMING = {
+    "claude-code": "claude --resume",
+    "codex": "codex resume",
+    "gemini-cli": "gemini --resume",
+    "opencode": "opencode -s",
+}
 _HEX = frozenset("0123456789abcdef")
 _GROUPS = (8, 4, 4, 4, 12)
 
@@ -50,6 +63,8 @@ def form_of(records: Sequence[Mapping[str, object] | None]) -> ConversationForm:
             return "codex"
         if isinstance(record.get("sessionId"), str) and isinstance(record.get("type"), str):
             return "claude-code"
+        if isinstance(record.get("sessionId"), str) and isinstance(record.get("projectHash"), str):
+            return "gemini-cli"
     said = all(record is not None and "role" in record and "content" in record for record in records)
     return "messages" if records and said else "lines"
 
@@ -72,10 +87,23 @@ def message_in(form: ConversationForm, record: Mapping[str, object]) -> Mapping[
     if form == "claude-code":
         message = record.get("message")
         return message if kind in _SPOKEN and isinstance(message, dict) else None
+    if form == "gemini-cli":
+        return _gemini_message(record)
     payload = record.get("payload")
     if kind != "response_item" or not isinstance(payload, dict):
         return None
     return payload if payload.get("type") in _ITEMS else None
+
+
+def _gemini_message(record: Mapping[str, object]) -> dict[str, object] | None:
+    """Return what a line says, with the tools that are used; None if it says nothing yet."""
+    role = _GEMINI_ROLES.get(str(record.get("type")))
+    said, calls = record.get("content"), record.get("toolCalls")
+    parts = list(said) if isinstance(said, list) else [{"text": said}] if said else []
+    for call in calls if isinstance(calls, list) else ():
+        if isinstance(call, dict):
+            parts.append({"type": "tool_use", "name": call.get("name"), "input": call.get("args")})
+    return {"role": role, "content": parts} if role is not None and parts else None
 
 
 def session_in(form: ConversationForm, path: bytes) -> str | None:
@@ -122,9 +150,10 @@ def fork_id(form: ConversationForm, seed: bytes, *, old: str) -> str:
     return "-".join((text[:8], text[8:12], text[12:16], text[16:20], text[20:]))
 
 
-def resume_command(form: ConversationForm, session: str) -> str:
-    """Return what to type so that the host goes on with a session."""
-    return f"claude --resume {session}" if form == "claude-code" else f"codex resume {session}"
+def resume_command(host: str, session: str) -> str | None:
+    """Return what to type so that a host goes on with a session; None for one that nobody knows."""
+    words = _RESUMING.get(host)
+    return None if words is None else f"{words} {session}"
 
 
 def renamed(line: bytes, *, old: str, new: str) -> bytes:

@@ -58,15 +58,16 @@ _TABLE = {
     " beyond_undo:lost faults",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
     " irreversible rolled_back_to edited undone_tasks live_processes git_matches head_moved drift artifacts"
-    " waiting elsewhere done interrupted_restore guard operation files parts took_over:took_over.id"
-    " beside:beside.id",
+    " waiting elsewhere done interrupted_restore guard operation files parts conversation?"
+    " took_over:took_over.id beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
     " conversation progress parts conflicts directory folder_made not_held",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
     " line? reason? paths? continued? tasks?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"
-    " unknown_effects live_processes outputs",
-    "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over",
+    " unknown_effects live_processes outputs conversation?",
+    "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over"
+    " transcript_host? transcript_session?",
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",
     "SessionReport": "*session state owner_state position:progress.position! progress",
     "StatusReport": "... store_bytes",

@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     Operation = Literal["merge", "rebase", "cherry-pick", "bisect", "revert"]
     # What the bytes are: messages given by the caller, one JSON object a line; a host's transcript
     # in its own form; or lines of JSON of nobody known.
-    ConversationForm = Literal["messages", "claude-code", "codex", "lines"]
+    ConversationForm = Literal["messages", "claude-code", "codex", "gemini-cli", "lines"]
     Ending = Literal["exited", "killed", "stopped", "interrupted", "unstarted"]
 
 
@@ -272,7 +272,7 @@ class Checkpoint(Value):
 
 # --- A conversation as a checkpoint holds it (rule P5) ---
 
-CONVERSATION_FORMS: tuple[ConversationForm, ...] = ("messages", "claude-code", "codex", "lines")
+CONVERSATION_FORMS: tuple[ConversationForm, ...] = ("messages", "claude-code", "codex", "gemini-cli", "lines")
 
 
 class Conversation(Value):

@@ -80,6 +80,18 @@ class RunEvent(Value):
     terminal: bool = False
 
 
+class LastConversation(Value):
+    """What the host of a run said up to its end: ``messages`` as the newest checkpoint holds them.
+
+    ``resume_command`` is the host's own, None where nobody knows the host or what it calls the conversation.
+    """
+
+    messages: int
+    transcript: OsText
+    host: str | None = None
+    resume_command: str | None = None
+
+
 class RunReport(Value):
     """What came of a run. ``tasks`` are in the plan's order.
 
@@ -87,7 +99,8 @@ class RunReport(Value):
     ``unknown_effects`` are steps of which nobody saw the end, ``live_processes`` what an earlier runner
     left running. ``exit_code`` is that of the last command that ran, as a shell would say it; None if
     none did, or if it was stopped because its time was over. ``signal`` is the number of the one that
-    interrupted the run. ``outputs`` is the folder where each attempt's output is kept.
+    interrupted the run. ``outputs`` is the folder where each attempt's output is kept. ``conversation`` is
+    that of the agent which the last task ran, if it is known.
     """
 
     session: str
@@ -103,6 +116,7 @@ class RunReport(Value):
     live_processes: tuple[Living, ...] = ()
     outputs: OsText | None = None
     signal: int | None = None
+    conversation: LastConversation | None = None
 
     goal = Alias["Text | None"]("plan.goal", "What the run is for, if its plan says so.")
 
@@ -132,7 +146,8 @@ class RecoverReport(Value):
     after it, and ``edited`` are paths among these that changed after the run's last sign of life, by
     whomever. ``elsewhere`` tells of runs that did not finish in a folder that this one may have been.
     ``took_over`` is a session that lived, and has ended for this one to go on; ``beside`` one that lives
-    and is at work, where nothing died.
+    and is at work, where nothing died. ``conversation`` is that of the run, kept to its last whole line
+    unless it is only looked at.
     """
 
     state: State
@@ -159,6 +174,7 @@ class RecoverReport(Value):
     took_over: Session | None = None
     beside: Session | None = None
     returned: bool = False
+    conversation: LastConversation | None = None
 
     @property
     def position(self) -> Position | None:
@@ -201,7 +217,8 @@ class PlannedTask(Value):
     ``rollback`` takes them back to where the task began, ``keep`` leaves them, and both let tasks that
     do not need this one go on; ``stop`` leaves them and ends the run. ``irreversible`` marks what no
     restore takes back. ``needs`` are tasks that have to be done before; ``env`` is laid over the
-    environment, and ``cwd`` is relative to the workspace. With ``terminal`` the command gets the terminal
+    environment, and ``cwd`` is relative to the workspace, as is ``transcript``, the file of the
+    conversation where that is not found by itself. With ``terminal`` the command gets the terminal
     of the run, its output then not being kept, or else the run's standard input.
     """
 
@@ -217,6 +234,7 @@ class PlannedTask(Value):
     needs: tuple[str, ...] = ()
     env: Mapping[str, str] = {}
     cwd: str | None = None
+    transcript: str | None = None
     terminal: bool = False
 
 

@@ -159,11 +159,13 @@ class Session(Value):
     ``state`` is what was recorded; an active one whose owner is dead or whose heartbeat is too old
     counts as incomplete (`lastgood.lease`). ``exclusive`` is False for sessions that hosts
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
-    checkpoint. ``took_over`` names the session that this one pushed aside by force, ``ended_by`` says
-    why one ended (``finished``, ``interrupted``, ``unfinished``, ``taken over``, ``fresh``, ``error``, or
-    ``failed``: its start did). ``heartbeat_uptime`` is when the last heartbeat was by a clock that nobody
-    sets, in nanoseconds of the machine's run ``heartbeat_boot``. ``ancestry`` is what is known of an owner
-    that nobody named; once it is found, it stands in ``owner`` too.
+    checkpoint, ``transcript_host`` the program that writes it, and ``transcript_session`` what that
+    calls the conversation; None where nobody knows. ``took_over`` names the session that this one pushed
+    aside by force, ``ended_by`` says why one ended (``finished``, ``interrupted``, ``unfinished``,
+    ``taken over``, ``fresh``, ``error``, or ``failed``: its start did). ``heartbeat_uptime`` is when the
+    last heartbeat was by a clock that nobody sets, in nanoseconds of the machine's run
+    ``heartbeat_boot``. ``ancestry`` is what is known of an owner that nobody named; once it is found, it
+    stands in ``owner`` too.
     """
 
     id: str
@@ -182,6 +184,8 @@ class Session(Value):
     heartbeat_uptime: int | None = None
     heartbeat_boot: str | None = None
     ancestry: Ancestry | None = None
+    transcript_host: str | None = None
+    transcript_session: str | None = None
 
 
 class SessionReport(Value):
@@ -327,7 +331,7 @@ SESSION = Form(
     Session,
     "a session",
     version=VERSION,
-    sparse="ancestry",
+    sparse="ancestry transcript_host transcript_session",
     Owner=Form(Owner),
     Ancestry=Form(Ancestry, Ancestor=_ANCESTOR),
     SessionState=words(*SESSION_STATES),

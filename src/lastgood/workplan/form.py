@@ -99,6 +99,11 @@ TASK_KEYS: Mapping[str, Key] = {
     "needs": Key(form="ids", default=[], says="The tasks that have to be done before."),
     "env": Key(form="env", default={}, says="Variables laid over the environment and over the plan's."),
     "cwd": Key(form="cwd", says="The folder that it runs in, relative to the workspace."),
+    "transcript": Key(
+        form="text",
+        says="The file in which its host keeps the conversation, relative to the workspace, where that is "
+        "not found by itself.",
+    ),
     "terminal": Key(
         form="flag",
         default=False,
@@ -118,6 +123,7 @@ PLAN_KEYS: Mapping[str, Key] = {
     "tasks": Key(form="tasks", says="The tasks, in order, where there are no sprints."),
     "env": Key(form="env", default={}, says="Variables laid over the environment of every task."),
     "cwd": Key(form="cwd", says="The folder that tasks run in unless they name their own."),
+    "transcript": Key(form="text", says="The conversation's file of tasks that name none of their own."),
     "risky": Key(
         form="texts",
         default=[],
@@ -532,6 +538,7 @@ def _task(task: ReadTask, shared: Mapping[str, object]) -> PlannedTask:
             "needs": tuple(dict.fromkeys(cast("Sequence[str]", fields["needs"]))),
             "env": cast("dict[str, str]", shared["env"]) | cast("dict[str, str]", fields["env"]),
             "cwd": None if cwd == "." else cwd,
+            "transcript": fields["transcript"] or shared["transcript"],
         }
     )
 
@@ -569,7 +576,7 @@ def checked_plan(plan: WorkPlan) -> WorkPlan:
         for index, task in enumerate(plan.tasks)
     ]
     reader.labels(plan)
-    shared: dict[str, object] = {"env": {}, "cwd": None, "risky": ()}
+    shared: dict[str, object] = {"env": {}, "cwd": None, "risky": (), "transcript": None}
     read = [task for task in tasks if task is not None]
     found = reader.whole(read, goal=plan.goal, sprints=plan.sprints, shared=shared)
     if found is None or reader.faults:

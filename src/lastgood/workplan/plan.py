@@ -205,7 +205,7 @@ def _words(given: object) -> tuple[str, ...]:
 
 TASK = canonical.Form(
     PlannedTask,
-    sparse="terminal",
+    sparse="transcript terminal",
     Command=canonical.Converter(
         _words, lambda command: command if isinstance(command, str) else list(command), kind=str
     ),

@@ -321,6 +321,7 @@ class Workspace(Restores, Recovers):
         rebase: bool = False,
         redo: Sequence[str] = (),
         done: Sequence[str] = (),
+        transcript: PathLike | None = None,
         observer: RunObserver | None = None,
         output: Callable[[bytes], object] | None = None,
     ) -> RunReport:
@@ -330,7 +331,8 @@ class Workspace(Restores, Recovers):
         ``choice`` says what becomes of a run of the same plan that did not finish: ``continue`` (also
         without a choice), ``fresh`` or ``review``. ``rebase`` goes on with a plan that was edited since.
         ``redo`` names tasks whose irreversible command may be run again although nobody knows whether it
-        had its effect, ``done`` tasks that somebody knows to have been done. ``observer`` is told what
+        had its effect, ``done`` tasks that somebody knows to have been done. ``transcript`` is the file of
+        the conversation, where no task names one and it is not found by itself. ``observer`` is told what
         happens as it happens, output by lines and no more than anybody can follow; ``output`` gets
         every byte that the tasks' commands write. Asked to end by a signal, the run leaves its session
         to be continued, and the report says so; in the main thread SIGINT, SIGTERM, SIGHUP and SIGQUIT
@@ -350,6 +352,7 @@ class Workspace(Restores, Recovers):
             rebase=rebase,
             redo=redo,
             done=done,
+            transcript=transcript,
             observer=observer,
             output=output,
         )

@@ -57,6 +57,8 @@ def end_lines(report: RunReport, call: Call, *, start: str | None, changed: int)
     if start is not None and changed:
         yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {short(start)}')}"
         yield "", f"  take it back: {call.command(f'restore {short(start)}')}"
+    if report.state != "done" and report.conversation is not None and report.conversation.resume_command:
+        yield "", f"  go on with its conversation: {report.conversation.resume_command}"
     if report.state == "interrupted" or (report.state == "failed" and not report.plan.command):
         yield "", f"  go on with it: {again(call, 'continue')}"
 

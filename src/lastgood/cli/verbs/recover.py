@@ -9,6 +9,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for
 from lastgood.cli.plans import (
     artifact_line,
+    conversation_lines,
     going_on,
     owner,
     recovering_line,
@@ -180,6 +181,7 @@ def _tell_position(report: RecoverReport, call: Call, console: Console) -> None:
     console.line(line)
     _tell_back(report, console)
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
+    console.lines(conversation_lines(report))
     if report.operation is not None:
         what = "reloading" if report.rolled_back_to is None else "files"
         console.note(f"take the {what} back with: {call.command('undo')}")
@@ -205,6 +207,7 @@ def _tell_fresh(report: RecoverReport, call: Call, console: Console) -> None:
     assert run is not None
     console.line(f"Session {run.id} was ended; its checkpoints stay, and no file was touched.")
     console.lines(standing_lines(report, now=time.time_ns()))
+    console.lines(conversation_lines(report))
     goal = "" if run.session.goal is None else f" --goal {quoted(printable(run.session.goal))}"
     console.line(f"Start anew from the present files: {call.command(f'session start{goal}')}")
 
@@ -238,6 +241,7 @@ def _tell_continued(report: RecoverReport, call: Call, console: Console) -> None
     if line is not None:
         console.line(line)
     _tell_back(report, console)
+    console.lines(conversation_lines(report))
     console.lines((*resuming_lines(report, verb="Resuming"), *standing_lines(report, now=time.time_ns())))
     if report.took_over is not None:
         console.warn(f"took over from {report.took_over.id}: {owner(report.took_over)}")
@@ -267,6 +271,7 @@ def _review(report: RecoverReport, call: Call, console: Console) -> None:
     if report.checkpoint is not None:
         console.line(f"Checkpoint {report.checkpoint.short_id}, {report.checkpoint.kind}.")
     console.lines((*resuming_lines(report, verb="It stood at"), *standing_lines(report, now=now)))
+    console.lines(conversation_lines(report))
     if report.session is not None:
         id = report.session.id
         by_plan = going_on(report.session, call) if report.session.words else None

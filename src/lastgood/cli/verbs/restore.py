@@ -32,23 +32,41 @@ def restore_verb(call: Call, console: Console) -> int:
     if ref is None and (not console.can_ask or call.has("plan")):
         raise Usage(
             "`restore` needs a REF",
-            hint=f"write: lastgood {call.verb.usage}   (the latest is @; `lastgood list` shows all)",
+            hint=f"write: lastgood {call.verb.usage}\nto where you stand: {call.command('restore @')}"
+            f"\nsee what there is: {call.command('list')}",
         )
     check_options(call)
     with open_group(call, Restores, purpose="find") as workspace:
-        target = _picked(console, workspace) if ref is None else looked_up(ref, call, workspace)
+        target = _picked(call, console, workspace) if ref is None else looked_up(ref, call, workspace)
         if target is None:
             console.warn("nothing was changed")
             return DECLINED
         return restore(target, call, console, workspace=workspace)
 
 
-def _picked(console: Console, workspace: Restores) -> Checkpoint | None:
+def _picked(call: Call, console: Console, workspace: Restores, *, at: str | None = None) -> Checkpoint | None:
+    """Return what a person picks, the cursor beginning at an id; None if they leave."""
+    if not workspace.list(limit=1, brief=True):
+        raise NotFound("there is no checkpoint yet", hint="make the first: lastgood save")
+    if not console.can_draw:
+        return _numbered(console, workspace)
+    from lastgood.cli.picker import pick
+
+    console.flush()
+    chosen = pick(
+        lambda wanted: workspace.list(limit=wanted, brief=True),
+        question="Rewind to:" if call.verb.name == "rewind" else "Restore:",
+        colour=console.colour,
+        at=at,
+    )
+    return None if chosen is None else workspace.get(chosen.id)
+
+
+def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
+    """Have a person pick on a terminal that cannot be drawn upon."""
     from lastgood.cli.verbs.list import lines
 
     offered = [one for one in workspace.list(limit=_OFFERED) if one.kind != "guard" or one.name]
-    if not offered:
-        raise NotFound("there is no checkpoint yet", hint="make the first: lastgood save")
     header, *rows = lines(offered, console, indent=_INDENT)
     console.warn(f"{'':{_INDENT}}{header}")
     for number, row in enumerate(rows, 1):
@@ -63,14 +81,23 @@ def _picked(console: Console, workspace: Restores) -> Checkpoint | None:
 
 # --- rewind: go back to before the Nth last turn ---
 
+_SETTLED = ("yes", "plan", "dry-run", "quiet")
+
 
 def rewind_verb(call: Call, console: Console) -> int:
-    """Find the checkpoint N back, and restore it."""
+    """Find the checkpoint N back, and restore it; without N a person who is asked anyway picks one."""
     text = call.argument(0)
     steps = 1 if text is None else opening.number(text, what="N")
     check_options(call)
+    picks = text is None and console.can_ask and not any(call.has(option) for option in _SETTLED)
     with open_group(call, Restores, purpose="find") as workspace:
-        return restore(workspace.rewound(steps), call, console, workspace=workspace)
+        target: Checkpoint | None = workspace.rewound(steps)
+        if picks and target is not None:
+            target = _picked(call, console, workspace, at=target.id)
+        if target is None:
+            console.warn("nothing was changed")
+            return DECLINED
+        return restore(target, call, console, workspace=workspace)
 
 
 # --- undo, redo: take back the last restore, delete or prune, or do it again ---

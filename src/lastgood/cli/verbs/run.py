@@ -225,6 +225,7 @@ def _run(
             rebase=call.has("rebase"),
             redo=call.texts("redo"),
             done=call.texts("done"),
+            transcript=call.text("transcript"),
             observer=screen,
             output=screen.output if as_it_is else None,
         )

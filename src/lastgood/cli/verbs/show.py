@@ -226,7 +226,8 @@ def _actor(checkpoint: Checkpoint) -> str:
 
 
 def _spoken(conversation: Conversation) -> str:
-    words = [count(conversation.messages, "message"), size(conversation.size)]
+    whose = {"messages": "", "lines": ""}.get(conversation.form, f" of {conversation.form}")
+    words = [count(conversation.messages, "message") + whose, size(conversation.size)]
     if conversation.source is not None:
         words.append(f"from {printable(to_text(conversation.source))}")
     return ", ".join(words)

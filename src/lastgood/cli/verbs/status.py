@@ -87,7 +87,9 @@ def _latest(latest: Checkpoint | None, call: Call) -> str:
     if latest is None:
         return f"none yet; make the first: {call.command('save')}"
     made = ago(latest.manifest.created_at, now=time.time_ns())
-    return f"{called(latest)}, {latest.kind}, {made}, {count(latest.manifest.files, 'file')}"
+    said = latest.manifest.conversation
+    spoken = "" if said is None else f", {count(said.messages, 'message')}"
+    return f"{called(latest)}, {latest.kind}, {made}, {count(latest.manifest.files, 'file')}{spoken}"
 
 
 def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:

@@ -290,6 +290,11 @@ def standing(report: SessionReport) -> list[str]:
     if progress.tasks:
         counted = [f"{progress.count(state)} {state}" for state in TASK_STATES if progress.count(state)]
         lines.append(f"{count(len(progress.tasks), 'task')}: {', '.join(counted)}")
+    session = report.session
+    if session.transcript_host is not None and session.transcript_session is not None:
+        lines.append(f"conversation: {session.transcript_host} {session.transcript_session}")
+    elif session.transcript is not None:
+        lines.append(f"conversation: {printable(session.transcript)}")
     return lines
 
 

@@ -25,6 +25,7 @@ if TYPE_CHECKING:
         SessionKey,
         SessionListSubkeysKey,
         SessionStoreEntry,
+        SessionStoreFlushMode,
         SessionStoreListEntry,
         SessionSummaryEntry,
     )
@@ -41,8 +42,8 @@ class LastgoodSessionStore(SessionStore):
     """Keeps the SDK's sessions in the store of a workspace, durable and proven when read.
 
     With ``files`` the workspace's files are kept at the same moments: whenever lines of a session are
-    handed over (once a turn, unless the SDK is told to hand them over eagerly), and before each prompt
-    where `attached` gave the options. `restore_files` brings them back. ``kind`` is the kind of the
+    handed over (as they come, where `attached` gave the options; else once a turn), and before each prompt
+    where `attached` did. `restore_files` brings them back. ``kind`` is the kind of the
     workspace's checkpoints, which decides how long they stay.
     """
 
@@ -54,13 +55,19 @@ class LastgoodSessionStore(SessionStore):
         """The workspace whose files belong to the sessions."""
         return self._records.workspace
 
-    def attached(self, options: ClaudeAgentOptions) -> ClaudeAgentOptions:
-        """Return options with this store, and a hook that keeps the files before each prompt."""
+    def attached(
+        self, options: ClaudeAgentOptions, *, flush: SessionStoreFlushMode = "eager"
+    ) -> ClaudeAgentOptions:
+        """Return options with this store, and a hook that keeps the files before each prompt.
+
+        Lines are handed over as they come, so that a turn which is killed is kept as far as it went; with
+        ``flush`` "batched" once a turn.
+        """
         hooks: dict[Any, Any] = {**(options.hooks or {})}
         if self._records.files:
             before = HookMatcher(hooks=[self.before_prompt])
             hooks["UserPromptSubmit"] = [*hooks.get("UserPromptSubmit", []), before]
-        return replace(options, session_store=self, hooks=hooks or None)
+        return replace(options, session_store=self, session_store_flush=flush, hooks=hooks or None)
 
     async def append(self, key: SessionKey, entries: list[SessionStoreEntry]) -> None:
         """Keep lines of a session, then the workspace's files of the moment; durable on return.

@@ -404,6 +404,7 @@ class Attempt:
         begun = context.workspace.attempt_begins(task.id, irreversible=task.irreversible, start=start)
         self._effect = begun.effect
         self._log = Output(context.outputs, task=task.id, attempt=begun.effect.attempt)
+        context.expect_conversation(task)
         if self._lent:
             self._log.write(_NOT_RECORDED)
         context.events.changed(
@@ -424,6 +425,7 @@ class Attempt:
             output=self._written,
             given=context.input.given(task),
         )
+        context.follow_conversation(task, over=True)
         for one in ran.left[:_LEFT_TOLD]:
             command = printable(one.command) or "?"
             context.events.notice(

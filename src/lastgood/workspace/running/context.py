@@ -9,7 +9,7 @@ import time
 from lastgood.cancellation import CancelWhen, cancel_check
 from lastgood.errors import Busy, LastgoodError, Storage
 from lastgood.model.run import RunEvent
-from lastgood.paths import to_bytes
+from lastgood.paths import to_bytes, to_text
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.command import GuardedCommands
+    from lastgood.conversation.search import ConversationSearch
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
     from lastgood.model.session import Task
@@ -175,6 +176,7 @@ class RunContext:
         signals: Signals,
         commands: GuardedCommands,
         outputs: bytes,
+        search: ConversationSearch,
         input: StandardInput,
     ) -> None:
         self.workspace = workspace
@@ -183,6 +185,9 @@ class RunContext:
         self.signals = signals
         self.commands = commands
         self.outputs = outputs
+        self._search = search
+        self._doubts: set[str] = set()
+        self._transcript = workspace.kept_transcript
         self.input = input
         self.exit_code: int | None = None
         self._due = self._next()
@@ -237,6 +242,7 @@ class RunContext:
         if now >= self._beats:
             self._beats = now + BEAT
             self._beat()
+        self.follow_conversation(task)
         if now < self._due:
             return
         self.rested()
@@ -248,6 +254,34 @@ class RunContext:
             self.events.notice(f"no checkpoint could be made: {message_of(error)}", task=task.id)
             return
         self.events.saved(report, task=task.id)
+
+    def expect_conversation(self, task: PlannedTask) -> None:
+        """Get ready for a task's conversation: the file that the plan names, or one to be looked for."""
+        if task.transcript is None:
+            self._search.renew()
+        else:
+            path = os.path.join(to_text(self.workspace.root), os.path.expanduser(task.transcript))
+            self.workspace.keep_conversation(path)
+            self._transcript = path
+
+    def follow_conversation(self, task: PlannedTask, *, over: bool = False) -> None:
+        """Have checkpoints hold the conversation of the host that the task runs, as soon as there is one."""
+        looked = None if task.transcript is not None else self._search.look(over=over)
+        if looked is None:
+            return
+        if looked.doubt is not None and looked.doubt not in self._doubts:
+            self._doubts.add(looked.doubt)
+            self.events.notice(looked.doubt, task=task.id)
+        found = looked.conversation
+        if found is None or found.transcript == self._transcript:
+            return
+        try:
+            if self._transcript is not None:  # what was said last in the one before
+                self.events.saved(self.workspace.keep("auto", f"while task {task.id} runs", task=task.id))
+            self.workspace.keep_conversation(found.transcript, host=found.host, name=found.session)
+            self._transcript = found.transcript
+        except LastgoodError as error:
+            self.events.notice(f"the conversation is not kept: {message_of(error)}", task=task.id)
 
     def _beat(self) -> None:
         try:

@@ -68,6 +68,16 @@ def plan_from(given: PathLike | Mapping[str, object] | WorkPlan | Sequence[str])
     )
 
 
+def with_transcript(plan: WorkPlan, transcript: PathLike | None) -> WorkPlan:
+    """Return a plan in which tasks that name no file of their conversation have this one."""
+    if transcript is None:
+        return plan
+    from lastgood.workspace.arguments import plain
+
+    path = os.path.abspath(to_text(plain(transcript)))
+    return plan.replace(tasks=tuple(one.replace(transcript=one.transcript or path) for one in plan.tasks))
+
+
 def goal_of(plan: WorkPlan) -> str | None:
     """Return what a run is for: what its plan says, or the one command."""
     if plan.goal is not None or not plan.command:

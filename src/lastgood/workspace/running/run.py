@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 
 from lastgood.command import GuardedCommands
+from lastgood.conversation.search import ConversationSearch
 from lastgood.errors import Conflict, LastgoodError, Usage
 from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
@@ -28,6 +29,7 @@ from lastgood.workspace.running.resume import (
     plan_from,
     review_run,
     start_run,
+    with_transcript,
 )
 
 TYPE_CHECKING = False
@@ -350,6 +352,7 @@ class Runner:
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
             outputs=to_text(context.outputs),
+            conversation=context.workspace.last_conversation(),
         )
 
 
@@ -364,6 +367,7 @@ def run(
     rebase: bool,
     redo: Sequence[str],
     done: Sequence[str],
+    transcript: PathLike | None,
     observer: RunObserver | None,
     output: Callable[[bytes], object] | None,
 ) -> RunReport:
@@ -372,7 +376,7 @@ def run(
         raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
     if observer is not None and not callable(observer):
         raise Usage("the observer cannot be called", hint="give a function that takes an event")
-    plan = plan_from(given)
+    plan = with_transcript(plan_from(given), transcript)
     request = RunRequest(
         choice=choice,
         rebase=rebase,
@@ -398,6 +402,7 @@ def run(
             commands=GuardedCommands(os.environ),
             outputs=outputs,
             input=StandardInput(outputs, check=signals.check),
+            search=ConversationSearch(inside.own, root=inside.root),
         )
         try:
             return Runner(context, request=request, engaged=engaged).carry_out()

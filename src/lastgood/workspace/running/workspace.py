@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from lastgood.errors import Conflict
     from lastgood.model.checkpoint import Checkpoint, CheckReport, Kind, Moment, SaveReport
     from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
-    from lastgood.model.run import Command, PlannedRun, WorkPlan
+    from lastgood.model.run import Command, LastConversation, PlannedRun, WorkPlan
     from lastgood.model.session import Effect, EffectState, Living, Owner, Progress, Session, SessionReport
     from lastgood.sessions.progress import Begun
     from lastgood.workspace import Workspace
@@ -88,6 +88,29 @@ class RunWorkspace(OpenWorkspace):
             return session.start(self._context, owner=owner, goal=goal, plan=plan)
 
         return self._changed(work, type="session_started")
+
+    def keep_conversation(
+        self, transcript: str | None, *, host: str | None = None, name: str | None = None
+    ) -> None:
+        """Have every checkpoint from now on hold the conversation of a file; by what its host calls it."""
+
+        def kept(found: Session) -> Session:
+            return found.replace(transcript=transcript, transcript_host=host, transcript_session=name)
+
+        self._context.work.change(lambda work: work.change_session(self.own, kept))
+
+    @property
+    def kept_transcript(self) -> str | None:
+        """The file of the conversation that checkpoints hold at present."""
+        found = self._context.work.session(self.own)
+        return None if found is None else found.transcript
+
+    def last_conversation(self) -> LastConversation | None:
+        """Return what the newest checkpoints hold of the conversation, and how its host goes on with it."""
+        from lastgood.sessions.conversation import last_conversation
+
+        found = self._context.work.session(self.own)
+        return None if found is None else last_conversation(self._context, found)
 
     def leave(self, *, finished: bool, by: str) -> SessionEnded:
         """End the session after its last checkpoint; not ``finished``, it waits to be continued."""

@@ -1,0 +1,278 @@
+"""Picks a checkpoint on a terminal: a list to walk through and to filter by typing.
+
+Its own screen is left before anything is said or done. Only a choice comes of it: the plan is shown and
+agreed to afterwards, as ever.
+"""
+
+from __future__ import annotations
+
+import os
+import select
+import signal
+import termios
+import time
+from codecs import getincrementaldecoder
+
+from lastgood.cli.wording import ago, count, moment, padded, shortened, title
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+    from types import FrameType, TracebackType
+    from typing import Self
+
+    from lastgood.model.checkpoint import Checkpoint
+
+    # Returns so many of the newest checkpoints.
+    Load = Callable[[int], Sequence[Checkpoint]]
+
+_IN, _OUT = 0, 2
+# So many are loaded at first, and so many times as many when they are walked through.
+_PAGE = 200
+_MORE = 8
+_ALL = 10**9
+# A key begins with what Escape alone sends: nothing more comes within this time, in seconds.
+_ESCAPE_WAIT = 0.05
+# How often is looked whether the window has another size, in seconds.
+_SIZE_WAIT = 0.2
+_AGE, _CHANGES, _NARROW = 15, 16, 60
+_KEYS = {
+    b"[A": "up",
+    b"OA": "up",
+    b"[B": "down",
+    b"OB": "down",
+    b"[5~": "page-up",
+    b"[6~": "page-down",
+    b"[H": "first",
+    b"OH": "first",
+    b"[1~": "first",
+    b"[F": "last",
+    b"OF": "last",
+    b"[4~": "last",
+    b"": "leave",
+}
+_CONTROLS = {
+    b"\r": "take",
+    b"\n": "take",
+    b"\x7f": "erase",
+    b"\x08": "erase",
+    b"\x10": "up",
+    b"\x0e": "down",
+    b"\x15": "clear",
+    b"\x04": "leave",
+    b"\x03": "interrupt",
+    b"": "leave",
+}
+_LEAVES = frozenset({"leave", "interrupt"})
+
+
+def pick(load: Load, *, question: str, colour: bool, at: str | None = None) -> Checkpoint | None:
+    """Return the checkpoint that a person chose, None if they left; the cursor begins at an id."""
+    picking = Picking(load, at=at)
+    with Screen() as screen:
+        while True:
+            rows, columns = screen.size()
+            screen.draw(picking.lines(question, columns=columns, rows=rows, colour=colour))
+            key = screen.key()
+            if key == "take" and picking.chosen is not None:
+                return picking.chosen
+            if key == "interrupt":
+                raise KeyboardInterrupt
+            if key == "leave" or (key == "q" and not picking.typed):
+                return None
+            picking.press(key, page=max(1, rows - 3))
+
+
+class Picking:
+    """What is listed, what was typed, and where the cursor is."""
+
+    def __init__(self, load: Load, *, at: str | None) -> None:
+        self._load = load
+        self._wanted = _PAGE
+        self._known: Sequence[Checkpoint] = ()
+        self._fitting: list[Checkpoint] = []
+        self._cursor = 0
+        self._top = 0
+        self.typed = ""
+        self._fill(_PAGE)
+        self._cursor = next((number for number, one in enumerate(self._fitting) if one.id == at), 0)
+
+    @property
+    def chosen(self) -> Checkpoint | None:
+        """The checkpoint under the cursor."""
+        return self._fitting[self._cursor] if self._fitting else None
+
+    def press(self, key: str, *, page: int) -> None:
+        """Do what a key says; what is no key's name was typed."""
+        moves = {"up": -1, "down": 1, "page-up": -page, "page-down": page, "first": -_ALL, "last": _ALL}
+        if key in moves:
+            self._move(moves[key])
+        elif key == "erase":
+            self._type(self.typed[:-1])
+        elif key == "clear":
+            self._type("")
+        elif len(key) == 1 and key.isprintable():
+            self._type(self.typed + key if self.typed or key != "/" else " ")
+
+    def lines(self, question: str, *, columns: int, rows: int, colour: bool) -> list[str]:
+        """Return what the screen shows, a line a row."""
+        room = max(1, rows - 3)
+        self._top = max(min(self._top, self._cursor), self._cursor - room + 1)
+        shown = self._fitting[self._top : self._top + room]
+        now = time.time_ns()
+        width = max(8, columns - 1)
+        lines = [shortened(f"{question} {printable(self.typed).strip()}", width)]
+        for number, one in enumerate(shown, self._top):
+            text = shortened(("> " if number == self._cursor else "  ") + _row(one, now, width - 2), width)
+            chosen = colour and number == self._cursor
+            lines.append(f"\x1b[7m{text}\x1b[0m" if chosen else text)
+        if not shown:
+            lines.append("  nothing fits")
+        lines += [""] * (room + 1 - len(lines))
+        lines.append(shortened(self._position(), width))
+        lines.append(
+            shortened("arrows move, typing filters, Enter shows what would happen, Esc leaves", width)
+        )
+        return lines[: max(1, rows)]
+
+    def _position(self) -> str:
+        if not self._fitting:
+            return ""
+        more = "" if self._is_all else "+"
+        return f"{self._cursor + 1:,} of {len(self._fitting):,}{more}"
+
+    @property
+    def _is_all(self) -> bool:
+        return self._wanted >= _ALL
+
+    def _move(self, by: int) -> None:
+        if self._cursor + by >= len(self._fitting) and not self._is_all:
+            self._fill(_ALL if by >= _ALL else self._wanted * _MORE)
+        self._cursor = max(0, min(self._cursor + by, len(self._fitting) - 1))
+
+    def _type(self, typed: str) -> None:
+        self.typed = typed
+        self._cursor = self._top = 0
+        self._fill(self._wanted if not typed.strip() else _ALL)
+
+    def _fill(self, wanted: int) -> None:
+        if not self._known or wanted > self._wanted:
+            found = self._load(wanted)
+            self._wanted = wanted if len(found) >= wanted else _ALL
+            self._known = [one for one in found if one.kind != "guard" or one.name]
+        words = self.typed.lower().split()
+        self._fitting = [one for one in self._known if not words or _fits(one, words)]
+
+
+def _fits(checkpoint: Checkpoint, words: Sequence[str]) -> bool:
+    """Tell whether every word is part of what a checkpoint says, or begins its id."""
+    made = moment(checkpoint.manifest.created_at)
+    text = f"{checkpoint.name or ''} {checkpoint.message} {checkpoint.kind} {made}".lower()
+    ids = (checkpoint.id, checkpoint.id.removeprefix("ckpt_"))
+    return all(word in text or (len(word) > 3 and any(id.startswith(word) for id in ids)) for word in words)
+
+
+def _row(checkpoint: Checkpoint, now: int, width: int) -> str:
+    """Return a checkpoint's age, what it is called, and how many files it changed."""
+    changes = checkpoint.manifest.changes
+    changed = count(changes.added + changes.modified + changes.deleted, "file") + " changed"
+    age = padded(ago(checkpoint.manifest.created_at, now=now), _AGE)
+    if width < _NARROW:
+        return f"{age} {title(checkpoint)}"
+    room = width - _AGE - _CHANGES - len(checkpoint.short_id) - 6
+    label = padded(shortened(title(checkpoint), room), room)
+    return f"{age}  {label}  {changed:>{_CHANGES}}  {checkpoint.short_id}"
+
+
+class Screen:
+    """A terminal's second screen, keys read one by one; left as it was however it is left.
+
+    Ctrl-C is read as a key, so that nothing of it is half drawn; nobody is suspended here.
+    """
+
+    def __enter__(self) -> Self:
+        self._settings = termios.tcgetattr(_IN)
+        self._size = (0, 0)
+        self._decoder = getincrementaldecoder("utf-8")("ignore")
+        self._before = {one: signal.signal(one, self._ended) for one in (signal.SIGTERM, signal.SIGHUP)}
+        raw = termios.tcgetattr(_IN)
+        raw[3] &= ~(termios.ICANON | termios.ECHO | termios.ISIG | termios.IEXTEN)
+        raw[6][termios.VMIN], raw[6][termios.VTIME] = 1, 0
+        termios.tcsetattr(_IN, termios.TCSADRAIN, raw)
+        _write("\x1b[?1049h\x1b[?25l\x1b[H\x1b[2J")
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self._leave()
+        for number, handler in self._before.items():
+            signal.signal(number, handler)
+
+    def size(self) -> tuple[int, int]:
+        """Return how many rows and columns there are."""
+        try:
+            found = os.get_terminal_size(_OUT)
+        except OSError:
+            return 24, 80
+        self._size = (found.lines or 24, found.columns or 80)
+        return self._size
+
+    def draw(self, lines: Sequence[str]) -> None:
+        """Show lines from the top; no wrapping meanwhile."""
+        body = "\r\n".join(f"{line}\x1b[K" for line in lines)
+        _write(f"\x1b[?7l\x1b[H{body}\x1b[J\x1b[?7h")
+
+    def key(self) -> str:
+        """Return the name of the next key, or what was typed; ``resized`` if the window has another size."""
+        while True:
+            before = self._size
+            if select.select([_IN], [], [], _SIZE_WAIT)[0]:
+                found = self._pressed()
+                if found:
+                    return found
+            elif self.size() != before:
+                return "resized"
+
+    def _pressed(self) -> str:
+        byte = _byte()
+        if byte == b"\x1b":
+            return _KEYS.get(self._sequence(), "unknown")
+        if byte in _CONTROLS:
+            return _CONTROLS[byte]
+        return self._decoder.decode(byte)
+
+    def _sequence(self) -> bytes:
+        """Return what follows Escape, which is nothing if that key was pressed alone."""
+        found = b""
+        while select.select([_IN], [], [], _ESCAPE_WAIT)[0]:
+            found += (byte := _byte())
+            if not byte or (byte.isalpha() and found != b"O") or byte == b"~":
+                break
+        return found
+
+    def _leave(self) -> None:
+        _write("\x1b[H\x1b[2J\x1b[?25h\x1b[?1049l")
+        termios.tcsetattr(_IN, termios.TCSADRAIN, self._settings)
+
+    def _ended(self, number: int, _frame: FrameType | None) -> None:
+        self._leave()
+        signal.signal(number, signal.SIG_DFL)
+        os.kill(os.getpid(), number)
+
+
+def _byte() -> bytes:
+    try:
+        return os.read(_IN, 1)  # one at a time: what is typed ahead is for the question after this
+    except OSError:  # the terminal is gone
+        return b""
+
+
+def _write(text: str) -> None:
+    content = memoryview(text.encode("utf-8", "backslashreplace"))
+    while content:
+        try:
+            content = content[os.write(_OUT, content) :]
+        except OSError:  # nobody sees it
+            return

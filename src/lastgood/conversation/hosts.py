@@ -1,0 +1,177 @@
+"""Which conversation belongs to a command: what the processes below it prove, judged without looking (P5).
+
+Claude Code says of each of its processes which conversation it has (``sessions/PID.json``), Codex has its
+transcript open. Gemini CLI does neither: a file that grew in the folder of its project is its own only if
+nobody else could have written it.
+"""
+
+from __future__ import annotations
+
+import re
+
+from lastgood.conversation.reader import is_uuid
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Mapping, Sequence
+    from typing import Literal
+
+    Host = Literal["claude-code", "codex", "gemini-cli", "opencode"]
+
+_ROLLOUT = re.compile(r"/sessions/\d{4}/\d\d/\d\d/rollout-[^/]*\.jsonl\Z")
+_NO_LETTER = re.compile(r"[^A-Za-z0-9]")
+_NAMED = frozenset({"--resume", "-r", "--session-id", "--session", "-s"})
+_GEMINI = ("gemini", "gemini.js")
+
+
+class HostProcess(Value):
+    """A process below the command, with the folder that it works in; ``started`` is as the kernel counts."""
+
+    pid: int
+    started: str
+    words: tuple[str, ...] = ()
+    folder: str = ""
+    environment: Mapping[str, str] = {}
+
+
+class FoundConversation(Value):
+    """A conversation that a process has: its host, what that calls it, and the file it is kept in, if any."""
+
+    host: Host
+    session: str
+    transcript: str | None
+    pid: int
+
+
+class Chosen(Value):
+    """The conversation of a command, None where none can be told; ``doubt`` says why, or what is left out."""
+
+    conversation: FoundConversation | None = None
+    doubt: str | None = None
+
+
+def claude_home(environment: Mapping[str, str]) -> str | None:
+    """Return the folder that Claude Code keeps its files in; None if that cannot be told."""
+    return _home(environment, "CLAUDE_CONFIG_DIR", ".claude")
+
+
+def gemini_home(environment: Mapping[str, str]) -> str | None:
+    """Return the folder that Gemini CLI keeps its files in; None if that cannot be told."""
+    home = environment.get("GEMINI_CLI_HOME") or environment.get("HOME")
+    return f"{home}/.gemini" if home else None
+
+
+def _home(environment: Mapping[str, str], variable: str, name: str) -> str | None:
+    home = environment.get("HOME")
+    return environment.get(variable) or (f"{home}/{name}" if home else None)
+
+
+def claude_folder(folder: str) -> str:
+    """Return the name under which Claude Code keeps the conversations of a folder."""
+    return _NO_LETTER.sub("-", folder)
+
+
+def claude_session(process: HostProcess, record: Mapping[str, object]) -> tuple[str, str] | None:
+    """Return the conversation of a process and its folder, as its own record says; None if it is another's.
+
+    A record that a killed process left says when that began: the number may be another one's by now.
+    """
+    session, folder = record.get("sessionId"), record.get("cwd")
+    if record.get("pid") != process.pid or record.get("procStart", process.started) != process.started:
+        return None
+    if not isinstance(session, str) or not isinstance(folder, str) or not is_uuid(session):
+        return None
+    return session, folder
+
+
+def named_session(words: Sequence[str]) -> str | None:
+    """Return the conversation that a host was told to go on with or to begin; None if it was told none."""
+    if "--fork-session" in words:
+        return None
+    for place, word in enumerate(words):
+        option, _, value = word.partition("=")
+        if option in _NAMED:
+            value = value or next(iter(words[place + 1 :]), "")
+            if is_uuid(value):
+                return value
+    return None
+
+
+def is_rollout(path: str) -> bool:
+    """Tell whether a file is named and placed as Codex does with a transcript."""
+    return _ROLLOUT.search(path) is not None
+
+
+def codex_session(head: Mapping[str, object]) -> tuple[str, str] | None:
+    """Return the conversation and its folder, as its first line tells; None for that of a sub-agent."""
+    said = head.get("payload")
+    if head.get("type") != "session_meta" or not isinstance(said, dict):
+        return None
+    session, folder = said.get("id"), said.get("cwd")
+    inner = isinstance(said.get("source"), dict) or said.get("thread_source") == "subagent"
+    if inner or not isinstance(session, str) or not isinstance(folder, str) or not is_uuid(session):
+        return None
+    return session, folder
+
+
+def is_gemini(words: Sequence[str]) -> bool:
+    """Tell whether a process is Gemini CLI: by the program's name, or by that of the script it was given."""
+    script = next((word for word in words[1:] if not word.startswith("-")), "")
+    return any(
+        one.rpartition("/")[2] in _GEMINI or "/@google/gemini-cli/" in one for one in (*words[:1], script)
+    )
+
+
+def gemini_session(head: Mapping[str, object]) -> str | None:
+    """Return the conversation that a file's first line begins; None for that of a sub-agent."""
+    session = head.get("sessionId")
+    if head.get("kind", "main") != "main" or not isinstance(session, str) or not is_uuid(session):
+        return None
+    return session
+
+
+def one_of_grown(
+    grown: Mapping[str, str], *, named: str | None, known: str | None, strangers: bool
+) -> tuple[str | None, str | None]:
+    """Return the conversation of a host that says nothing, and why none can be told.
+
+    ``grown`` are those of its folder that were written to since the command began; one of them was
+    ``named`` when it was started, or ``known`` before. Beside ``strangers``, others of the same host in
+    the same folder, a file that grew proves nothing.
+    """
+    for one in (named, known):
+        if one in grown:
+            return one, None
+    if not grown or named is not None:
+        return None, None
+    if strangers or len(grown) > 1:
+        return None, "another of its kind works in the same folder, so that nobody can tell whose is whose"
+    return next(iter(grown)), None
+
+
+def chosen(
+    found: Iterable[FoundConversation], *, above: Mapping[int, Sequence[int]], known: str | None
+) -> Chosen:
+    """Return the conversation to be kept of those that processes of one command have.
+
+    One below another is that one's sub-agent. Of several the one that is ``known`` stays as long as it goes
+    on; else it is the one that began first.
+    """
+    all_found = list(found)
+    having = {one.pid for one in all_found}
+    first: dict[str, FoundConversation] = {}
+    for one in sorted(all_found, key=lambda each: each.pid):
+        if not having.intersection(above.get(one.pid, ())):
+            first.setdefault(one.session, one)
+    if not first:
+        return Chosen()
+    kept = first.get(known or "") or next(iter(first.values()))
+    others = [f"{one.host} {one.session}" for one in first.values() if one.session != kept.session]
+    doubt = f"not kept, as only one conversation can be: {', '.join(others)}" if others else None
+    return Chosen(conversation=kept, doubt=doubt)
+
+
+def is_within(folder: str, root: str) -> bool:
+    """Tell whether a folder is the workspace, or lies in it."""
+    return folder == root or folder.startswith(root.rstrip("/") + "/")

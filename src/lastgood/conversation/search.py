@@ -1,0 +1,255 @@
+"""Looks for the conversation of a command that runs: its processes, and the files that they keep it in.
+
+Only what runs below the supervisor of this session's own commands counts: nobody else's conversation is
+taken, however near it lies. Where there is no ``/proc`` nothing is found.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import time
+
+from lastgood.conversation import hosts
+from lastgood.conversation.hosts import Chosen, FoundConversation, HostProcess
+from lastgood.ids import SESSION_VARIABLE
+from lastgood.paths import to_text
+from lastgood.processes import children, family
+from lastgood.procfs import PARENT, content_of, is_open_to_write, pids
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Collection, Iterator, Mapping, Sequence
+
+_STARTED = 19  # of /proc/PID/stat, after the name
+_VARIABLES = frozenset(
+    {"HOME", "CLAUDE_CONFIG_DIR", "CODEX_HOME", "GEMINI_CLI_HOME", "XDG_DATA_HOME"},
+)
+_RECORD_BYTES = 1 << 16
+# Codex puts its instructions into the first line.
+_HEAD_BYTES = 1 << 20
+# File systems keep times by the kernel's tick.
+_TICK_NS = 20_000_000
+# At first a look comes soon after the other, later every so often (seconds); it never takes more than a
+# twentieth of a processor.
+_SOON, _LATER, _SHARE = 0.1, 2.0, 20
+_GROWTH = 20
+
+
+class ConversationSearch:
+    """Finds the conversation of the commands that this process runs within a session."""
+
+    def __init__(self, session: str, *, root: bytes) -> None:
+        self._mark = f"{SESSION_VARIABLE}={session}".encode()
+        self._root = to_text(root)
+        self._began = time.monotonic()
+        self._since = time.time_ns() - _TICK_NS
+        self._due = 0.0
+        self._known: str | None = None
+        self._seen: list[HostProcess] = []
+        self._parents: dict[int, int] = {}
+        self._rivals: set[str] = set()
+
+    def renew(self) -> None:
+        """Look often again: another command begins."""
+        self._began, self._due = time.monotonic(), 0.0
+        self._since = time.time_ns() - _TICK_NS
+        self._known, self._seen = None, []
+        self._rivals.clear()
+
+    def look(self, *, over: bool = False) -> Chosen | None:
+        """Return what is found now; None if it is not yet time to look again.
+
+        When the command is ``over``, what its processes left behind is looked at too.
+        """
+        now, began = time.monotonic(), time.thread_time()
+        if now < self._due and not over:
+            return None
+        chosen = self._look(over=over)
+        took = time.thread_time() - began
+        self._due = now + max(_SOON, min(_LATER, (now - self._began) / _GROWTH), took * _SHARE)
+        if chosen.conversation is not None:
+            self._known = chosen.conversation.session
+        return chosen
+
+    def _look(self, *, over: bool) -> Chosen:
+        found: list[FoundConversation] = []
+        doubt: str | None = None
+        if not over:
+            self._parents = {}
+            self._seen = list(self._processes())
+        for process in self._seen:
+            one = self._claude(process) or self._codex(process)
+            if one is None and hosts.is_gemini(process.words):
+                one, doubt = self._gemini(process)
+            if one is not None:
+                found.append(one)
+        above = {pid: list(_above(pid, self._parents)) for pid in self._parents}
+        chosen = hosts.chosen(found, above=above, known=self._known)
+        return chosen if chosen.conversation is not None else Chosen(doubt=doubt)
+
+    def _processes(self) -> Iterator[HostProcess]:
+        """Yield what runs below our own supervisors, and note whose child each is."""
+        for supervisor in children(os.getpid()) or ():
+            if self._mark not in content_of(supervisor, "environ").split(b"\0"):
+                continue
+            for pid, stat in family(supervisor).items():
+                if pid != supervisor:
+                    self._parents[pid] = int(stat[PARENT])
+                    yield _process(pid, stat[_STARTED].decode())
+
+    def _claude(self, process: HostProcess) -> FoundConversation | None:
+        home = hosts.claude_home(process.environment)
+        if home is None:
+            return None
+        record = _json(f"{home}/sessions/{process.pid}.json", _RECORD_BYTES)
+        said = None if record is None else hosts.claude_session(process, record)
+        if said is None and record is None:  # an older one keeps no such record
+            named = hosts.named_session(process.words)
+            said = None if named is None else (named, process.folder)
+        if said is None or not hosts.is_within(said[1], self._root):
+            return None
+        session, folder = said
+        path = _claude_transcript(f"{home}/projects", folder=folder, session=session)
+        if path is None:
+            return None
+        return FoundConversation(host="claude-code", session=session, transcript=path, pid=process.pid)
+
+    def _codex(self, process: HostProcess) -> FoundConversation | None:
+        for descriptor, path in _open_files(process.pid):
+            if not hosts.is_rollout(path) or not is_open_to_write(process.pid, descriptor):
+                continue
+            head = _json(path, _HEAD_BYTES)
+            said = None if head is None else hosts.codex_session(head)
+            if said is not None and hosts.is_within(said[1], self._root):
+                return FoundConversation(host="codex", session=said[0], transcript=path, pid=process.pid)
+        return None
+
+    def _gemini(self, process: HostProcess) -> tuple[FoundConversation | None, str | None]:
+        home = hosts.gemini_home(process.environment)
+        if home is None or not hosts.is_within(process.folder, self._root):
+            return None, None
+        if _works_beside(process.folder, self._parents):
+            self._rivals.add(process.folder)
+        grown = _grown(f"{home}/tmp", folder=process.folder, since=self._since)  # noqa: S108 - a folder of its own
+        session, doubt = hosts.one_of_grown(
+            grown,
+            named=hosts.named_session(process.words),
+            known=self._known,
+            strangers=process.folder in self._rivals,
+        )
+        if session is None:
+            told = None if doubt is None else f"the conversation of gemini-cli is not kept: {doubt}"
+            return None, told
+        return (
+            FoundConversation(host="gemini-cli", session=session, transcript=grown[session], pid=process.pid),
+            None,
+        )
+
+
+def _process(pid: int, started: str) -> HostProcess:
+    words = content_of(pid, "cmdline").rstrip(b"\0").split(b"\0")
+    variables = (one.partition(b"=") for one in content_of(pid, "environ").split(b"\0"))
+    environment = {os.fsdecode(name): os.fsdecode(value) for name, _, value in variables}
+    return HostProcess(
+        pid=pid,
+        started=started,
+        words=tuple(os.fsdecode(word) for word in words),
+        folder=_folder(pid),
+        environment={name: environment[name] for name in _VARIABLES & environment.keys()},
+    )
+
+
+def _folder(pid: int) -> str:
+    try:
+        return os.readlink(f"/proc/{pid}/cwd")
+    except OSError:
+        return ""
+
+
+def _above(pid: int, parents: Mapping[int, int]) -> Iterator[int]:
+    while pid in parents:
+        pid = parents[pid]
+        yield pid
+
+
+def _open_files(pid: int) -> Iterator[tuple[str, str]]:
+    """Yield the descriptors of a process with what they are open on."""
+    try:
+        names = os.listdir(f"/proc/{pid}/fd")
+    except OSError:
+        return
+    for name in names:
+        try:
+            yield name, os.readlink(f"/proc/{pid}/fd/{name}")
+        except OSError:
+            continue
+
+
+def _json(path: str, limit: int) -> dict[str, object] | None:
+    """Return the JSON object in the first line of a file; None if there is none."""
+    try:
+        with open(path, "rb") as file:
+            line = file.readline(limit)
+        record = json.loads(line)
+    except (OSError, ValueError, RecursionError):
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _claude_transcript(projects: str, *, folder: str, session: str) -> str | None:
+    """Return the file of a conversation: in the folder of its project, whose name may be cut short."""
+    likely = f"{projects}/{hosts.claude_folder(folder)}/{session}.jsonl"
+    if os.path.isfile(likely):
+        return likely
+    paths = (f"{projects}/{name}/{session}.jsonl" for name in _names(projects))
+    return next((path for path in paths if os.path.isfile(path)), None)
+
+
+def _grown(projects: str, *, folder: str, since: int) -> dict[str, str]:
+    """Return the conversations of a folder, by their names, that were written to since a moment."""
+    found: dict[str, str] = {}
+    for name in _names(projects):
+        if _text(f"{projects}/{name}/.project_root") != folder:
+            continue
+        chats = f"{projects}/{name}/chats"
+        for file in _names(chats):
+            path = f"{chats}/{file}"
+            head = _json(path, _HEAD_BYTES) if _written_since(path, since) else None
+            session = None if head is None else hosts.gemini_session(head)
+            if session is not None:
+                found[session] = path
+    return found
+
+
+def _written_since(path: str, since: int) -> bool:
+    try:
+        return path.endswith(".jsonl") and os.stat(path).st_mtime_ns >= since
+    except OSError:
+        return False
+
+
+def _works_beside(folder: str, below: Collection[int]) -> bool:
+    """Tell whether another Gemini CLI than those below our command works in a folder."""
+    for pid in pids():
+        if pid in below or _folder(pid) != folder:
+            continue
+        words = [os.fsdecode(word) for word in content_of(pid, "cmdline").split(b"\0")]
+        if hosts.is_gemini(words):
+            return True
+    return False
+
+
+def _names(folder: str) -> Sequence[str]:
+    try:
+        return os.listdir(folder)
+    except OSError:
+        return ()
+
+
+def _text(path: str) -> str | None:
+    try:
+        with open(path, encoding="utf-8", errors="surrogateescape") as file:
+            return file.read(4096).strip()
+    except OSError:
+        return None

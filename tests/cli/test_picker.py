@@ -1,0 +1,231 @@
+"""The list that a person picks a checkpoint from, with real keys on a real terminal."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+import pytest
+
+import lastgood as package
+from tools.command import COMMAND, Command
+from tools.terminal import Terminal
+
+UP, DOWN, ESCAPE, ENTER, CTRL_C, ERASE = "\x1b[A", "\x1b[B", "\x1b", "\r", "\x03", "\x7f"
+HELP = "arrows move"
+
+
+@pytest.fixture
+def three(lastgood: Command) -> Command:
+    """Return the command in a project that is wrecked after three checkpoints."""
+    for number, message in enumerate(("the first", "the second", "the third"), 1):
+        (lastgood.project / "a.txt").write_text(f"{number}\n", encoding="utf-8")
+        lastgood("save", message)
+    (lastgood.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    return lastgood
+
+
+@contextmanager
+def shown(
+    command: Command, *words: str, columns: int = 80, rows: int = 24, **environment: str
+) -> Iterator[Terminal]:
+    with Terminal(
+        [sys.executable, COMMAND, *words],
+        cwd=command.project,
+        environment=command.environment | {"TERM": "xterm-256color"} | environment,
+        columns=columns,
+        rows=rows,
+    ) as terminal:
+        yield terminal
+
+
+def text_of(command: Command) -> str:
+    return (command.project / "a.txt").read_text(encoding="utf-8")
+
+
+def test_enter_shows_what_would_happen_and_a_yes_does_it(three: Command) -> None:
+    """T1: the plan comes before the question."""
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        assert ["the third" in line for line in terminal.shown[1:4]] == [True, False, False]
+        assert "1 file changed" in terminal.shown[1]
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        assert any("change  a.txt" in line for line in terminal.shown)
+        assert text_of(three) == "wrecked\n"
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert text_of(three) == "3\n"
+
+
+def test_arrows_move(three: Command) -> None:
+    with shown(three, "restore") as terminal:
+        terminal.until("> ")
+        terminal.until(HELP)
+        terminal.type(DOWN + DOWN + UP)
+        terminal.until(lambda: any(line.startswith("> ") and "the second" in line for line in terminal.shown))
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert text_of(three) == "2\n"
+
+
+def test_typing_filters_and_erasing_takes_it_back(three: Command) -> None:
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        terminal.type("FIRSTX")
+        terminal.until("nothing fits")
+        terminal.type(ENTER + ERASE)
+        terminal.until("1 of 1")
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert text_of(three) == "1\n"
+
+
+@pytest.mark.parametrize("key", [ESCAPE, "q", "\x04"])
+def test_leaving_changes_nothing_and_says_so(three: Command, key: str) -> None:
+    """As an answer with no does: exit code 130."""
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        terminal.type(key)
+        assert terminal.end() == 130
+        assert terminal.shown == ["nothing was changed"]
+    assert text_of(three) == "wrecked\n"
+
+
+def test_q_is_a_letter_where_something_was_typed(three: Command) -> None:
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        terminal.type("/q")
+        terminal.until("nothing fits")
+        terminal.type(ESCAPE)
+        assert terminal.end() == 130
+
+
+def leave(terminal: Terminal, how: str) -> None:
+    terminal.until(HELP)
+    if how == "TERM":
+        found = subprocess.run(
+            ["ps", "-o", "pid=", "--ppid", str(terminal.pid)], capture_output=True, text=True, check=True
+        )
+        os.kill(int(found.stdout.split()[0]), signal.SIGTERM)
+    else:
+        terminal.type(how)
+    terminal.until("code ")
+
+
+@pytest.mark.parametrize(("how", "code"), [(CTRL_C, 130), (ESCAPE, 130), ("TERM", 143)])
+def test_the_terminal_is_set_as_before_however_it_is_left(three: Command, how: str, code: int) -> None:
+    """The shell's settings are those that `stty` told before."""
+    script = f"stty -g; {sys.executable} {COMMAND} restore; echo code $?; stty -g"
+    with Terminal(
+        ["/bin/sh", "-c", script],
+        cwd=three.project,
+        environment=three.environment | {"TERM": "xterm-256color"},
+    ) as terminal:
+        leave(terminal, how)
+        terminal.end()
+        lines = [line for line in terminal.written.decode().replace("\r\n", "\n").split("\n") if line]
+    settings = [line.rpartition("\x1b[?1049l")[2] for line in lines if line.count(":") > 10]
+    assert len(settings) == 2
+    assert settings[0] == settings[1]
+    assert any(f"code {code}" in line for line in lines)
+    assert text_of(three) == "wrecked\n"
+
+
+def test_rewind_without_a_number_begins_where_it_would_go(three: Command) -> None:
+    with shown(three, "rewind") as terminal:
+        terminal.until(HELP)
+        assert any(line.startswith("> ") and "the second" in line for line in terminal.shown)
+        terminal.type(ENTER)
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert text_of(three) == "2\n"
+
+
+def test_rewind_with_a_number_asks_no_such_thing(three: Command) -> None:
+    with shown(three, "rewind", "2") as terminal:
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+    assert text_of(three) == "1\n"
+
+
+def test_without_a_terminal_restore_says_what_to_type_and_rewind_goes_back_one(three: Command) -> None:
+    refused = three("restore", "--yes", expect=2)
+    assert "lastgood restore @" in refused.err
+    assert "lastgood list" in refused.err
+    three("rewind", "--yes")
+    assert text_of(three) == "2\n"
+
+
+@pytest.mark.parametrize(("columns", "rows"), [(80, 24), (40, 10), (20, 5), (9, 3)])
+def test_no_line_is_broken_however_small_the_window(three: Command, columns: int, rows: int) -> None:
+    three("save", "宽字符 " * 20 + "\x1b[31mred\x07", "--allow-empty")
+    with shown(three, "restore", columns=columns, rows=rows) as terminal:
+        terminal.until("> ")
+        assert len(terminal.shown) <= rows
+        assert b"\x1b[31m" not in terminal.written
+        assert b"\x07" not in terminal.written
+        terminal.type(ESCAPE)
+        assert terminal.end() == 130
+
+
+def test_it_is_drawn_anew_when_the_window_changes(three: Command) -> None:
+    with shown(three, "restore") as terminal:
+        terminal.until(HELP)
+        terminal.resize(50, 6)
+        terminal.until(lambda: terminal.written.count(b"\x1b[?7l") > 1)
+        assert len(terminal.shown) <= 6
+        terminal.type(ESCAPE)
+        assert terminal.end() == 130
+
+
+def test_without_colour_the_cursor_is_a_sign(three: Command) -> None:
+    with shown(three, "restore", NO_COLOR="1") as terminal:
+        terminal.until(HELP)
+        assert b"\x1b[7m" not in terminal.written
+        assert terminal.shown[1].startswith("> ")
+        terminal.type(ESCAPE)
+        assert terminal.end() == 130
+
+
+def test_a_terminal_that_cannot_be_drawn_upon_gets_numbers(three: Command) -> None:
+    with shown(three, "restore", TERM="dumb") as terminal:
+        terminal.until("Which one?")
+        terminal.type("2\n")
+        terminal.until("Go ahead?")
+        terminal.type("y\n")
+        assert terminal.end() == 0
+        assert b"\x1b" not in terminal.written
+    assert text_of(three) == "2\n"
+
+
+def test_hundreds_are_walked_through_and_searched(lastgood: Command) -> None:
+    """They are loaded as they are come to."""
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        for number in range(450):
+            workspace.save(f"number {number:03}", allow_empty=True)
+    with shown(lastgood, "restore") as terminal:
+        terminal.until("1 of 200+")
+        terminal.type("\x1b[F")
+        terminal.until("450 of 450")
+        assert any(line.startswith("> ") and "number 000" in line for line in terminal.shown)
+        terminal.type("number 123")
+        terminal.until("1 of 1")
+        terminal.type(ESCAPE)
+        assert terminal.end() == 130
+
+
+def test_without_checkpoints_there_is_nothing_to_pick(lastgood: Command) -> None:
+    with shown(lastgood, "restore") as terminal:
+        assert terminal.end() == 10
+        assert any("no checkpoint yet" in line for line in terminal.shown)

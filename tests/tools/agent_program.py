@@ -1,0 +1,120 @@
+"""Plays an agent program: keeps its conversation in a file as the real one does, until it is told to end.
+
+``HOST CONTROL [WORDS]``: in the folder CONTROL it says where its file is (``up``), and waits for ``end``.
+What each host writes was recorded from the real programs, scrubbed and cut.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import sys
+import time
+import uuid
+from pathlib import Path
+from typing import Any
+
+PROMPT, BEGUN, DONE = "please do it", "I begin", "it is done"
+
+
+class Claude:
+    """``CLAUDE_CONFIG_DIR/projects/FOLDER/SESSION.jsonl``, and a record of the process while it lives."""
+
+    def __init__(self, words: list[str]) -> None:
+        home = Path(os.environ.get("CLAUDE_CONFIG_DIR") or Path(os.environ["HOME"]) / ".claude")
+        self.session = words[1] if words[:1] == ["--resume"] else str(uuid.uuid4())
+        folder = "".join(one if one.isalnum() and one.isascii() else "-" for one in os.getcwd())
+        self.path = home / "projects" / folder / f"{self.session}.jsonl"
+        self.record = home / "sessions" / f"{os.getpid()}.json"
+        started = Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19]
+        said = {"pid": os.getpid(), "sessionId": self.session, "cwd": os.getcwd(), "procStart": started}
+        for file in (self.path, self.record):
+            file.parent.mkdir(parents=True, exist_ok=True)
+        self.record.write_text(json.dumps({**said, "version": "2.1.329", "kind": "interactive"}))
+
+    def lines(self, role: str, text: str) -> list[dict[str, Any]]:
+        content: Any = text if role == "user" else [{"type": "text", "text": text}]
+        message = {"role": role, "content": content}
+        kept = {"type": role, "message": message, "uuid": str(uuid.uuid4()), "sessionId": self.session}
+        return [kept, {"type": "last-prompt", "sessionId": self.session}]
+
+    def end(self) -> None:
+        self.record.unlink()
+
+
+class Codex:
+    """``CODEX_HOME/sessions/YYYY/MM/DD/rollout-TIME-ID.jsonl``, open as long as the process lives."""
+
+    def __init__(self, words: list[str]) -> None:
+        home = Path(os.environ.get("CODEX_HOME") or Path(os.environ["HOME"]) / ".codex")
+        self.session = str(uuid.uuid4())
+        self.path = home / f"sessions/2026/11/23/rollout-2026-11-23T01-33-42-{self.session}.jsonl"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        source: Any = {"subagent": "review"} if "--subagent" in words else "exec"
+        self._head = {"id": self.session, "cwd": os.getcwd(), "source": source, "cli_version": "0.169.0"}
+        self._file = open(self.path, "ab")  # noqa: SIM115 - for as long as it lives
+
+    def lines(self, role: str, text: str) -> list[dict[str, Any]]:
+        content = [{"type": "input_text" if role == "user" else "output_text", "text": text}]
+        payload = {"type": "message", "role": role, "content": content}
+        head = [] if self.path.stat().st_size else [{"type": "session_meta", "payload": self._head}]
+        return [*head, {"type": "response_item", "payload": payload}]
+
+    def end(self) -> None:
+        self._file.close()
+
+
+class Gemini:
+    """``GEMINI_CLI_HOME/.gemini/tmp/PROJECT/chats/session-TIME-ID.jsonl``: nothing names a process."""
+
+    def __init__(self, words: list[str]) -> None:
+        home = Path(os.environ.get("GEMINI_CLI_HOME") or os.environ["HOME"]) / ".gemini"
+        self.session = words[1] if words[:1] == ["--session-id"] else str(uuid.uuid4())
+        folder = home / "tmp/project"
+        self.path = folder / f"chats/session-2026-11-23T01-34-{self.session[:8]}.jsonl"
+        self.path.parent.mkdir(parents=True, exist_ok=True)
+        (folder / ".project_root").write_text(os.getcwd())
+
+    def lines(self, role: str, text: str) -> list[dict[str, Any]]:
+        digest = hashlib.sha256(os.getcwd().encode()).hexdigest()
+        head = {"sessionId": self.session, "projectHash": digest, "kind": "main"}
+        kind, content = ("user", [{"text": text}]) if role == "user" else ("gemini", text)
+        kept = {"id": str(uuid.uuid4()), "type": kind, "content": content}
+        return [*([] if self.path.exists() else [head]), kept, {"$set": {"lastUpdated": "2026-11-23"}}]
+
+    def end(self) -> None:
+        """Leave nothing but the file."""
+
+
+HOSTS: dict[str, Any] = {"claude-code": Claude, "codex": Codex, "gemini-cli": Gemini}
+
+
+def say(host: Any, role: str, text: str) -> None:
+    lines = (json.dumps(line, separators=(",", ":")).encode() for line in host.lines(role, text))
+    write(host, b"".join(line + b"\n" for line in lines))
+
+
+def write(host: Any, content: bytes) -> None:
+    with open(host.path, "ab") as file:
+        file.write(content)
+
+
+def main(name: str, control: Path, words: list[str]) -> None:
+    host = HOSTS[name](words)
+    say(host, "user", PROMPT)
+    say(host, "assistant", BEGUN)
+    write(host, b'{"half a line')
+    up = control / f"up-{os.getpid()}"
+    aside = control / f"aside-{os.getpid()}"
+    aside.write_text(json.dumps({"pid": os.getpid(), "session": host.session, "path": str(host.path)}))
+    aside.rename(up)
+    while not (control / "end").exists():
+        time.sleep(0.01)
+    write(host, b'": 1}\n')
+    say(host, "assistant", DONE)
+    host.end()
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), sys.argv[3:])
