@@ -164,6 +164,8 @@ def test_what_was_said_after_the_last_checkpoint_of_a_killed_runner_is_kept_by_r
     run.kill()
     assert eventually_gone(agent["pid"])
     assert not any(one.conversation for one in workspace.list())
+    assert lastgood("recover", "--review", "--json").json["conversation"]["messages"] == 2
+    assert not any(one.conversation for one in workspace.list())
     told = lastgood("recover", "--json").json["conversation"]
     resume = resume_command(host, agent["session"])
     assert told == {"host": host, "messages": 2, "resume_command": resume, "transcript": agent["path"]}

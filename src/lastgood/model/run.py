@@ -81,7 +81,7 @@ class RunEvent(Value):
 
 
 class LastConversation(Value):
-    """What the host of a run said up to its end: ``messages`` as the newest checkpoint holds them.
+    """What the host of a run said up to its end: ``messages`` counts its whole lines.
 
     ``resume_command`` is the host's own, None where nobody knows the host or what it calls the conversation.
     """

@@ -12,12 +12,16 @@ from lastgood.transaction import Draft
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from lastgood.context import Context
     from lastgood.model.checkpoint import Conversation
     from lastgood.model.session import Session
 
 # Guards of other sessions' restores may lie above the newest one that holds it.
 _LOOKED_AT = 20
+_PIECE = 1 << 20
+_HEAD_LINES = 20
 
 
 def last_conversation(context: Context, session: Session) -> LastConversation | None:
@@ -29,7 +33,7 @@ def last_conversation(context: Context, session: Session) -> LastConversation | 
     if name is None and held is not None:
         host, name = held.form, reader.session_in(held.form, held.source or b"")
     return LastConversation(
-        messages=0 if held is None else held.messages,
+        messages=_messages(context, session, held),
         transcript=session.transcript,
         host=host,
         resume_command=None if host is None or name is None else reader.resume_command(host, name),
@@ -54,6 +58,30 @@ def keep_rest(context: Context, session: Session) -> None:
         )
     except LastgoodError:
         return
+
+
+def _messages(context: Context, session: Session, held: Conversation | None) -> int:
+    """Return how many messages were said: as its file has them, else as a checkpoint holds them."""
+    kept = 0 if held is None else held.messages
+    path = _path(session)
+    try:
+        if path is None or _size(context, path) == (0 if held is None else held.size):
+            return kept
+        lines = list(_whole_lines(context, path))
+    except LastgoodError:
+        return kept
+    form = reader.form_of([reader.parsed(line) for line in lines[:_HEAD_LINES]])
+    return sum(reader.is_message(form, line) for line in lines)
+
+
+def _whole_lines(context: Context, path: bytes) -> Iterator[bytes]:
+    file = context.transcripts.open(path)
+    try:
+        size = file.place().size
+        pieces = (file.read(offset, _PIECE) for offset in range(0, size, _PIECE))
+        yield from (line for line in reader.lines_of(pieces) if line.endswith(b"\n"))
+    finally:
+        file.close()
 
 
 def _path(session: Session) -> bytes | None:
