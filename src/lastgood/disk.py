@@ -31,7 +31,7 @@ def no_room(error: OSError, *, doing: str, place: Place, hint: str = PRUNE_HINT)
     lack, look = _lack(error, place)
     return NoRoom(
         f"{lack.format(disk)}: {doing} failed",
-        hint=f"{hint}    or make room on that disk yourself" + (f": {look} {shown}" if shown else ""),
+        hint=f"{hint}\nor make room on that disk yourself" + (f": {look} {shown}" if shown else ""),
         details={"errno": errno.errorcode.get(error.errno or 0, str(error.errno)), "path": shown},
     )
 

@@ -145,7 +145,7 @@ def crowded(fault: BaseException) -> Busy | None:
             return Busy(
                 f"too many files are open {where}: not one more could be opened",
                 hint="let it close some, or allow more (ulimit -n 1024), then try again"
-                "    if a restore was at work: lastgood recover",
+                "\nif a restore was at work: lastgood recover",
                 details={"errno": errno.errorcode[cause.errno]},
             )
         cause = cause.__cause__

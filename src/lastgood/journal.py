@@ -80,7 +80,7 @@ class JournalReader:
         return Damaged(
             f"the restore journal {self._shown} is damaged ({why})",
             hint="a restore was interrupted; set its journal aside: lastgood verify --repair"
-            "    what was there before is in the newest guard: lastgood list --kind guard",
+            "\nwhat was there before is in the newest guard: lastgood list --kind guard",
             details={"path": self._shown},
         )
 

@@ -102,7 +102,7 @@ def lost_session_note(context: Context) -> HealthNote | None:
         code="session-astray",
         message=f"session {printable(context.session)}, which LASTGOOD_SESSION names, {fate};"
         " this does not count to it",
-        hint="unset LASTGOOD_SESSION    or see what there is: lastgood session list",
+        hint="unset LASTGOOD_SESSION\nor see what there is: lastgood session list",
     )
 
 

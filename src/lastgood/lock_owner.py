@@ -77,7 +77,7 @@ def suspended(what: str, pid: int) -> Busy:
     """Return the error for whoever would wait for a stopped process."""
     return Busy(
         f"{what} is held by {named(pid)}, which is stopped",
-        hint=f"let it go on: fg, where it was started, or kill -CONT {pid}    or end it: kill -KILL {pid}",
+        hint=f"let it go on: fg, where it was started, or kill -CONT {pid}\nor end it: kill -KILL {pid}",
         details={"owner": named(pid), "pid": pid, "stopped": True},
     )
 

@@ -216,7 +216,7 @@ def _ambiguous(context: Context, left: Sequence[SessionReport]) -> Ambiguous:
     return Ambiguous(
         f"{len(left)} runs did not finish{lines}",
         hint=f"say which by its id or goal, for example: lastgood recover {left[0].id} --continue"
-        "\nor: --rollback, --fresh    to look only: --review",
+        "\nor: --rollback, --fresh; to look only: --review",
         details={"candidates": [one.id for one in left]},
     )
 
@@ -532,7 +532,7 @@ def _is_held(context: Context, session: Session) -> bool:
 def _beside(context: Context, living: Session, dead: Session) -> Conflict:
     return Conflict(
         f"{dead.id} cannot go on beside {living.id}, which is held by {holder(living)}",
-        hint=f"{way_to_end(context, living)}    or take over from it: --force",
+        hint=f"{way_to_end(context, living)}\nor take over from it: --force",
         details={"sessions": [living.id]},
     )
 

@@ -113,7 +113,7 @@ def holding_notes(manifest: Manifest, before: Manifest | None) -> tuple[HealthNo
                 code="mostly-ignored",
                 message=f"rules leave out most of this folder: {manifest.ignored:,} ignored entries are"
                 f" not held ({shown}), {held} {'is' if manifest.files == 1 else 'are'}",
-                hint="see which: lastgood status --ignored    to hold some: capture.include",
+                hint="see which: lastgood status --ignored\nto hold some: capture.include",
             )
         )
     known = frozenset(() if before is None else before.private)

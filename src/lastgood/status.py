@@ -120,7 +120,7 @@ def _interruption(context: Context) -> tuple[HealthNote, ...]:
         HealthNote(
             code="interrupted-restore",
             message="a restore was interrupted; saves and restores wait until it is finished",
-            hint="lastgood recover    (or, to take it back: lastgood recover --rollback)",
+            hint="lastgood recover\nor take it back: lastgood recover --rollback",
         ),
     )
 
@@ -171,7 +171,7 @@ def _health(context: Context) -> list[HealthNote]:
             HealthNote(
                 code="many-packs",
                 message=f"the store has {context.engine.packs()} packs; reading slows down",
-                hint="lastgood maintain    (needs git)",
+                hint="lastgood maintain (needs git)",
             )
         )
     return notes

@@ -165,7 +165,7 @@ class ReadTransaction(Transaction):
         if self.context.journal.read() is not None:
             raise Busy(
                 "a restore of this workspace was interrupted and is not finished",
-                hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
+                hint="finish it: lastgood recover\nor take it back: lastgood recover --rollback",
             )
 
     def writer(self) -> ObjectWriter:

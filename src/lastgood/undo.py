@@ -45,7 +45,7 @@ if TYPE_CHECKING:
 
 _FORCE = (
     "to {type} all the same (the present state is saved first): lastgood {type} --force"
-    "    or keep what changed: lastgood {type} --merge"
+    "\nor keep what changed: lastgood {type} --merge"
 )
 _LIST = "see what was done: lastgood undo --list"
 

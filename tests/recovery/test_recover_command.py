@@ -303,7 +303,7 @@ def test_a_run_goes_on_by_force_beside_one_that_it_takes_over_from(
         workspace.recover(dead)
     for words in (dead, *held_by(other, agent.pid)):
         assert words in caught.value.message
-    assert caught.value.hint == f"end it: lastgood session end {other}    or take over from it: --force"
+    assert caught.value.hint == f"end it: lastgood session end {other}\nor take over from it: --force"
 
     report = workspace.recover(dead, force=True)
     assert (report.done, report.took_over and report.took_over.id) == ("continue", other)
@@ -414,7 +414,7 @@ def test_the_session_of_a_run_under_way_is_not_ended_beside_its_runner(
         refused = lastgood("session", "end", *words, expect=13)
         for said in (f"{id} is a run under way", *held_by(id, runner.pid)):
             assert said in refused.err
-        assert f"ask it to end: kill {runner.pid}    and go on with it later: " in refused.err
+        assert f"ask it to end: kill {runner.pid}\n  and go on with it later: " in refused.err
         assert f"lastgood run '{tmp_path}/a plan.yaml'" in refused.err
     assert lastgood("session", "show", id, "--json").json["session"]["state"] == "active"
     subprocess.run(["kill", str(runner.pid)], check=True)

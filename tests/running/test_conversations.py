@@ -303,6 +303,17 @@ def test_the_environment_that_counts_is_that_of_the_agent_itself(
     assert agents.end(run)[0] == 0
 
 
+def test_a_host_whose_files_cannot_be_read_holds_up_no_run(
+    agents: Agents, lastgood: Command, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    sessions = tmp_path / "home/.claude/sessions"
+    sessions.mkdir(parents=True)
+    program = f'mkfifo "{sessions}/$$.json"; sleep 1'
+    assert lastgood("run", "--", "sh", "-c", program).code == 0
+    assert workspace.get_session().session.transcript is None
+
+
 def test_an_interval_makes_a_checkpoint_of_the_conversation_so_far(
     agents: Agents, lastgood: Command, workspace: Workspace
 ) -> None:

@@ -103,7 +103,7 @@ class Schema(Value):
     damage_hint: str = REPAIR_HINT
     newer_hint: str = (
         "use the newer lastgood for this store"
-        "    if none ever used it, its version is damaged: lastgood verify --repair"
+        "\nif none ever used it, its version is damaged: lastgood verify --repair"
     )
 
 

@@ -37,10 +37,11 @@ def tell(error: LastgoodError, console: Console) -> int:
 
 def tell_interrupted(console: Console) -> int:
     """Tell that the person stopped it and return the exit code."""
-    word, hint = "interrupted", "see where things stand: lastgood status"
-    said = {"code": word, "message": word, "hint": hint, "details": {}}
+    word, hint = "interrupted", completed("see where things stand: lastgood status", console.call)
+    message = f"{word}; nothing was saved" if console.saved_nothing else word
+    said = {"code": word, "message": message, "hint": hint, "details": {}}
     if not console.answer("error", {"error": said}):
-        console.warn(f"lastgood: {word}\n  {hint}")
+        console.warn(f"lastgood: {message}\n  {hint}")
     return INTERRUPTED
 
 

@@ -63,6 +63,8 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         project=not anywhere,
         passing=True,
     )
+    if purpose == "find" and call.has("store"):
+        _tell_absent(call)
     if purpose == "make" and not anywhere and not os.path.isdir(opened.path):
         _refuse_gone(opened)
     # What reads the configuration itself refuses what is wrong with it, and says so.
@@ -71,6 +73,17 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         text = f"lastgood: {printable(note.message)}\n  {hint}\n"
         os.write(2, text.encode("utf-8", "replace"))
     return opened
+
+
+def _tell_absent(call: Call) -> None:
+    """Say that a store that was named is not there: it is not an empty one, a mistyped path perhaps."""
+    from lastgood.store import is_absent
+    from lastgood.workspace.arguments import store_path
+
+    store = store_path(call.text("store"), os.environ)
+    if is_absent(os.fsencode(store)) and not call.has("json"):
+        text = f"lastgood: there is no store at {printable(store)}\n  to make it: {call.command('save')}\n"
+        os.write(2, text.encode("utf-8", "replace"))
 
 
 def _refuse_gone(opened: OpenWorkspace) -> None:
@@ -196,6 +209,8 @@ class Console:
         self.quiet = False
         # What was asked for, once it is read.
         self.call: Call | None = None
+        # Whether it is known of a save that was interrupted that no checkpoint came of it.
+        self.saved_nothing = False
         self.out_is_terminal = _is_terminal(1)
         self.err_is_terminal = _is_terminal(2)
         plain = bool(environment.get("NO_COLOR")) or environment.get("TERM") == "dumb"

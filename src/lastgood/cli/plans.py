@@ -54,13 +54,26 @@ def report_counts(outcomes: Iterable[Outcome]) -> str:
     return _phrase(counts_of(outcomes), done=True)
 
 
+def done_words(outcomes: Sequence[Outcome], what: str) -> str:
+    """Return in words what came of a restore; what could not be done comes first, with why."""
+    failed = [one for one in outcomes if one.result == "failed"]
+    if not failed:
+        return f"restored {what}: {report_counts(outcomes)}"
+    tried = sum(1 for one in outcomes if one.result in {"restored", "removed", "failed"})
+    reasons = dict.fromkeys(printable(one.reason or "") for one in failed)
+    why = next(iter(reasons)) if len(reasons) == 1 else "for several reasons"
+    rest = [one for one in outcomes if one.result != "failed"]
+    said = f"could not restore {len(failed):,} of {count(tried, 'path')} of {what}: {why}"
+    return f"{said} ({report_counts(rest)})" if len(failed) < tried else said
+
+
 def _phrase(counts: Mapping[str, int], *, done: bool) -> str:
     words = []
     for action, noun, phrase in _PHRASES:
         if counts[action]:
             words.append(f"{count(counts[action], noun)} {_DONE.get(phrase, phrase) if done else phrase}")
     if counts["fail"]:
-        words.append(f"{count(counts['fail'], 'path')} FAILED")
+        words.append(f"{count(counts['fail'], 'path')} failed")
     return ", ".join(words) if words else "no files"
 
 
@@ -155,7 +168,7 @@ def part_lines(part: PartOutcome, then: Progress | None = None) -> list[str]:
 
 def _part_words(part: PartOutcome, then: Progress | None) -> str:
     if part.result in {"kept", "failed"}:
-        return "left as it is" if part.result == "kept" else "FAILED"
+        return "left as it is" if part.result == "kept" else "failed"
     planned, details = part.result == "planned", part.details
     if part.scope == "conversation" and "transcript" in details:
         where = printable(to_text(Fields(dict(details), what="a report").read("transcript", PATH)))

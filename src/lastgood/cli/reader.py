@@ -189,12 +189,34 @@ def _is_option(word: str) -> bool:
     return word.startswith("-") and word not in {"-", "--"}
 
 
+# What other tools call what ours do.
+_RESTORE = "to bring back a checkpoint, or a file of it: lastgood restore REF [PATH...]"
+_OURS = {
+    "checkout": _RESTORE,
+    "switch": _RESTORE,
+    "reset": _RESTORE,
+    "revert": f"{_RESTORE}\nto take back the last restore: lastgood undo",
+    "stash": "to keep what is there: lastgood save\nto go back to it later: lastgood restore REF",
+    "commit": "to make a checkpoint: lastgood save MESSAGE",
+    "add": "nothing has to be added; to make a checkpoint: lastgood save MESSAGE",
+    "tag": "to name a checkpoint: lastgood name REF NAME",
+    "history": "the checkpoints: lastgood list\nwhen a file changed: lastgood log PATH",
+    "snapshots": "the checkpoints: lastgood list",
+    "backup": "to make a checkpoint: lastgood save MESSAGE",
+    "init": "nothing has to be set up; to make the first checkpoint: lastgood save",
+    "version": "lastgood --version",
+    "forget": "to delete checkpoints: lastgood delete REF\nall of a folder: lastgood workspace forget PATH",
+}
+
+
 def _unknown_verb(word: str) -> Usage:
     from lastgood.suggestions import nearest
 
     known = [name for name, verb in spellings().items() if not verb.hidden]
     close = nearest(word, known)
     hint = "see all verbs: lastgood help"
+    if word in _OURS:
+        return Usage(f"unknown verb '{printable(word)}'", hint=_OURS[word])
     if close:
         hint = "did you mean " + " or ".join(f"`lastgood {name}`" for name in close) + "?"
     return Usage(f"unknown verb '{printable(word)}'", hint=hint)
@@ -242,6 +264,8 @@ def _missing(verb: Verb, argument: Argument) -> Usage:
     hint = f"write: lastgood {verb.usage}"
     if argument.choices:
         hint = f"{argument.name} is one of: {', '.join(argument.choices)}"
+    elif verb.name == "log":
+        hint += "\nall checkpoints: lastgood list"
     elif argument.form == "ref":
         hint += "   (the latest checkpoint is @; `lastgood list` shows all)"
     return Usage(f"`{verb.name}` needs {argument.name}", hint=hint)

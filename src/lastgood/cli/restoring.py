@@ -8,6 +8,7 @@ from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, current, paths_of
 from lastgood.cli.plans import (
     beside_lines,
+    done_words,
     not_held_lines,
     plan_counts,
     plan_lines,
@@ -204,7 +205,7 @@ def _planned(report: RestoreReport, target: Checkpoint, call: Call, console: Con
     console.line(f"would restore {called(target)}: {plan_counts(plan)}")
     console.lines((*plan_lines(plan), *beside_lines(report, target)))
     console.line(f"plan {plan.id}")
-    console.note(f"nothing was changed; carry it out with the same command and --plan {plan.id}")
+    console.note(f"Nothing changed. To do it: {_again(call, f'--plan {plan.id}')}")
     return 0
 
 
@@ -225,7 +226,7 @@ def _aside(target: Checkpoint, call: Call, console: Console, *, workspace: Resto
 
 
 def _tell(report: RestoreReport, target: Checkpoint, call: Call, console: Console) -> None:
-    console.line(f"restored {called(target)}: {report_counts(report.outcomes)}")
+    console.line(done_words(report.outcomes, called(target)))
     for line in (*remarks(report.outcomes), *beside_lines(report, target)):
         console.warn(line)
     if report.operation is not None:

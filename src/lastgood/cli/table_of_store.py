@@ -8,7 +8,9 @@ STORE: tuple[Verb, ...] = (
     Verb(
         name="delete",
         says="delete checkpoints (`lastgood undo` takes it back)",
+        about="On a terminal it asks, unless --yes is given.",
         arguments=(Argument(name="REF", form="ref", many=True),),
+        options=(Option(name="yes", short="y", says="do not ask"),),
         examples=(("lastgood delete ckpt_1a2b3c4d", "one checkpoint"),),
         codes=(0, 10, 11),
     ),

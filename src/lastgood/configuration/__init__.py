@@ -178,7 +178,7 @@ def _content(path: str, *, scope: str | None) -> bytes | None:
             return None
         raise Invalid(
             f"{printable(path)} cannot be read: {error.strerror}",
-            hint="mend or remove it",
+            hint="fix or delete it",
             details={"source": printable(path), "scope": scope},
         ) from error
     if content is None and scope is not None:
@@ -256,7 +256,7 @@ def _flag(text: str) -> Layer:
     if not key or not equals:
         raise Usage(
             f"{FLAG} takes KEY=VALUE, not '{printable(text)}'",
-            hint=f"for example {FLAG} capture.max_file_size=64MiB    all keys: lastgood config",
+            hint=f"for example {FLAG} capture.max_file_size=64MiB\nall keys: lastgood config",
         )
     return Layer(scope="flags", source=FLAG, values={key: value}, texts=True)
 

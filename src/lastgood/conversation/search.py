@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import os
+import stat
 import time
 
 from lastgood.conversation import hosts
@@ -93,10 +94,10 @@ class ConversationSearch:
         for supervisor in children(os.getpid()) or ():
             if self._mark not in content_of(supervisor, "environ").split(b"\0"):
                 continue
-            for pid, stat in family(supervisor).items():
+            for pid, facts in family(supervisor).items():
                 if pid != supervisor:
-                    self._parents[pid] = int(stat[PARENT])
-                    yield _process(pid, stat[_STARTED].decode())
+                    self._parents[pid] = int(facts[PARENT])
+                    yield _process(pid, facts[_STARTED].decode())
 
     def _claude(self, process: HostProcess) -> FoundConversation | None:
         home = hosts.claude_home(process.environment)
@@ -189,12 +190,19 @@ def _open_files(pid: int) -> Iterator[tuple[str, str]]:
 def _json(path: str, limit: int) -> dict[str, object] | None:
     """Return the JSON object in the first line of a file; None if there is none."""
     try:
-        with open(path, "rb") as file:
-            line = file.readline(limit)
-        record = json.loads(line)
+        record = json.loads(_begin(path, limit).partition(b"\n")[0])
     except (OSError, ValueError, RecursionError):
         return None
     return record if isinstance(record, dict) else None
+
+
+def _begin(path: str, limit: int) -> bytes:
+    """Return the first so many bytes of a plain file; nothing of what would have to be waited for."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOCTTY | os.O_CLOEXEC)
+    try:
+        return os.read(descriptor, limit) if stat.S_ISREG(os.fstat(descriptor).st_mode) else b""
+    finally:
+        os.close(descriptor)
 
 
 def _claude_transcript(projects: str, *, folder: str, session: str) -> str | None:
@@ -249,7 +257,6 @@ def _names(folder: str) -> Sequence[str]:
 
 def _text(path: str) -> str | None:
     try:
-        with open(path, encoding="utf-8", errors="surrogateescape") as file:
-            return file.read(4096).strip()
+        return os.fsdecode(_begin(path, 4096)).strip()
     except OSError:
         return None

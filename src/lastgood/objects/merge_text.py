@@ -145,7 +145,7 @@ class GitMerger:
         if not self._git.found:
             raise Unsupported(
                 "files that both sides changed have to be merged, and there is no git to do it",
-                hint="install git, or choose a side: --conflict ours    --conflict theirs",
+                hint="install git, or choose a side: --conflict ours or --conflict theirs",
             )
         try:
             folder = TemporaryFolder(self._layout.temporary)
@@ -169,7 +169,7 @@ class GitMerger:
         if not 0 <= status <= _MOST_CONFLICTS:
             raise Storage(
                 f"git could not merge ({status}): {complaint.decode('utf-8', 'replace').strip()}",
-                hint="nothing was changed; choose a side: --conflict ours    --conflict theirs",
+                hint="nothing was changed; choose a side: --conflict ours or --conflict theirs",
             )
         return MergedText(content=content, clean=status == 0)
 

@@ -391,7 +391,7 @@ _BESIDE = 8
 # Stands for an operation's id in temporary names where nothing can be interrupted and recovered.
 _NEW = "new"
 _RECOVER_HINT = (
-    "free some, then finish the restore: lastgood recover    or take it back: lastgood recover --rollback"
+    "free some, then finish the restore: lastgood recover\nor take it back: lastgood recover --rollback"
 )
 
 

@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from lastgood.model.run import Settled
 
 _ROOM_HINT = (
-    "make room on that disk, then finish: lastgood recover    or take it back: lastgood recover --rollback"
+    "make room on that disk, then finish: lastgood recover\nor take it back: lastgood recover --rollback"
 )
 
 

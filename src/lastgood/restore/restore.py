@@ -59,8 +59,9 @@ def refuse_changed(steps: Sequence[Step], snapshot: WorkspaceSnapshot, *, hint: 
         ways, inside = barred(steps, snapshot.actual), occupied(steps, snapshot.scan)
         changed = sorted({*conflicts(steps, actual), *ways, *inside.values()})
     if changed:
+        has = "has" if len(changed) == 1 else "have"
         raise Conflict(
-            f"{len(changed)} path(s) changed since: {_some(changed)}",
+            f"{_some(changed)} {has} changed since",
             hint=hint,
             details={"paths": [to_text(path) for path in changed]},
         )
@@ -107,7 +108,7 @@ def refuse_rivals(context: Context) -> None:
         raise Conflict(
             f"session {session.id} {doing}; it is held by {holder(session)}",
             hint="wait until it has ended, or restore all the same: --force"
-            f"    from within it: LASTGOOD_SESSION={session.id}",
+            f"\nfrom within it: LASTGOOD_SESSION={session.id}",
             details={"session": session.id, "owner": session.owner.as_dict(), "running": running},
         )
 
@@ -478,7 +479,7 @@ def _own(context: Context, target: Checkpoint) -> None:
         raise Unsafe(
             f"{target.short_id} belongs to another workspace: {printable(target.manifest.workspace)}",
             hint=f"write it aside: lastgood restore {target.short_id} --to DIR"
-            "    or, if that folder moved here: lastgood workspace attach OLD_PATH",
+            "\nor, if that folder moved here: lastgood workspace attach OLD_PATH",
         )
 
 

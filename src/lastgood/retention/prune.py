@@ -418,7 +418,7 @@ def _tidy(*ways: Callable[[], object]) -> None:
 def _interrupted() -> Busy:
     return Busy(
         "a restore was interrupted, and may need what would be freed",
-        hint="finish it first: lastgood recover    or prune without --now",
+        hint="finish it first: lastgood recover\nor prune without --now",
     )
 
 

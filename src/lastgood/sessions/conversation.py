@@ -48,9 +48,9 @@ def keep_rest(context: Context, session: Session) -> None:
     path = _path(session)
     if path is None or not context.settings.auto.wants("interrupt"):
         return
+    if not has_rest(context, session):
+        return
     try:
-        if _size(context, path) == _held_size(context, session):
-            return
         save(
             context.replace(session=session.id),
             Draft(kind="interrupt", message="what was said before the run died"),
@@ -60,13 +60,22 @@ def keep_rest(context: Context, session: Session) -> None:
         return
 
 
+def has_rest(context: Context, session: Session) -> bool:
+    """Tell whether more was said than the checkpoints of a session hold; False if that cannot be read."""
+    path = _path(session)
+    try:
+        return path is not None and _size(context, path) != _held_size(context, session)
+    except LastgoodError:
+        return False
+
+
 def _messages(context: Context, session: Session, held: Conversation | None) -> int:
     """Return how many messages were said: as its file has them, else as a checkpoint holds them."""
     kept = 0 if held is None else held.messages
     path = _path(session)
+    if path is None or not has_rest(context, session):
+        return kept
     try:
-        if path is None or _size(context, path) == (0 if held is None else held.size):
-            return kept
         lines = list(_whole_lines(context, path))
     except LastgoodError:
         return kept

@@ -82,7 +82,7 @@ class ProgressOwner:
         dead = unfinished(self.context) if self.session is None else ()
         if not dead:
             return error
-        advice = f"{error.hint}    or go on with session {dead[0].id}, which did not finish: lastgood recover"
+        advice = f"{error.hint}\nor go on with session {dead[0].id}, which did not finish: lastgood recover"
         return Conflict(error.message, hint=advice, details=error.details)
 
 

@@ -65,17 +65,17 @@ def exclusive_conflict(context: Context, session: Session, *, by: Owner) -> Conf
         return _conflict(
             session,
             f"this process ({by.pid}) has a session already: {session.id}, since {iso(session.started_at)}",
-            hint=f"go on in it: export LASTGOOD_SESSION={session.id}    or end it: lastgood session end",
+            hint=f"go on in it: export LASTGOOD_SESSION={session.id}\nor end it: lastgood session end",
         )
     first = f"join it: export LASTGOOD_SESSION={session.id}"
     if _is_run_in_sight(context, session):
-        first = f"wait until its plan is carried out    or {way_to_end(context, session)}"
+        first = f"wait until its plan is carried out\nor {way_to_end(context, session)}"
     elif is_unattended(context, session):
-        first = f"{first}    or, if nobody is at it any more: lastgood recover {session.id}"
+        first = f"{first}\nor, if nobody is at it any more: lastgood recover {session.id}"
     return _conflict(
         session,
         f"a session is already active: {session.id} of {holder(session)}",
-        hint=f"{first}    or take over: lastgood session start --force",
+        hint=f"{first}\nor take over: lastgood session start --force",
     )
 
 
@@ -84,7 +84,7 @@ def living_conflict(context: Context, session: Session, *, doing: str) -> Confli
     return _conflict(
         session,
         f"session {session.id} {doing}: it is held by {holder(session)}",
-        hint=f"wait until it has ended    or {way_to_end(context, session)}",
+        hint=f"wait until it has ended\nor {way_to_end(context, session)}",
     )
 
 
@@ -98,7 +98,7 @@ def refuse_run(context: Context, session: Session) -> None:
     from shlex import join
 
     words = printable(join(report_on(context, session).words))
-    later = f"    and go on with it later: lastgood {words}" if words else ""
+    later = f"\nand go on with it later: lastgood {words}" if words else ""
     raise _conflict(
         session,
         f"session {session.id} is a run under way, held by {holder(session)}",
@@ -427,7 +427,7 @@ def working_session(context: Context) -> Session | None:
     if session is None:
         raise NotFound(
             f"the store knows no session {printable(context.session)}, which LASTGOOD_SESSION names",
-            hint="unset LASTGOOD_SESSION    or see what there is: lastgood session list",
+            hint="unset LASTGOOD_SESSION\nor see what there is: lastgood session list",
         )
     if session.workspace_key != context.key:
         return current_session(context.replace(session=None))
@@ -485,7 +485,7 @@ def _lost(session: Session, *, state: str) -> Conflict:
         why = {"taken over": "another session took over", "fresh": "it was given up"}
         return Conflict(
             f"session {session.id} has ended: {why.get(session.ended_by or '', 'it was finished')}",
-            hint="start another: lastgood session start    (unset LASTGOOD_SESSION)",
+            hint="start another: lastgood session start (unset LASTGOOD_SESSION)",
             details=details,
         )
     return Conflict(
@@ -499,5 +499,5 @@ def _refuse_interrupted(context: Context) -> None:
     if context.journal.read() is not None:
         raise Busy(
             "a restore of this workspace was interrupted and is not finished",
-            hint="finish it: lastgood recover    or take it back: lastgood recover --rollback",
+            hint="finish it: lastgood recover\nor take it back: lastgood recover --rollback",
         )

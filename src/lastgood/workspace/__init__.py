@@ -258,6 +258,8 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
         if not stored or os.path.isdir(first):
             admit(first, given, allow_root=allow_root)
             chosen.of(first)
+        if not stored and purpose == "make" and not allow_root:
+            _outside(directory, first)
     opened = _opened(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
     catalogue = opened.catalogue(durability=chosen.durability)
     try:
@@ -508,6 +510,15 @@ def _apart(root: str, opened: Store) -> None:
     store = to_text(opened.directory)
     if root == store or root.startswith(store + "/"):
         raise Unsafe(f"{printable(root)} is inside the store", hint="name a project folder: -C DIR")
+
+
+def _outside(directory: str, root: str) -> None:
+    """Refuse to make a store inside the workspace: what deletes that would delete its safety net."""
+    if f"{os.path.realpath(directory)}/".startswith(f"{root}/"):
+        raise Unsafe(
+            f"the store {printable(directory)} would lie inside the workspace {printable(root)}",
+            hint="name a place outside it: --store DIR, or LASTGOOD_STORE",
+        )
 
 
 def _mode(given: Maintenance | None, environment: Mapping[str, str]) -> Maintenance:

@@ -379,7 +379,7 @@ def admit(root: str, environment: Mapping[str, str], *, allow_root: bool) -> Non
     if reason is not None:
         raise Unsafe(
             f"{shown} is refused as a workspace: {reason}",
-            hint="name a project folder: -C DIR    or, if it is really meant: --allow-root",
+            hint="name a project folder: -C DIR\nor, if it is really meant: --allow-root",
         )
 
 

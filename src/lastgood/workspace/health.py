@@ -6,7 +6,7 @@ import os
 
 from lastgood.disk_usage import count_files
 from lastgood.model.checkpoint import HealthNote
-from lastgood.paths import printable, to_text
+from lastgood.paths import printable, to_text, within
 from lastgood.store import foreign_ways, lax_places
 from lastgood.workspace.arguments import KEPT
 
@@ -43,6 +43,19 @@ def exposures(store: bytes) -> tuple[HealthNote, ...]:
         for folder, whose in ways
     ]
     return tuple(notes)
+
+
+def misplaced(store: bytes, root: bytes) -> tuple[HealthNote, ...]:
+    """Return what is said of a store that lies inside the workspace, as earlier versions made them."""
+    if not within(store, root):
+        return ()
+    return (
+        HealthNote(
+            code="store-inside",
+            message=f"the store {_shown(store)} lies inside the workspace: whoever deletes that deletes both",
+            hint="move it to a place outside, then name that: --store DIR, or LASTGOOD_STORE",
+        ),
+    )
 
 
 def closed(store: bytes) -> HealthNote:

@@ -336,13 +336,14 @@ class OpenWorkspace:
     def status(self) -> StatusReport:
         """Return where the workspace stands."""
         from lastgood.status import status
-        from lastgood.workspace.health import exposures, kept_edits
+        from lastgood.workspace.health import exposures, kept_edits, misplaced
 
         context = self._context
         report = status(context, self._view)
         exposed = (one for one in exposures(context.store) if one not in report.health)
         kept = kept_edits(context.store, [context.key])
-        return report.replace(health=(*report.health, *kept, *exposed))
+        placed = misplaced(context.store, context.root)
+        return report.replace(health=(*report.health, *placed, *kept, *exposed))
 
     # --- What the verbs are made of ---
 

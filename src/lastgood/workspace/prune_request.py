@@ -82,7 +82,7 @@ def admit_arrival(context: Context, facts: Facts) -> None:
     try:
         _refuse(context, context.catalogue.workspace(came.key) or row)
     except Conflict as error:
-        hint = f"nothing was imported; without --attach it can be    {error.hint}"
+        hint = f"nothing was imported; without --attach it can be\n{error.hint}"
         raise Conflict(error.message, hint=hint, details=error.details) from error
 
 

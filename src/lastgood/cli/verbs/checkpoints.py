@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import looked_up, open_for
-from lastgood.cli.wording import called, count, moment
+import time
+
+from lastgood.cli.opening import DECLINED, looked_up, open_for
+from lastgood.cli.restoring import agreed
+from lastgood.cli.wording import ago, called, count, moment
 from lastgood.ids import short
 from lastgood.paths import printable
 
@@ -15,9 +18,15 @@ if TYPE_CHECKING:
 
 
 def delete_verb(call: Call, console: Console) -> int:
-    """Delete without asking: it can be undone."""
+    """Delete; a person at a terminal is asked first, anybody can undo it."""
     with open_for(call) as workspace:
-        report = workspace.delete(*(looked_up(ref, call, workspace).id for ref in call.arguments))
+        found = {one.id: one for one in (looked_up(ref, call, workspace) for ref in call.arguments)}
+        if console.can_ask and not call.has("yes"):
+            for one in found.values():
+                console.warn(f"  {called(one)}, {ago(one.manifest.created_at, now=time.time_ns())}")
+            if not agreed(f"Delete {count(len(found), 'checkpoint')}?", console):
+                return DECLINED
+        report = workspace.delete(*found)
     if not console.answer("delete", report):
         tell(report, call, console)
     return 0

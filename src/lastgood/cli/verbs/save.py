@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import time
+
 from lastgood.cli import opening
 from lastgood.cli.opening import OMISSIONS, ProgressLine, open_group
 from lastgood.cli.wording import changes, count, size, where_it_stands
@@ -13,6 +15,7 @@ from lastgood.workspace.opened import OpenWorkspace
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
+    from types import TracebackType
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
@@ -29,7 +32,7 @@ def save_verb(call: Call, console: Console) -> int:
     budget = opening.seconds_option(call, "budget")
     metadata = opening.pairs_option(call, "meta")
     with open_group(call, OpenWorkspace, purpose="make") as workspace:
-        with ProgressLine(console, "saving"):
+        with _Watched(console, workspace), ProgressLine(console, "saving"):
             report = workspace.save(
                 call.argument(0) or "",
                 name=call.text("name"),
@@ -50,6 +53,25 @@ def save_verb(call: Call, console: Console) -> int:
     console.answer("save", report)
     failed = verdict is not None and not verdict.good
     return OMISSIONS if report.new_gaps or failed else 0
+
+
+class _Watched:
+    """Notes of a save that is interrupted whether a checkpoint came of it all the same."""
+
+    def __init__(self, console: Console, workspace: OpenWorkspace) -> None:
+        self._console = console
+        self._workspace = workspace
+        self._began = time.time_ns()
+
+    def __enter__(self) -> None:
+        """Begin."""
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if kind is KeyboardInterrupt:
+            since = self._workspace.list(since=self._began, limit=1, brief=True)
+            self._console.saved_nothing = not since
 
 
 def _order(call: Call) -> tuple[str, float | None] | None:

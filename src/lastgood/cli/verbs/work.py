@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 
 from lastgood.cli import opening
@@ -19,7 +20,7 @@ from lastgood.cli.wording import (
     table,
     where_it_stands,
 )
-from lastgood.errors import Usage
+from lastgood.errors import Invalid, Usage
 from lastgood.model.canonical import dumps
 from lastgood.model.session import TASK_STATES
 from lastgood.paths import printable
@@ -59,6 +60,8 @@ def task_verb(call: Call, console: Console) -> int:
     """Record it, and tell of the checkpoint that came of it."""
     verb, (action, id) = call.verb.name, call.arguments
     opening.only(call, takes=_TASK_TAKES.get((verb, action), frozenset()))
+    if action == "start" and (".." in id or id.startswith(("/", "."))):
+        raise Invalid(f"'{printable(id)}' is a path, not the id of a {verb}", hint="for example T01")
     opened = open_for if action in {"done", "fail"} else open_at_work
     with opened(call) as workspace, ProgressLine(console, "saving"):
         report = _carried_out(workspace, call)
@@ -331,10 +334,19 @@ def progress_verb(call: Call, console: Console) -> int:
             artifacts=_artifacts(call),
             state=_state(call),
         )
+        missing = _missing(workspace, call)
+    for path in missing:
+        console.warn(f"lastgood: there is no {printable(path)} yet; it is recorded all the same")
     if not console.answer("progress", report) and not console.quiet:
         console.line(where_it_stands(report.progress.position) or "Recorded.")
         tell_saved(report, console)
     return OMISSIONS if report.saved is not None and report.saved.new_gaps else 0
+
+
+def _missing(workspace: Workspace, call: Call) -> list[str]:
+    """Return the artifacts that were named and are not there."""
+    named = call.texts("artifact")
+    return [path for path in named if not os.path.lexists(os.path.join(workspace.path, path))]
 
 
 def _show_progress(call: Call, console: Console) -> int:

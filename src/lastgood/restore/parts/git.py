@@ -50,7 +50,7 @@ def refuse(context: Context, part: Part) -> None:
     ):
         raise Conflict(
             _CHANGED,
-            hint="look at it: git status    then plan anew, or leave out --git",
+            hint="look at it: git status\nthen plan anew, or leave out --git",
             details={"paths": []},
         )
 

@@ -66,7 +66,7 @@ def refuse(context: Context, part: Part) -> None:
     if not any(_same(present, _of(side)) for side in (part.before, part.after)):
         raise Conflict(
             _CHANGED,
-            hint="look again: lastgood progress show    or leave it: --only files",
+            hint="look again: lastgood progress show\nor leave it: --only files",
             details={"progress": key},
         )
 

@@ -276,7 +276,7 @@ class RunContext:
         if found is None or found.transcript == self._transcript:
             return
         try:
-            if self._transcript is not None:  # what was said last in the one before
+            if self.workspace.said_more():  # in the one before
                 self.events.saved(self.workspace.keep("auto", f"while task {task.id} runs", task=task.id))
             self.workspace.keep_conversation(found.transcript, host=found.host, name=found.session)
             self._transcript = found.transcript

@@ -227,7 +227,7 @@ def _several(dead: Sequence[Dead]) -> Usage:
     ids = [report.id for report, _ in dead]
     return Usage(
         f"{len(dead)} runs of this plan did not finish: {', '.join(ids)}",
-        hint=f"give up those that are not to go on: lastgood session end {ids[-1]}    or all: --fresh",
+        hint=f"give up those that are not to go on: lastgood session end {ids[-1]}\nor all: --fresh",
         details={"sessions": ids},
     )
 
@@ -254,7 +254,7 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, request: RunRequest) -> R
     if request.redo or request.done:
         raise Usage(
             f"the last run of this plan, {report.id}, has finished: nothing of it is done again",
-            hint="carry the whole plan out anew: --fresh    or leave out --redo and --done",
+            hint="carry the whole plan out anew: --fresh\nor leave out --redo and --done",
         )
     return _review(report.progress, run.plan, report, state="done", reason="it has finished already")
 
@@ -268,7 +268,7 @@ def _work_gone(report: SessionReport, back: RevertedWork) -> Conflict:
     return Conflict(
         f"the last run of this plan, {report.id}, finished; but what it did was taken back by the restore"
         f"{target} at {iso(operation.at)}: {shown}{more}",
-        hint=f"carry the plan out anew: --fresh    or bring back what it did: lastgood restore {last}",
+        hint=f"carry the plan out anew: --fresh\nor bring back what it did: lastgood restore {last}",
         details={
             "session": report.id,
             "operation": operation.id,
@@ -360,7 +360,7 @@ def _demand_same(run: PlannedRun, plan: WorkPlan) -> None:
     more = f" and {len(lines) - _SHOWN} more changes" if len(lines) > _SHOWN else ""
     raise Conflict(
         f"the plan was edited since its run {run.session} began: {'; '.join(lines[:_SHOWN])}{more}",
-        hint="go on with the new plan, what is done staying done: --rebase    or start anew: --fresh",
+        hint="go on with the new plan, what is done staying done: --rebase\nor start anew: --fresh",
         details={"session": run.session, "changes": list(lines)},
     )
 

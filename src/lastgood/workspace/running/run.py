@@ -334,7 +334,7 @@ class Runner:
         at = "" if self._at is None else f" at task {self._at.id}"
         return Conflict(
             f"{error.message}; its run was stopped{at}, and the files stay as they are",
-            hint="see who works here now: lastgood status    and carry the plan out anew when that is over",
+            hint="see who works here now: lastgood status\nand carry the plan out anew when that is over",
             details=error.details,
         )
 

@@ -105,6 +105,13 @@ class RunWorkspace(OpenWorkspace):
         found = self._context.work.session(self.own)
         return None if found is None else found.transcript
 
+    def said_more(self) -> bool:
+        """Tell whether more was said than the session's checkpoints hold."""
+        from lastgood.sessions.conversation import has_rest
+
+        found = self._context.work.session(self.own)
+        return found is not None and has_rest(self._context, found)
+
     def last_conversation(self) -> LastConversation | None:
         """Return what the newest checkpoints hold of the conversation, and how its host goes on with it."""
         from lastgood.sessions.conversation import last_conversation

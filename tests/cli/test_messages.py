@@ -1,0 +1,163 @@
+"""What is said when something does not go as meant: what, why, and what to type, for the same place."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import lastgood as package
+from lastgood.cli.plans import done_words
+from lastgood.model.operation import Outcome
+from tools.command import COMMAND, Command, told
+from tools.terminal import Terminal
+
+
+def test_hints_keep_the_folder_and_the_store_as_given(kept: Command) -> None:
+    """Output: what is to be typed next can be typed from here."""
+    place = ("-C", str(kept.project), "--store", str(kept.store))
+    for words, hint in (
+        (("show", "nosuch"), "list"),
+        (("restore", "@good", "--yes"), "check @ -- COMMAND"),
+        (("undo",), "undo --list"),
+        (("restore", "@{90d}", "--yes"), "list"),
+    ):
+        done = kept(*place, *words, cwd=kept.store, expect=10)
+        assert f"lastgood {' '.join(place)} {hint}" in done.err
+        assert f"lastgood {hint}" not in done.err
+    document = kept(*place, "show", "nosuch", "--json", cwd=kept.store, expect=10).json
+    assert f"lastgood {' '.join(place)} list" in document["error"]["hint"]
+
+
+def test_a_store_that_was_named_and_is_not_there_is_no_empty_one(kept: Command, tmp_path: Path) -> None:
+    typed = tmp_path / "mistyped"
+    for words, code in ((("list",), 0), (("restore", "@", "--yes"), 10)):
+        done = kept("--store", str(typed), *words, expect=code)
+        assert f"there is no store at {typed}\n  to make it: lastgood --store {typed} save\n" in done.err
+    assert not typed.exists()
+
+
+def test_no_store_is_made_inside_the_workspace(lastgood: Command) -> None:
+    """S12: what deletes the project would delete its safety net."""
+    (lastgood.project / "a.txt").write_text("mine\n", encoding="utf-8")
+    inside = lastgood.project / ".store"
+    told(lastgood("--store", str(inside), "save", expect=15), 15)
+    assert not inside.exists()
+
+
+def test_a_store_that_is_inside_already_works_and_is_told_of(lastgood: Command) -> None:
+    """S12: no checkpoint holds it."""
+    (lastgood.project / "a.txt").write_text("mine\n", encoding="utf-8")
+    lastgood("save", "one")
+    inside = lastgood.project / ".store"
+    lastgood.store.rename(inside)
+    lastgood("--store", str(inside), "save", "two")
+    health = lastgood("--store", str(inside), "status", "--json").json["health"]
+    assert "store-inside" in [one["code"] for one in health]
+    assert lastgood("--store", str(inside), "show", "@", "--json").json["checkpoint"]["files"] == 1
+
+
+@pytest.mark.parametrize(
+    ("word", "hint"),
+    [
+        ("checkout", "lastgood restore REF [PATH...]"),
+        ("revert", "lastgood undo"),
+        ("stash", "lastgood save"),
+        ("commit", "lastgood save MESSAGE"),
+        ("version", "lastgood --version"),
+    ],
+)
+def test_the_verbs_of_other_tools_are_answered_with_ours(lastgood: Command, word: str, hint: str) -> None:
+    done = lastgood(word, expect=2)
+    told(done, 2)
+    assert hint in done.err
+
+
+def test_a_log_without_a_path_names_the_list(lastgood: Command) -> None:
+    assert "all checkpoints: lastgood list" in lastgood("log", expect=2).err
+
+
+def test_a_dry_run_ends_with_the_command_that_does_it(kept: Command) -> None:
+    """T1."""
+    (kept.project / "a.txt").write_text("wrecked\n", encoding="utf-8")
+    shown = kept("restore", "@", "a.txt", "--dry-run").err
+    said = shown.strip().removeprefix("Nothing changed. To do it: lastgood ")
+    assert said != shown.strip()
+    kept(*said.split())
+    assert (kept.project / "a.txt").read_text(encoding="utf-8") == "second\n"
+
+
+def test_what_changed_since_the_plan_is_named_in_a_sentence(kept: Command) -> None:
+    """T8."""
+    kept("restore", "one", "--yes")
+    (kept.project / "a.txt").write_text("mine\n", encoding="utf-8")
+    assert kept("undo", expect=13).err.startswith("lastgood: a.txt has changed since\n")
+
+
+def test_hints_are_told_a_line_each(kept: Command) -> None:
+    kept("restore", "one", "--yes")
+    (kept.project / "a.txt").write_text("mine\n", encoding="utf-8")
+    lines = kept("undo", expect=13).err.splitlines()
+    assert [line for line in lines if "    " in line.strip()] == []
+    assert sum("lastgood undo --" in line for line in lines) == 2
+
+
+def test_what_could_not_be_restored_comes_first_with_why() -> None:
+    """T10."""
+    done = Outcome(path=b"a", action="write", result="restored")
+    failed = Outcome(path=b"b", action="write", result="failed", reason="permission denied")
+    alone = "could not restore 1 of 1 path of ckpt_1: permission denied"
+    assert done_words([failed], "ckpt_1") == alone
+    both = "could not restore 1 of 2 paths of ckpt_1: permission denied (1 file written)"
+    assert done_words([done, failed], "ckpt_1") == both
+
+
+def test_a_delete_at_a_terminal_asks(kept: Command) -> None:
+    """As a restore does."""
+    before = kept("list", "--json").json["checkpoints"]
+    assert "nothing was changed" in kept.terminal("delete", "@", answers="n\n", expect=130).out
+    assert kept("list", "--json").json["checkpoints"] == before
+    kept.terminal("delete", "@", answers="y\n")
+    assert len(kept("list", "--json").json["checkpoints"]) == len(before) - 1
+    kept.terminal("delete", "one", "--yes")
+    assert kept("list", "--json").json["checkpoints"] == []
+
+
+def test_a_path_is_no_id_of_a_task(kept: Command) -> None:
+    told(kept("task", "start", "../x", expect=12), 12)
+
+
+def test_an_artifact_that_is_not_there_is_told_of(kept: Command) -> None:
+    """P2: it may come to be."""
+    done = kept("progress", "set", "--artifact", "draft.md", "--artifact", "a.txt")
+    assert done.err.startswith("lastgood: there is no draft.md yet; it is recorded all the same\n")
+
+
+def test_an_interrupted_save_says_that_nothing_was_saved(lastgood: Command) -> None:
+    """S14: and nothing was."""
+    with package.open(lastgood.project, store=lastgood.store, maintenance="off") as workspace:
+        workspace.save("one", allow_empty=True)
+    hold = (
+        f"import fcntl, glob, os, time; found = [open(p, 'r+') for p in glob.glob({str(lastgood.store)!r}"
+        " + '/locks/*')]; [fcntl.flock(one, fcntl.LOCK_EX) for one in found]; print(len(found), flush=True);"
+        " time.sleep(600)"
+    )
+    holder = subprocess.Popen([sys.executable, "-c", hold], stdout=subprocess.PIPE, text=True)
+    try:
+        assert holder.stdout is not None
+        assert int(holder.stdout.readline()) > 0
+        with Terminal(
+            [sys.executable, COMMAND, "save", "two"], cwd=lastgood.project, environment=lastgood.environment
+        ) as terminal:
+            terminal.until("saving")
+            terminal.type("\x03")
+            assert terminal.end() == 130
+            assert any("interrupted; nothing was saved" in line for line in terminal.shown)
+    finally:
+        os.kill(holder.pid, signal.SIGKILL)
+        holder.communicate()
+    assert [one["message"] for one in lastgood("list", "--json").json["checkpoints"]] == ["one"]
