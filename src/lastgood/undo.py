@@ -185,6 +185,13 @@ def _refuse_freed(context: Context, request: _UndoRequest) -> None:
         )
     files = Files(tree_of(checkpoint), context.engine)
     lost = [path for path, oid in wanted.items() if oid in missing]
+    purged = {gap.path for gap in checkpoint.gaps if gap.reason == "purged"}
+    if not purged.isdisjoint(lost):
+        raise NotFound(
+            "what it would bring back was purged, and is nowhere any more",
+            hint=_LIST,
+            details={"paths": [to_text(path) for path in lost]},
+        )
     if all((entry := files.entry(path)) is None or entry.oid != wanted[path] for path in lost):
         raise NotFound(
             "what a merge had made was only in a guard, which was let go and freed",

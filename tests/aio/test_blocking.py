@@ -137,6 +137,8 @@ def verbs_of(workspace: AsyncWorkspace, *, project: Path, export: Path) -> Calls
         "verify": lambda: workspace.verify(deep=True, repair=True),
         "plan_prune": workspace.plan_prune,
         "prune": lambda: workspace.prune(keep=50),
+        "plan_purge": lambda: workspace.plan_purge("a.txt"),
+        "purge": lambda: workspace.purge("a.txt"),
         "let_go": lambda: workspace.let_go("@"),
         "sizes": workspace.sizes,
         "maintain": workspace.maintain,

@@ -163,6 +163,10 @@ def _prune(workspace: Workspace, order: dict[str, Any], say: Callable[[str], Non
     say(f"pruned {len(workspace.prune(**order['asked']).remove)}")
 
 
+def _purge(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
+    say(f"purged {len(workspace.purge(order['path']).plan.checkpoints)}")
+
+
 def _import(workspace: Workspace, order: dict[str, Any], say: Callable[[str], None]) -> None:
     say(f"imported {len(workspace.import_file(order['file']).checkpoints)}")
 
@@ -203,6 +207,7 @@ VERBS: dict[str, Callable[[Any, dict[str, Any], Callable[[str], None]], None]] =
     "verify": _verify,
     "recover": _recover,
     "prune": _prune,
+    "purge": _purge,
     "import": _import,
     "export": _export,
     "run": _run,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -53,7 +54,7 @@ def test_a_finished_run_whose_files_were_taken_back_is_not_called_done(
     assert f"was taken back by the restore of {finished[:13]} at 20" in error.message
     assert error.message.endswith(": gone, old, sub/made")
     assert error.hint is not None
-    assert "--fresh" in error.hint
+    assert "--again" in error.hint
     assert error.details["operation"] == restored.operation
     workspace.restore(error.hint.split()[-1])
     assert goes_on(workspace, plan) == FINISHED
@@ -113,10 +114,13 @@ def test_a_restore_before_the_run_takes_nothing_from_it(
 def test_a_plan_is_carried_out_anew_after_it_was_taken_back(
     workspace: Workspace, project: Path, plan: str, finished: str, outside: Path
 ) -> None:
-    """P7: also without a word, as any plan whose last run has ended."""
-    for choice in ("fresh", None):
+    """P7, P8b: on a word only."""
+    orders: tuple[dict[str, Any], ...] = ({"choice": "fresh"}, {"again": True})
+    for order in orders:
         workspace.restore(finished)
-        assert workspace.run(plan, choice=choice).state == "done"
+        with pytest.raises(Conflict, match="was taken back"):
+            workspace.run(plan)
+        assert workspace.run(plan, **order).state == "done"
         assert (project / "sub" / "made").read_text() == "a\n"
     assert goes_on(workspace, plan) == FINISHED
     assert (outside / "effects").read_text() == "x\nx\nx\n"
@@ -128,7 +132,7 @@ def test_nothing_of_a_finished_run_is_done_again(workspace: Workspace, plan: str
     for orders in ({"redo": ["A"]}, {"done": ["A"]}):
         with pytest.raises(Usage, match="has finished: nothing of it is done again") as caught:
             workspace.run(plan, choice="continue", **orders)  # type: ignore[arg-type]
-        assert "--fresh" in (caught.value.hint or "")
+        assert "--again" in (caught.value.hint or "")
 
 
 def test_the_command_says_so_with_a_code_of_its_own(
@@ -141,6 +145,101 @@ def test_the_command_says_so_with_a_code_of_its_own(
     assert "finished; but what it did was taken back by the restore" in refused.err
     document = lastgood("run", plan, "--continue", "--json", expect=13).json
     assert document["error"]["details"]["paths"] == ["gone", "old", "sub/made"]
+
+
+# A plan that finished is not carried out again unasked.
+
+
+def effects(outside: Path) -> str:
+    return (outside / "effects").read_text()
+
+
+def test_a_finished_plan_is_not_carried_out_again(
+    workspace: Workspace, plan: str, finished: str, outside: Path
+) -> None:
+    """P8b: the report says when it finished, and shows where."""
+    assert finished
+    before = len(workspace.list())
+    report = workspace.run(plan)
+    assert (report.state, report.reason) == FINISHED
+    assert report.finished_at == workspace.get_session(report.session).session.ended_at
+    assert report.checkpoint == workspace.list(kind="session-end")[0].id
+    assert effects(outside) == "x\n"
+    assert len(workspace.list()) == before
+
+
+def test_a_finished_plan_is_carried_out_again_on_request(
+    workspace: Workspace, project: Path, plan: str, finished: str, outside: Path
+) -> None:
+    """P8b."""
+    assert finished
+    (project / "gone").touch()
+    report = workspace.run(plan, again=True)
+    assert (report.state, report.finished_at) == ("done", None)
+    assert effects(outside) == "x\nx\n"
+
+
+def test_what_is_irreversible_is_named_before_and_when_it_is_done_again(
+    lastgood: Command, plan_file: Plan, outside: Path
+) -> None:
+    """P8b."""
+    plan = plan_file(
+        {"id": "deploy", "run": f"echo x >> {outside}/effects", "irreversible": True},
+        {"id": "other", "run": "true"},
+    )
+    lastgood("run", plan)
+    done = lastgood("run", plan)
+    first, named, way_on = done.out.splitlines()
+    assert first.startswith("nothing to do: this plan finished just now, ckpt_")
+    assert named == "  irreversible, and done again by that: deploy"
+    assert way_on == f"  carry it out again: lastgood run {plan} --again"
+    assert effects(outside) == "x\n"
+    again = lastgood("run", plan, "--again")
+    assert "done before, irreversible, and done again now: deploy" in again.out
+    assert effects(outside) == "x\nx\n"
+
+
+def test_a_program_is_told_that_nothing_was_done(lastgood: Command, plan_file: Plan) -> None:
+    """P8b."""
+    plan = plan_file({"id": "A", "run": "true"})
+    lastgood("run", plan)
+    document = lastgood("run", plan, "--json").json
+    assert (document["event"], document["report"]["state"]) == ("finished", "done")
+    assert document["report"]["finished_at"].endswith("Z")
+
+
+def test_a_finished_plan_that_was_edited_is_not_carried_out_unasked(
+    workspace: Workspace, plan_file: Plan, outside: Path
+) -> None:
+    """P8b: what it did before would be done again."""
+    deploy = {"id": "deploy", "run": f"echo x >> {outside}/effects"}
+    workspace.run(plan_file(deploy))
+    edited = plan_file(deploy, {"id": "more", "run": "true"})
+    with pytest.raises(Conflict, match=r"edited since its run .* finished: task more is new") as caught:
+        workspace.run(edited)
+    assert caught.value.hint == "carry out all that it says now: --again"
+    assert workspace.run(edited, again=True).state == "done"
+    assert effects(outside) == "x\nx\n"
+
+
+def test_a_file_with_other_tasks_by_now_is_another_plan(workspace: Workspace, plan_file: Plan) -> None:
+    """P8b."""
+    workspace.run(plan_file({"id": "A", "run": "true"}))
+    report = workspace.run(plan_file({"id": "B", "run": "true"}))
+    assert (report.state, report.finished_at) == ("done", None)
+
+
+def test_one_command_runs_as_often_as_it_is_given(workspace: Workspace, outside: Path) -> None:
+    """P8b: it is no plan."""
+    for _ in range(2):
+        workspace.run(["sh", "-c", f"echo x >> {outside}/effects"])
+    assert effects(outside) == "x\nx\n"
+
+
+def test_again_does_not_go_with_going_on(workspace: Workspace, plan: str) -> None:
+    """P8b."""
+    with pytest.raises(Usage):
+        workspace.run(plan, again=True, choice="continue")
 
 
 # What is kept of runs, and for how long.

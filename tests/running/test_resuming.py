@@ -22,6 +22,7 @@ from lastgood.workspace.running.resume import plan_from
 from lastgood.workspace.running.workspace import RunWorkspace
 from tools.living import eventually
 from tools.runs import Runner, Told, states, wait_for
+from tools.values import not_none
 
 Start = Callable[..., Runner]
 Plan = Callable[..., str]
@@ -372,7 +373,7 @@ def test_a_run_that_finished_is_not_carried_out_again_when_asked_to_go_on(
     again = workspace.run(plan, choice="continue")
     assert (again.state, again.session) == ("done", first.session)
     assert (outside / "effects").read_text() == "x\n"
-    assert workspace.run(plan).session != first.session
+    assert workspace.run(plan, again=True).session != first.session
     assert (outside / "effects").read_text() == "x\nx\n"
 
 
@@ -558,10 +559,9 @@ def test_nothing_is_said_twice_or_done_to_what_is_done(
 
 def test_orders_without_a_run_to_go_on_with_are_refused(workspace: Workspace, plan_file: Plan) -> None:
     plan = plan_file({"id": "A", "run": "true"})
-    workspace.run(plan)
     with pytest.raises(Usage, match="a run that begins has nothing"):
         workspace.run(plan, redo=["A"])
-    assert len(workspace.sessions()) == 1
+    assert len(workspace.sessions()) == 0
 
 
 def test_a_fresh_start_with_orders_for_the_old_run_gives_nothing_up(
@@ -572,3 +572,17 @@ def test_a_fresh_start_with_orders_for_the_old_run_gives_nothing_up(
     with pytest.raises(Usage, match="a run that begins has nothing"):
         workspace.run(plan, choice="fresh", done=["A"])
     assert len(workspace.status().incomplete) == 1
+
+
+def test_a_run_that_was_gone_on_with_leads_back_to_where_it_began(
+    workspace: Workspace, project: Path, plan_file: Plan, outside: Path
+) -> None:
+    """P7: not to where it was taken up again."""
+    (project / "file").write_text("before\n")
+    plan = plan_file({"id": "A", "run": "echo a > file"}, {"id": "B", "run": f"test -e {outside}/ready"})
+    first = workspace.run(plan)
+    assert first.state == "failed"
+    (outside / "ready").touch()
+    second = workspace.run(plan)
+    assert (second.state, second.continued, second.start) == ("done", True, first.start)
+    assert workspace.read(not_none(second.start), "file") == b"before\n"

@@ -46,6 +46,23 @@ def started(command: Command, *words: str) -> subprocess.Popen[bytes]:
     )
 
 
+def test_a_command_that_takes_the_workspace_away_is_told_with_the_way_back(lastgood: Command) -> None:
+    """T12a: it is no success, nor proposed to be run again."""
+    (lastgood.project / "file").write_text("kept\n")
+    done = lastgood("run", "--", "sh", "-c", f"rm -rf {lastgood.project}", expect=10)
+    way_back = f"lastgood -C {lastgood.project} restore @"
+    assert f"the workspace {lastgood.project} is gone" in done.err
+    assert way_back in done.err
+    there = ("-C", str(lastgood.project))
+    status = lastgood(*there, "status", cwd=lastgood.store)
+    assert way_back in status.out
+    assert "run --" not in status.out
+    (session,) = lastgood(*there, "session", "list", "--json", cwd=lastgood.store).json["sessions"]
+    assert (session["state"], session["progress"]["tasks"][0]["state"]) == ("ended", "failed")
+    lastgood(*way_back.split()[1:], "--yes", cwd=lastgood.store)
+    assert (lastgood.project / "file").read_text() == "kept\n"
+
+
 # Plans, without a terminal
 
 
@@ -191,7 +208,7 @@ def test_a_failure_before_anything_ran_is_one_error_document(lastgood: Command) 
 def test_a_run_that_has_finished_already_is_told_so(lastgood: Command, plan_file: Callable[..., str]) -> None:
     plan = plan_file(task("A", "true"))
     lastgood("run", plan)
-    assert "done: 1 task: it has finished already" in lastgood("run", plan, "--continue").out
+    assert "nothing to do: this plan finished" in lastgood("run", plan, "--continue").out
     told = events(lastgood("run", plan, "--continue", "--json").out)
     assert [(one["event"], one["report"]["state"]) for one in told] == [("finished", "done")]
 

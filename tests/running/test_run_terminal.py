@@ -286,48 +286,83 @@ def unfinished(lastgood: Command, plan_file: Callable[..., str], gate: Path) -> 
     return plan
 
 
-def test_a_person_who_says_c_continues(
+@pytest.fixture
+def other(tmp_path: Path, unfinished: str) -> str:
+    """Return another plan."""
+    assert unfinished
+    path = tmp_path / "other.json"
+    path.write_text(json.dumps({"tasks": [task("X", "true")]}))
+    return str(path)
+
+
+ASKED = "Enter to quit:"
+
+
+def ends(lastgood: Command) -> list[tuple[str, str | None]]:
+    """Return how the sessions stand, newest first."""
+    told = lastgood("session", "list", "--json").json["sessions"]
+    return [(one["state"], one["ended_by"]) for one in told]
+
+
+def test_a_run_that_did_not_finish_goes_on_unasked(
     terminal: Callable[..., Terminal], unfinished: str, gate: Path
 ) -> None:
-    """P7."""
+    """P8b."""
     with terminal("run", unfinished) as seen:
-        seen.until("nothing to leave:")
-        assert "Tasks: 1 pending, 1 done, 1 failed (B)." in seen.shown
-        seen.type("c\n")
         assert seen.end() == 0
         assert any(line.startswith("going on with session sess_") for line in seen.shown)
     with open(f"{gate}.a", encoding="utf-8") as file:
         assert file.read() == "a\n"
 
 
-def test_a_person_who_says_f_starts_anew(
-    terminal: Callable[..., Terminal], unfinished: str, gate: Path, lastgood: Command
+def test_beside_the_run_of_another_plan_a_person_may_start(
+    terminal: Callable[..., Terminal], other: str, unfinished: str, lastgood: Command
 ) -> None:
-    with terminal("run", unfinished) as seen:
-        seen.until("nothing to leave:")
-        seen.type("fresh\n")
+    """P8b: the older one stays, to be gone on with."""
+    with terminal("run", other, columns=400) as seen:
+        seen.until(ASKED)
+        assert any(f"go on with its plan: lastgood run {unfinished}" in line for line in seen.shown)
+        seen.type("s\n")
         assert seen.end() == 0
         assert any(line.startswith("started session sess_") for line in seen.shown)
-    with open(f"{gate}.a", encoding="utf-8") as file:
-        assert file.read() == "a\na\n"
-    told = lastgood("session", "list", "--json").json["sessions"]
-    assert [(one["state"], one["ended_by"]) for one in told] == [("ended", "finished"), ("ended", "fresh")]
+    assert ends(lastgood) == [("ended", "finished"), ("incomplete", "error")]
+    lastgood("run", unfinished)
+
+
+def test_beside_the_run_of_another_plan_a_person_may_end_that(
+    terminal: Callable[..., Terminal], other: str, lastgood: Command
+) -> None:
+    """P8b."""
+    with terminal("run", other) as seen:
+        seen.until(ASKED)
+        seen.type("fresh\n")
+        assert seen.end() == 0
+    assert ends(lastgood) == [("ended", "finished"), ("ended", "fresh")]
 
 
 @pytest.mark.parametrize("answer", ["\n", "n\n", "\x04"])
 def test_a_person_who_says_nothing_of_it_leaves_all_as_it_is(
-    terminal: Callable[..., Terminal], unfinished: str, lastgood: Command, answer: str
+    terminal: Callable[..., Terminal], other: str, lastgood: Command, answer: str
 ) -> None:
+    """P8b."""
     before = lastgood("list", "--json").json
-    with terminal("run", unfinished) as seen:
-        seen.until("nothing to leave:")
+    with terminal("run", other) as seen:
+        seen.until(ASKED)
         seen.type("r\n")
-        seen.until("  B: failed, 1 attempt")
-        seen.until(lambda: seen.shown[-1].endswith("nothing to leave:"))
+        seen.until("  B: failed")
+        seen.until(lambda: seen.shown[-1].endswith(ASKED))
         seen.type(answer)
         assert seen.end() == 130
         assert "nothing was changed" in seen.shown
     assert lastgood("list", "--json").json == before
+
+
+def test_without_a_person_the_run_of_another_plan_stays_and_is_named(lastgood: Command, other: str) -> None:
+    """P8b."""
+    done = lastgood("run", other)
+    older = lastgood("session", "list", "--json").json["sessions"][1]["id"]
+    assert f"session {older} did not finish, and waits: lastgood recover {older}" in done.out
+    assert ends(lastgood) == [("ended", "finished"), ("incomplete", "error")]
 
 
 def test_after_ctrl_c_the_run_waits_to_be_continued(
@@ -342,18 +377,8 @@ def test_after_ctrl_c_the_run_waits_to_be_continued(
         assert "▸" not in "".join(seen.shown)
     gate.touch()
     with terminal("run", plan) as seen:
-        seen.until("nothing to leave:")
-        assert "Tasks: 1 running (A)." in seen.shown
-        seen.type("c\n")
         assert seen.end() == 0
-
-
-def test_a_person_who_has_said_what_happened_is_not_asked_again(
-    terminal: Callable[..., Terminal], unfinished: str
-) -> None:
-    with terminal("run", unfinished, "--done", "B") as seen:
-        assert seen.end() == 0
-        assert "nothing to leave" not in "".join(seen.shown)
+        assert any(line.startswith("going on with session sess_") for line in seen.shown)
 
 
 def test_a_task_that_will_not_end_is_told_and_ended_by_another_ctrl_c(

@@ -167,7 +167,7 @@ def test_an_edited_plan_is_refused_with_what_changed(
     assert session in caught.value.message
     assert "task C is new" in caught.value.message
     assert "task B is gone" in caught.value.message
-    assert "task A has another run" in caught.value.message
+    assert "task A: its `run` was edited" in caught.value.message
     assert "--rebase" in caught.value.hint
     assert workspace.get_session(session).state == "incomplete"
 

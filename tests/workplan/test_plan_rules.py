@@ -106,7 +106,7 @@ def test_another_piece_of_work_is_named_with_what_changed(field: str) -> None:
     old = WorkPlan(tasks=(task("T01"), task("T02")))
     new = WorkPlan(tasks=(task("T01"), task("T02").replace(**{field: CHANGES[field]})))
     assert compare(old, new).changed == (("T02", (field,)),)
-    assert compare(old, new).sentences() == (f"task T02 has another {field}",)
+    assert compare(old, new).sentences() == (f"task T02: its `{field}` was edited",)
     assert fingerprint(old) != fingerprint(new)
 
 
@@ -122,7 +122,7 @@ def test_new_and_gone_and_moved_tasks_are_told() -> None:
     assert compare(old, new).sentences() == (
         "task d is new",
         "task b is gone",
-        "task a has another run and check",
+        "task a: its `run` and `check` were edited",
         "the tasks come in another order",
     )
 

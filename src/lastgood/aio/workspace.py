@@ -122,6 +122,8 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     verify = awaited(Workspace.verify, whole=True)
     plan_prune = awaited(Workspace.plan_prune)
     prune = awaited(Workspace.prune, whole=True)
+    plan_purge = awaited(Workspace.plan_purge)
+    purge = awaited(Workspace.purge, whole=True)
     let_go = awaited(Workspace.let_go, whole=True)
     sizes = awaited(Workspace.sizes)
     maintain = awaited(Workspace.maintain, whole=True)

@@ -57,6 +57,7 @@ _OLD_OPERATIONS = (
     " WHERE newer.workspace_key = operation.workspace_key ORDER BY number DESC LIMIT 1 OFFSET ?)"
 )
 _DROP = f"DELETE FROM checkpoint WHERE id = ? AND deleted_at IS NOT NULL AND NOT {broken_seal('checkpoint')}"  # noqa: S608 - names of columns
+_REDUCE = "UPDATE checkpoint SET (commit_id, tree, modes, gaps, manifest) = (?, ?, ?, ?, ?) WHERE id = ?"
 # Pages that dropped rows leave free are used again; a file of which many are free is written anew: those who
 # save wait meanwhile, so not if much of it stays. In bytes.
 _LEAST_SPARE = 1 << 18
@@ -93,9 +94,25 @@ def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str
         if connection.execute(_DROP, (id,)).rowcount:
             dropped[id] = str(commit[0])
     if dropped:
-        going = sorted({*freed(connection), *dropped.values()})
-        connection.execute("INSERT OR REPLACE INTO meta VALUES ('freed', ?)", (" ".join(going),))
+        _remember_freed(connection, dropped.values())
     return list(dropped)
+
+
+def reduce(connection: sqlite3.Connection, checkpoints: Sequence[tuple[Manifest, str]]) -> None:
+    """Put reduced copies in the place of checkpoints; remember the commits before as dropped."""
+    known = [
+        (*connection.execute("SELECT commit_id FROM checkpoint WHERE id = ?", (manifest.id,)).fetchone(),)
+        for manifest, _ in checkpoints
+    ]
+    _remember_freed(connection, [str(commit) for (commit,) in known])
+    for manifest, commit in checkpoints:
+        connection.execute(_REDUCE, (*rows.reduction(manifest, commit=commit), manifest.id))
+        reseal(connection, "checkpoint", manifest.id)
+
+
+def _remember_freed(connection: sqlite3.Connection, commits: Iterable[str]) -> None:
+    going = sorted({*freed(connection), *commits})
+    connection.execute("INSERT OR REPLACE INTO meta VALUES ('freed', ?)", (" ".join(going),))
 
 
 def freed(connection: sqlite3.Connection) -> list[str]:
@@ -566,6 +583,10 @@ class SqliteCatalogue(CatalogueMaintainer):
     def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
         return self._database.write(lambda connection: drop(connection, checkpoints))
+
+    def reduce(self, checkpoints: Sequence[tuple[Manifest, str]]) -> None:
+        """Have rows name reduced copies of checkpoints, all at once; the commits before may be freed."""
+        self._database.write(lambda connection: reduce(connection, checkpoints))
 
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""

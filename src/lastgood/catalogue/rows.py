@@ -144,6 +144,12 @@ def birth(manifest: Manifest, *, commit: str, name: str | None, pinned: bool, re
     )
 
 
+def reduction(manifest: Manifest, *, commit: str) -> Row:
+    """Return the columns of a checkpoint that is reduced: commit, tree, modes, gaps, manifest."""
+    root = manifest.root
+    return (commit, root.tree, root.modes, encode_gaps(manifest.gaps), pack_manifest(encode(manifest)))
+
+
 def stored_name(name: str | None) -> str | None:
     """Return a name that SQLite can hold; `Invalid` if it is not Unicode."""
     if name is not None and any("\ud800" <= character <= "\udfff" for character in name):

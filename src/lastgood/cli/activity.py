@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.wording import count, duration, moment, pairs, shortened, size, table
+from lastgood.cli.wording import count, duration, milliseconds, moment, pairs, shortened, size, table
 from lastgood.model.activity import SPANS, session_states
 from lastgood.paths import printable
 from lastgood.redaction import redact
@@ -90,7 +90,10 @@ def _checkpoint_facts(activity: Activity) -> Facts:
     if counts.total:
         saves = activity.saves
         facts.append(
-            ("save time", f"{saves.median_ms:.0f} ms in the middle, {saves.slowest_ms:.0f} ms at most")
+            (
+                "save time",
+                f"{milliseconds(saves.median_ms)} in the middle, {milliseconds(saves.slowest_ms)} at most",
+            )
         )
     if activity.operations:
         facts.append(

@@ -34,7 +34,7 @@ _GROUPS = (
     ("Carry work out", ("run",)),
     ("Say how the work stands", ("session", "task", "feature", "sprint", "progress")),
     ("Go back", ("restore", "rewind", "undo", "redo", "recover")),
-    ("Keep and check", ("name", "pin", "unpin", "check", "delete", "prune", "verify", "workspace")),
+    ("Keep and check", ("name", "pin", "unpin", "check", "delete", "prune", "purge", "verify", "workspace")),
     ("Take elsewhere", ("export", "import")),
     ("About lastgood itself", ("report", "config", "doctor", "completion", "help")),
 )

@@ -139,12 +139,12 @@ def beside_lines(report: RestoreReport, target: Checkpoint) -> list[str]:
 
 def not_held_lines(report: RestoreReport) -> list[str]:
     """Return what was there at the checkpoint, is missing, and is in no checkpoint (rules S5, T12a)."""
-    ignored = [one for one in report.not_held if one.reason == "ignored"]
     lines = []
-    if ignored:
-        shown = ", ".join(path_text(one.path) for one in ignored[:_SHOWN])
-        more = f" and {len(ignored) - _SHOWN:,} more" if len(ignored) > _SHOWN else ""
-        lines.append(f"not held: {shown}{more} (ignored)")
+    for reason in ("ignored", "purged"):
+        paths = [one.path for one in report.not_held if one.reason == reason]
+        shown = ", ".join(path_text(path) for path in paths[:_SHOWN])
+        more = f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else ""
+        lines += [f"not held: {shown}{more} ({reason})"] if paths else []
     for one in report.not_held:
         if one.reason == "repository":
             head = "" if one.head is None else f", was at {one.head[:12]}"

@@ -67,6 +67,27 @@ STORE: tuple[Verb, ...] = (
         codes=(0, 2, 3, 14),
     ),
     Verb(
+        name="purge",
+        says="take what a file holds out of every checkpoint, for good",
+        about=(
+            "For a secret that was saved. All contents that the file (or the files in a folder)\n"
+            "ever had go out of every checkpoint, guards too, and out of the store's files; what\n"
+            "else has the same content loses it, too. Checkpoints stay, with a gap. It shows them\n"
+            "first, and asks. Exports, conversations and what runs printed are not reached."
+        ),
+        arguments=(Argument(name="PATH", form="folder"),),
+        options=(
+            Option(name="dry-run", short="n", says="show where it is, change nothing"),
+            Option(name="all-workspaces", says="also where other workspaces of the store hold it"),
+            Option(name="yes", short="y", says="do not ask"),
+        ),
+        examples=(
+            ("lastgood purge .env --dry-run", "which checkpoints hold it"),
+            ("lastgood purge .env", "a key that must not be kept"),
+        ),
+        codes=(0, 2, 10, 13, 14, 16),
+    ),
+    Verb(
         name="verify",
         says="prove that what is stored is whole",
         about="Reads every stored byte and says exactly which checkpoints and files are hit, if any.",

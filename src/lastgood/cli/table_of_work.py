@@ -17,7 +17,7 @@ WORK: tuple[Verb, ...] = (
             "it and after it, and its check decides whether it is done. What fails is tried again,\n"
             "taken back, left or ends the run, as the plan says. After an interruption or a crash\n"
             "the same command goes on: what is done is not done again, and what may have happened\n"
-            "is told. On a terminal it asks first; without one, a single run is continued.\n"
+            "is told. A plan that has finished is not carried out again without --again.\n"
             "\n"
             "PLAN is a YAML or JSON file (--schema prints what may stand in it). With -- COMMAND\n"
             "the exit code is the command's own, 128 and the signal's number if one killed it; it\n"
@@ -28,6 +28,7 @@ WORK: tuple[Verb, ...] = (
         options=(
             Option(name="continue", says="go on with the run that did not finish"),
             Option(name="fresh", says="end that run and start anew from the present files"),
+            Option(name="again", says="carry out a plan that has finished before, all of it"),
             Option(name="review", says="say where that run stood, and change nothing"),
             Option(name="rebase", says="the plan was edited since: go on with what it says now, task by ID"),
             Option(
@@ -70,6 +71,7 @@ WORK: tuple[Verb, ...] = (
         examples=(
             ("lastgood run plan.yaml", "carry it out, or go on with it"),
             ("lastgood run plan.yaml --review", "where it stood when it was interrupted"),
+            ("lastgood run plan.yaml --again", "once more, though it has finished"),
             ('lastgood run -- claude -p "fix the tests"', "one command, and a way back from it"),
             (
                 'lastgood run --check "pytest -q" --retries 2 --on-failure rollback -- ./agent.sh',

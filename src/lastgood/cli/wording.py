@@ -54,6 +54,13 @@ def duration(seconds: float) -> str:
     return " ".join(words[:2])
 
 
+def milliseconds(amount: float) -> str:
+    """Return a short time: ``240 ms``, ``45.9 s``, ``2m 5s``."""
+    if amount < 1000:
+        return f"{amount:.0f} ms"
+    return f"{amount / 1000:.1f} s" if amount < 60_000 else duration(amount / 1000)
+
+
 def path_text(path: bytes) -> str:
     """Return a path for people, without its middle where it would fill the screen."""
     text = printable(to_text(path))

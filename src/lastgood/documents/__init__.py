@@ -56,6 +56,7 @@ _TABLE = {
     " unknown_effects:unknown task?",
     "PruneReport": "dry_run keep remove set_aside freed_bytes waiting_bytes free_after operation"
     " beyond_undo:lost faults",
+    "PurgePlan": "... others elsewhere",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
     " irreversible rolled_back_to edited undone_tasks live_processes git_matches head_moved drift artifacts"
     " waiting elsewhere done interrupted_restore guard operation files parts conversation?"
@@ -63,9 +64,9 @@ _TABLE = {
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
     " conversation progress parts conflicts directory folder_made not_held",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
-    " line? reason? paths? continued? tasks?",
+    " line? reason? paths? continued? tasks? terminal?",
     "RunReport": "session state goal continued tasks checkpoint seconds exit_code signal reason"
-    " unknown_effects live_processes outputs conversation?",
+    " unknown_effects live_processes outputs finished_at start conversation?",
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over"
     " transcript_host? transcript_session?",
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",

@@ -338,6 +338,7 @@ GAP_REASONS: tuple[GapReason, ...] = (
     "unstable",
     "budget",
     "withheld",
+    "purged",
 )
 _ACTORS = ("agent", "tool", "person", "lastgood", "unknown")
 _OPERATIONS = ("merge", "rebase", "cherry-pick", "bisect", "revert")

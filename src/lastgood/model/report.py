@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.paths import within
 from lastgood.value import Alias, Value, cast
 
 TYPE_CHECKING = False
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
     State = Literal["idle", "active", "incomplete", "interrupted"]
     FindingState = Literal["good", "note", "bad"]
-    NotHeldReason = Literal["ignored", "repository"]
+    NotHeldReason = Literal["ignored", "repository", "purged"]
 
 
 # The reason of a path that was written with the marks of its conflicts in it.
@@ -143,7 +144,7 @@ class HeadMoved(Value):
 class NotHeld(Value):
     """A path that was there at a checkpoint, is not there now, and that no restore can bring back.
 
-    It was ``ignored``, or is the ``.git`` of a nested ``repository``, whose HEAD was ``head``.
+    It was ``ignored``, was ``purged`` since, or is the ``.git`` of a nested ``repository`` at ``head``.
     """
 
     path: bytes
@@ -225,6 +226,54 @@ class UndoReport(Value):
         return not self.omissions and all(part.result != "failed" for part in self.parts)
 
     files = Alias["tuple[Outcome, ...]"]("outcomes", "What became of each path.")
+
+
+class PurgedCheckpoint(Value):
+    """A checkpoint that holds contents which are to go, and the paths at which it does."""
+
+    id: str
+    workspace: OsText
+    workspace_key: str
+    paths: tuple[bytes, ...]
+
+
+class PurgePlan(Value):
+    """What a purge takes away: contents by blob id in hex, ``size`` bytes together, all that a path ever had.
+
+    Whatever else has such a content loses it, too. ``again`` tells that it was purged before, and nothing
+    is left of it but perhaps bytes that are not freed.
+    """
+
+    path: bytes
+    workspace_key: str
+    contents: tuple[str, ...]
+    size: int
+    checkpoints: tuple[PurgedCheckpoint, ...]
+    again: bool = False
+
+    @property
+    def others(self) -> tuple[str, ...]:
+        """The other workspaces that hold some of it, by path."""
+        held = (one for one in self.checkpoints if one.workspace_key != self.workspace_key)
+        return tuple(dict.fromkeys(one.workspace for one in held))
+
+    @property
+    def elsewhere(self) -> tuple[bytes, ...]:
+        """The other paths that have such a content."""
+        held = {path for one in self.checkpoints for path in one.paths}
+        return tuple(sorted(path for path in held if not within(path, self.path)))
+
+
+class PurgeReport(Value):
+    """What a purge took away, and the bytes freed.
+
+    ``not_searched`` names what of the store may have copies of its own: ``damaged`` files set aside, and
+    files ``kept`` that a restore found in use.
+    """
+
+    plan: PurgePlan
+    freed_bytes: int
+    not_searched: tuple[str, ...] = ()
 
 
 class DeleteReport(Value):

@@ -100,7 +100,9 @@ class RunReport(Value):
     left running. ``exit_code`` is that of the last command that ran, as a shell would say it; None if
     none did, or if it was stopped because its time was over. ``signal`` is the number of the one that
     interrupted the run. ``outputs`` is the folder where each attempt's output is kept. ``conversation`` is
-    that of the agent which the last task ran, if it is known.
+    that of the agent which the last task ran, if it is known. With ``finished_at`` the plan had finished
+    before, and nothing was carried out. ``start`` is the checkpoint from before its first attempt, also if
+    that was made by an earlier process.
     """
 
     session: str
@@ -116,6 +118,8 @@ class RunReport(Value):
     live_processes: tuple[Living, ...] = ()
     outputs: OsText | None = None
     signal: int | None = None
+    finished_at: Timestamp | None = None
+    start: str | None = None
     conversation: LastConversation | None = None
 
     goal = Alias["Text | None"]("plan.goal", "What the run is for, if its plan says so.")

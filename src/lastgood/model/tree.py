@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lastgood.value import ObjectId
 
     EntryKind = Literal["file", "link", "directory"]
-    GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld"]
+    GapReason = Literal["too-large", "unreadable", "unsupported", "unstable", "budget", "withheld", "purged"]
     ChangeStatus = Literal["added", "modified", "deleted", "mode", "kind"]
 else:
     Protocol = object

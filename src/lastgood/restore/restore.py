@@ -146,6 +146,7 @@ def not_held(context: Context, report: RestoreReport, target: Checkpoint) -> tup
             NotHeld(path=join(one.path, b".git"), reason="repository", head=one.head)
             for one in (() if git is None else git.nested)
         ),
+        *(NotHeld(path=gap.path, reason="purged") for gap in target.gaps if gap.reason == "purged"),
     ]
     return tuple(
         one.replace(path=one.path.removesuffix(b"/"))

@@ -36,7 +36,7 @@ class Differences(Value):
         """Return what differs, a line for each task."""
         lines = [f"task {id} is new" for id in self.added]
         lines += [f"task {id} is gone" for id in self.removed]
-        lines += [f"task {id} has another {_listed(fields)}" for id, fields in self.changed]
+        lines += [f"task {id}: its {_edited(fields)} edited" for id, fields in self.changed]
         if self.reordered:
             lines.append("the tasks come in another order")
         return tuple(lines)
@@ -188,6 +188,10 @@ def _spelled(value: object) -> bytes:
     if isinstance(value, tuple):
         return b"(%b)" % b"".join(_spelled(item) for item in value)
     return b"-" if value is None else b"+" if value else b"!"
+
+
+def _edited(fields: Sequence[str]) -> str:
+    return _listed([f"`{field}`" for field in fields]) + (" was" if len(fields) == 1 else " were")
 
 
 def _listed(words: Sequence[str]) -> str:

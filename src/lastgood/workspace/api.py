@@ -6,7 +6,7 @@ import os
 
 from lastgood.catalogue import Query
 from lastgood.errors import Invalid, Usage
-from lastgood.workspace.arguments import check_count, expect, plain, scope
+from lastgood.workspace.arguments import check_count, expect, inside, plain, scope
 from lastgood.workspace.restore import Recovers, Restores
 
 TYPE_CHECKING = False
@@ -22,6 +22,8 @@ if TYPE_CHECKING:
         DeleteReport,
         Finding,
         ProgressReport,
+        PurgePlan,
+        PurgeReport,
         SessionEnded,
         SessionStarted,
         VerifyReport,
@@ -319,6 +321,7 @@ class Workspace(Restores, Recovers):
         *,
         choice: Choice | None = None,
         rebase: bool = False,
+        again: bool = False,
         redo: Sequence[str] = (),
         done: Sequence[str] = (),
         transcript: PathLike | None = None,
@@ -330,6 +333,8 @@ class Workspace(Restores, Recovers):
         ``plan`` is a file's path, a document as a dict, a `WorkPlan`, or a list of words: one command.
         ``choice`` says what becomes of a run of the same plan that did not finish: ``continue`` (also
         without a choice), ``fresh`` or ``review``. ``rebase`` goes on with a plan that was edited since.
+        A plan whose last run finished is carried out ``again`` only if that is said: else the report has
+        ``finished_at``, and nothing was done. One command always is.
         ``redo`` names tasks whose irreversible command may be run again although nobody knows whether it
         had its effect, ``done`` tasks that somebody knows to have been done. ``transcript`` is the file of
         the conversation, where no task names one and it is not found by itself. ``observer`` is told what
@@ -338,20 +343,18 @@ class Workspace(Restores, Recovers):
         to be continued, and the report says so; in the main thread SIGINT, SIGTERM, SIGHUP and SIGQUIT
         are taken for that. The same one again ends the task at once, a third time this process.
 
-        Raises `Invalid` for a plan with faults, `Conflict` for one that was edited since or if another
-        session lives, `Busy` if processes of an earlier runner do, `NotFound` if there is nothing to
-        be reviewed.
+        Raises `Invalid` for a plan with faults, `Conflict` for one that was edited since or whose work a
+        restore took back, or if another session lives, `Busy` if processes of an earlier runner do,
+        `NotFound` if there is nothing to be reviewed.
         """
+        from lastgood.workspace.running.resume import RunRequest
         from lastgood.workspace.running.run import run
         from lastgood.workspace.running.workspace import RunWorkspace
 
         return run(
             RunWorkspace(self),
             plan,
-            choice=choice,
-            rebase=rebase,
-            redo=redo,
-            done=done,
+            RunRequest(choice=choice, rebase=rebase, again=again, redo=redo, done=done),
             transcript=transcript,
             observer=observer,
             output=output,
@@ -431,6 +434,29 @@ class Workspace(Restores, Recovers):
         wanted = prune_request(keep=keep, older_than=older_than, now=now)
         return self._told(
             "pruned", lambda: prune(self._context, wanted, interrupted=lambda: bool(self._interrupted()))
+        )
+
+    def plan_purge(self, path: PathLike) -> PurgePlan:
+        """Return which contents a path ever had, and which checkpoints hold them; `NotFound` if none does."""
+        from lastgood.retention.purge import plan_purge
+
+        return plan_purge(self._context, inside(path, self._context.root))
+
+    def purge(self, path: PathLike, *, all_workspaces: bool = False) -> PurgeReport:
+        """Take all contents that a file, or the files of a folder, ever had out of the store, for good.
+
+        Whatever else has such a content loses it, too. Checkpoints keep their ids, with a gap in the place of
+        what is gone. `Conflict` if other workspaces hold some of it, unless ``all_workspaces``. It cannot be
+        undone; killed half-way, it goes on when it is called again.
+        """
+        from lastgood.retention.purge import purge
+
+        wanted = inside(path, self._context.root)
+        return purge(
+            self._context,
+            wanted,
+            everywhere=all_workspaces,
+            interrupted=lambda: bool(self._interrupted()),
         )
 
     def let_go(self, *refs: str) -> tuple[str, ...]:

@@ -174,7 +174,7 @@ _ENDED: dict[str, TaskState] = {"task-done": "done", "task-failed": "failed", "t
 class Board:
     """Follows the events of a run; ``clock`` counts seconds and is never set back.
 
-    ``start`` is the checkpoint that leads back to before the first task. ``late`` is a checkpoint made
+    ``late`` is a checkpoint made
     while a task ran, to be told with the event after it: only that shows whether it was for the check.
     """
 
@@ -184,7 +184,6 @@ class Board:
         self._attempt_began = self._began
         self.states: dict[str, TaskState] = {}
         self.task: str | None = None
-        self.start: str | None = None
         self.sprint: str | None = None
         self.attempt = 0
         self.checking = False
@@ -204,7 +203,6 @@ class Board:
         for task in event.tasks:
             self.states[task.id] = task.state
         if event.type == "task-started" and event.task is not None:
-            self.start = self.start or event.checkpoint
             self.sprint = event.sprint
             self._start(event.task, event.attempt or 1)
         elif event.type == "check-started":

@@ -7,12 +7,13 @@ from signal import SIGINT
 
 from lastgood.cli.grammar import quoted
 from lastgood.cli.opening import OMISSIONS
-from lastgood.cli.wording import count, duration, effect_words
-from lastgood.errors import NotFound
+from lastgood.cli.plans import going_on, run_lines
+from lastgood.cli.wording import ago, count, duration, effect_words
 from lastgood.ids import short
-from lastgood.model.run import CHOICES
 from lastgood.model.session import TASK_STATES
 from lastgood.paths import printable
+from lastgood.workspace.running.resume import unfinished_beside
+from lastgood.workspace.running.workspace import RunWorkspace
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -20,8 +21,8 @@ if TYPE_CHECKING:
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
-    from lastgood.model.run import Choice, RunReport, WorkPlan
-    from lastgood.model.session import Effect, TaskState
+    from lastgood.model.run import RunReport, WorkPlan
+    from lastgood.model.session import Effect, SessionReport, TaskState
     from lastgood.workspace import Workspace
 
     Line = tuple[str, str]
@@ -41,11 +42,11 @@ def exit_code(report: RunReport) -> int:
     return (report.plan.command and report.exit_code) or OMISSIONS
 
 
-def end_lines(report: RunReport, call: Call, *, start: str | None, changed: int) -> Iterator[Line]:
-    """Yield what came of a run, and what to type next.
-
-    ``start`` is the checkpoint before its first task, ``changed`` how many files changed since.
-    """
+def end_lines(report: RunReport, call: Call, *, changed: int) -> Iterator[Line]:
+    """Yield what came of a run, and what to type next; ``changed`` counts the files that it changed."""
+    if report.finished_at is not None:
+        yield from _finished_lines(report, call, finished_at=report.finished_at)
+        return
     yield _STYLES[report.state], f"{report.state}{_counted(report)}{_time(report)}{_because(report)}"
     for state in ("failed", "skipped", "running", "pending"):
         named = "" if report.plan.command else _named(report, state)
@@ -54,13 +55,25 @@ def end_lines(report: RunReport, call: Call, *, start: str | None, changed: int)
     yield from standing_lines(report, call)
     if report.state != "done" and report.outputs is not None and not report.plan.command:
         yield "", f"  what the tasks printed: {printable(report.outputs)}"
-    if start is not None and changed:
-        yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {short(start)}')}"
-        yield "", f"  take it back: {call.command(f'restore {short(start)}')}"
+    if report.start is not None and changed:
+        start = short(report.start)
+        yield "", f"  {count(changed, 'file')} changed: {call.command(f'diff {start}')}"
+        yield "", f"  take it back: {call.command(f'restore {start}')}"
     if report.state != "done" and report.conversation is not None and report.conversation.resume_command:
         yield "", f"  go on with its conversation: {report.conversation.resume_command}"
     if report.state == "interrupted" or (report.state == "failed" and not report.plan.command):
         yield "", f"  go on with it: {again(call, 'continue')}"
+
+
+def _finished_lines(report: RunReport, call: Call, *, finished_at: int) -> Iterator[Line]:
+    """Yield that a plan had been carried out before, and what to type to have that done again."""
+    at = "" if report.checkpoint is None else f", {short(report.checkpoint)}"
+    when = ago(finished_at, now=time.time_ns())
+    yield _STYLES["done"], f"nothing to do: this plan finished {when}{at} (session {report.session})"
+    named = [printable(task.id) for task in report.plan.tasks if task.irreversible]
+    if named:
+        yield "yellow", f"  irreversible, and done again by that: {', '.join(named[:_SHOWN])}"
+    yield "", f"  carry it out again: {again(call, 'again')}"
 
 
 def standing_lines(report: RunReport, call: Call) -> Iterator[Line]:
@@ -119,32 +132,39 @@ def _named(report: RunReport, state: TaskState) -> str:
 
 # --- What a person is told of a run that did not finish, and asked about it (rule P7) ---
 
-_ANSWERS = {word: choice for choice in CHOICES for word in (choice, choice[0])}
+_BESIDE = {word: choice for choice in ("start", "fresh") for word in (choice, choice[0])}
 _SHOWN_TASKS = 5
 
 
-def asked(
-    plan: str | WorkPlan, call: Call, console: Console, *, workspace: Workspace
-) -> tuple[Choice | None, bool]:
-    """Return what is to become of a run that did not finish, and whether a person would rather leave."""
-    try:
-        report = workspace.run(plan, choice="review")
-    except NotFound:
-        return None, False  # nothing waits; if it is the plan that is missing, that will be told
-    for _, line in (*_short_lines(report), *standing_lines(report, call)):
+def wants_to_begin(plan: WorkPlan, call: Call, console: Console, *, workspace: Workspace) -> bool:
+    """Ask about each session that did not finish and that a run would leave waiting (rule P8b).
+
+    False if a person would rather leave.
+    """
+    for one in unfinished_beside(RunWorkspace(workspace), plan, again=call.has("again")):
+        answer = _asked_about(one, call, console)
+        if answer == "start":
+            return True
+        if answer != "fresh":
+            console.warn("nothing was changed")
+            return False
+        workspace.recover(one.id, choice="fresh")
+    return True
+
+
+def _asked_about(session: SessionReport, call: Call, console: Console) -> str | None:
+    """Return what is to become of a session that did not finish; None to leave all as it is."""
+    for line in run_lines(session, now=time.time_ns()):
         console.warn(line)
+    console.warn(f"  {going_on(session, call)}")
     while True:
         answer = console.ask(
-            "c to continue, f to end it and start fresh, r to review it, nothing to leave: "
+            "[s]tart this one beside it, end it and start [f]resh, [r]eview, Enter to quit: "
         ).lower()
-        choice = _ANSWERS.get(answer)
-        if choice != "review":
-            break
-        for _, line in _task_lines(report):
-            console.warn(line)
-    if choice is None:
-        console.warn("nothing was changed")
-    return choice, choice is None
+        if answer not in {"r", "review"}:
+            return _BESIDE.get(answer)
+        for task in session.progress.tasks:
+            console.warn(f"  {printable(task.id)}: {task.state}")
 
 
 def review_lines(report: RunReport, call: Call) -> Iterator[Line]:

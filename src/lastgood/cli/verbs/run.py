@@ -10,7 +10,14 @@ from lastgood.cli import opening
 from lastgood.cli.faults import tell_interrupted
 from lastgood.cli.opening import DECLINED, open_for
 from lastgood.cli.running.display import Board, JsonLines
-from lastgood.cli.running.ending import SIGNALLED, again, asked, end_lines, exit_code, review_lines
+from lastgood.cli.running.ending import (
+    SIGNALLED,
+    again,
+    end_lines,
+    exit_code,
+    review_lines,
+    wants_to_begin,
+)
 from lastgood.errors import LastgoodError, Storage, Usage
 from lastgood.model.run import CHOICES
 from lastgood.value import cast
@@ -134,7 +141,7 @@ _OF_A_COMMAND = frozenset({"check", "retries", "timeout", "on-failure", "goal"})
 
 
 def run_verb(call: Call, console: Console) -> int:
-    """Run; on a terminal a person is asked what to do about a run that did not finish."""
+    """Run; on a terminal a person is asked about sessions of other work that did not finish."""
     if call.has("schema"):
         return _schema(call, console)
     plan, choice = _plan(call), cast("Choice | None", opening.one_of(call, *CHOICES))
@@ -143,10 +150,9 @@ def run_verb(call: Call, console: Console) -> int:
     with open_for(call, purpose="find" if begun else "make") as workspace:
         if choice == "review":
             return _review(plan, call, console, workspace=workspace)
-        if choice is None and console.can_ask and not any(call.has(option) for option in _GOING_ON):
-            choice, declined = asked(plan, call, console, workspace=workspace)
-            if declined:
-                return DECLINED
+        asks = choice is None and console.can_ask and not any(call.has(option) for option in _GOING_ON)
+        if asks and not wants_to_begin(plan_from(plan), call, console, workspace=workspace):
+            return DECLINED
         Signals.outlast()
         try:
             report = _run(plan, choice, call, console, workspace=workspace)
@@ -223,6 +229,7 @@ def _run(
             plan,
             choice=choice,
             rebase=call.has("rebase"),
+            again=call.has("again"),
             redo=call.texts("redo"),
             done=call.texts("done"),
             transcript=call.text("transcript"),
@@ -232,8 +239,8 @@ def _run(
     if lines is not None:
         lines.end(report)
         return report
-    changed = _changed(board.start, report.checkpoint, workspace=workspace)
-    for style, text in end_lines(report, call, start=board.start, changed=changed):
+    changed = _changed(report.start, report.checkpoint, workspace=workspace)
+    for style, text in end_lines(report, call, changed=changed):
         if command is None:
             console.line(console.styled(text, style) if style else text)
         else:

@@ -6,7 +6,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.opening import OMISSIONS, ProgressLine, open_group
-from lastgood.cli.wording import changes, count, size, where_it_stands
+from lastgood.cli.wording import changes, count, milliseconds, size, where_it_stands
 from lastgood.errors import Usage
 from lastgood.paths import printable, to_text
 from lastgood.value import cast
@@ -131,7 +131,7 @@ def _counted(manifest: Manifest) -> str:
         words.append(count(len(manifest.gaps), "gap"))
     if manifest.ignored:
         words.append(f"{manifest.ignored:,} ignored")
-    return ", ".join((*words, f"{manifest.metrics.save_ms:.0f} ms"))
+    return ", ".join((*words, milliseconds(manifest.metrics.save_ms)))
 
 
 def _tell_gaps(gaps: tuple[Gap, ...], console: Console) -> None:

@@ -8,6 +8,7 @@ from signal import SIGINT, SIGQUIT
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
 from lastgood.paths import printable, to_bytes, to_text, within
+from lastgood.root import gone, is_gone
 from lastgood.sessions import progress, session
 from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
@@ -384,6 +385,7 @@ class Attempt:
 
     def _carried_out(self) -> Ended:
         ran = self._run()
+        self._demand_workspace()
         if ran.ending == "interrupted":
             raise Interrupted(ran.code)
         if self._lent and _was_stopped_by_person(ran):
@@ -397,6 +399,13 @@ class Attempt:
             return self._done(None)
         self._effect = session.finish(self._context.workspace.context, self.effect, state="done")
         return self._checked()
+
+    def _demand_workspace(self) -> None:
+        """Record as failed what took the workspace itself away: nothing can be saved of that."""
+        workspace = self._context.workspace
+        if is_gone(workspace.root):
+            workspace.attempt_failed(self._task.id, state="unknown" if self._task.irreversible else "failed")
+            raise gone(workspace.root)
 
     def _begin(self) -> None:
         context, task = self._context, self._task

@@ -88,7 +88,7 @@ def goal_of(plan: WorkPlan) -> str | None:
     return text.encode("utf-8", "backslashreplace").decode("utf-8")
 
 
-def check_named(plan: WorkPlan, ids: Sequence[str], *, option: str) -> frozenset[str]:
+def check_named(plan: WorkPlan, ids: Collection[str], *, option: str) -> frozenset[str]:
     """Return ids of tasks; `Usage` for one that the plan does not have."""
     if isinstance(ids, (str, bytes)) or not all(isinstance(id, str) for id in ids):
         raise Usage(f"{option} takes a list of ids of tasks", hint=f'for example {option}=["T01"]')
@@ -110,10 +110,15 @@ _SHOWN = 5
 
 
 class RunRequest(Value):
-    """What a run was asked for beside its plan; of tasks ``redo`` may be done again, ``done`` have been."""
+    """What a run was asked for beside its plan.
+
+    ``again`` carries out a plan that finished before; of tasks ``redo`` may be done
+    again, ``done`` have been.
+    """
 
     choice: Choice | None = None
     rebase: bool = False
+    again: bool = False
     redo: Collection[str] = ()
     done: Collection[str] = ()
 
@@ -137,6 +142,7 @@ def start_run(
     """Begin a run or continue the one that died; a report if there is nothing to be carried out."""
     _reclaim(workspace, plan)
     dead = _dead(workspace, plan)
+    before = _finished_run(workspace, plan)
     if request.choice == "fresh":
         _refuse_words_on_tasks(request)
         _give_up(workspace, dead, signals)
@@ -144,7 +150,9 @@ def start_run(
         raise _several(dead)
     elif dead:
         return _continued(workspace, plan, dead[0], request, signals=signals)
-    elif request.choice == "continue":
+    elif request.choice == "continue" or (
+        before is not None and not request.again and _has_done_of(before, plan)
+    ):
         return _finished(workspace, plan, request)
     else:
         _refuse_words_on_tasks(request)
@@ -154,7 +162,55 @@ def start_run(
     except Conflict:
         _refuse_the_living(workspace)  # it began a moment ago: its owner is to be named
         raise
-    return StartedRun(workspace=workspace.within(started.session.id), saved=started.saved)
+    return StartedRun(
+        workspace=workspace.within(started.session.id),
+        saved=started.saved,
+        notes=(*(() if before is None else _repeated(before, plan)), *_left_waiting(started.unfinished)),
+    )
+
+
+def unfinished_beside(workspace: RunWorkspace, plan: WorkPlan, *, again: bool) -> Sequence[SessionReport]:
+    """Return the sessions that did not finish and would be left waiting if a plan were run now, newest first.
+
+    None are where the plan does not begin: it is gone on with, or has finished.
+    """
+    before = _finished_run(workspace, plan)
+    if _dead(workspace, plan) or (before is not None and not again and _has_done_of(before, plan)):
+        return ()
+    return workspace.all_unfinished()
+
+
+def _left_waiting(sessions: Sequence[str]) -> Sequence[str]:
+    shown = [f"session {id} did not finish, and waits: lastgood recover {id}" for id in sessions[:_SHOWN]]
+    more = len(sessions) - len(shown)
+    return [*shown, f"{more} more sessions did not finish: lastgood session list"] if more else shown
+
+
+def _finished_run(workspace: RunWorkspace, plan: WorkPlan) -> PlannedRun | None:
+    """Return the newest run of a plan if that finished; one command may be carried out as often as it is."""
+    run = None if plan.command else _newest(workspace, plan)
+    return run if run is not None and _has_finished(workspace.verbs.get_session(run.session), run) else None
+
+
+def _newest(workspace: RunWorkspace, plan: WorkPlan) -> PlannedRun | None:
+    return next((one for one in workspace.runs() if _is_same(one, plan)), None)
+
+
+def _has_finished(report: SessionReport, run: PlannedRun) -> bool:
+    left = any(_task(report.progress, one.id).state != "done" for one in run.plan.tasks)
+    return report.session.ended_by == "finished" and not left
+
+
+def _has_done_of(run: PlannedRun, plan: WorkPlan) -> bool:
+    """Tell whether a run that finished did any task of a plan, which may have other ones by now."""
+    return not {task.id for task in run.plan.tasks}.isdisjoint(task.id for task in plan.tasks)
+
+
+def _repeated(run: PlannedRun, plan: WorkPlan) -> tuple[str, ...]:
+    """Return what has to be said of a plan that is carried out again."""
+    did = {task.id for task in run.plan.tasks}
+    named = [printable(task.id) for task in plan.tasks if task.irreversible and task.id in did]
+    return (f"done before, irreversible, and done again now: {', '.join(named)}",) if named else ()
 
 
 def _refuse_words_on_tasks(request: RunRequest) -> None:
@@ -237,26 +293,43 @@ def _finished(workspace: RunWorkspace, plan: WorkPlan, request: RunRequest) -> R
 
     `Conflict` if a restore took back since what it left: it is done, and what it did is not there.
     """
-    run = next((one for one in workspace.runs() if _is_same(one, plan)), None)
+    run = _newest(workspace, plan)
     if run is None:
         raise NotFound("no run of this plan waits to be continued", hint="start it: leave out --continue")
     report = workspace.verbs.get_session(run.session)
-    left = [one.id for one in run.plan.tasks if _task(report.progress, one.id).state != "done"]
-    if report.session.ended_by != "finished" or left:
+    if not _has_finished(report, run):
         raise NotFound(
             f"the last run of this plan, {report.id}, has ended, and cannot be continued",
             hint="start anew: leave out --continue, or give --fresh",
         )
-    _demand_same(run, plan)
+    _demand_same_finished(run, plan)
     back = reverted_since(workspace.context, report.session)
     if back is not None:
         raise _work_gone(report, back)
     if request.redo or request.done:
         raise Usage(
             f"the last run of this plan, {report.id}, has finished: nothing of it is done again",
-            hint="carry the whole plan out anew: --fresh\nor leave out --redo and --done",
+            hint="carry the whole plan out again: --again\nor leave out --redo and --done",
         )
-    return _review(report.progress, run.plan, report, state="done", reason="it has finished already")
+    told = _review(report.progress, run.plan, report, state="done", reason="it has finished already")
+    return told.replace(finished_at=report.session.ended_at, checkpoint=workspace.newest_of(report.id))
+
+
+def _demand_same_finished(run: PlannedRun, plan: WorkPlan) -> None:
+    """Refuse a plan that was edited since it was carried out: of what it says now not all is done."""
+    if run.fingerprint == rules.fingerprint(plan):
+        return
+    lines = rules.compare(run.plan, plan).sentences()
+    raise Conflict(
+        f"the plan was edited since its run {run.session} finished: {_shortened(lines)}",
+        hint="carry out all that it says now: --again",
+        details={"session": run.session, "changes": list(lines)},
+    )
+
+
+def _shortened(lines: Sequence[str]) -> str:
+    more = f" and {len(lines) - _SHOWN} more changes" if len(lines) > _SHOWN else ""
+    return "; ".join(lines[:_SHOWN]) + more
 
 
 def _work_gone(report: SessionReport, back: RevertedWork) -> Conflict:
@@ -268,7 +341,7 @@ def _work_gone(report: SessionReport, back: RevertedWork) -> Conflict:
     return Conflict(
         f"the last run of this plan, {report.id}, finished; but what it did was taken back by the restore"
         f"{target} at {iso(operation.at)}: {shown}{more}",
-        hint=f"carry the plan out anew: --fresh\nor bring back what it did: lastgood restore {last}",
+        hint=f"carry the plan out again: --again\nor bring back what it did: lastgood restore {last}",
         details={
             "session": report.id,
             "operation": operation.id,
@@ -357,9 +430,8 @@ def _demand_same(run: PlannedRun, plan: WorkPlan) -> None:
     if run.fingerprint == rules.fingerprint(plan):
         return
     lines = rules.compare(run.plan, plan).sentences()
-    more = f" and {len(lines) - _SHOWN} more changes" if len(lines) > _SHOWN else ""
     raise Conflict(
-        f"the plan was edited since its run {run.session} began: {'; '.join(lines[:_SHOWN])}{more}",
+        f"the plan was edited since its run {run.session} began: {_shortened(lines)}",
         hint="go on with the new plan, what is done staying done: --rebase\nor start anew: --fresh",
         details={"session": run.session, "changes": list(lines)},
     )

@@ -9,6 +9,7 @@ from lastgood.conversation.search import ConversationSearch
 from lastgood.errors import Conflict, LastgoodError, Usage
 from lastgood.model.run import CHOICES, RunReport
 from lastgood.paths import to_text
+from lastgood.root import is_gone
 from lastgood.sessions.progress import attempts
 from lastgood.tasks import ATTEMPT, doubt_of, outlook
 from lastgood.workspace.running.attempt import Attempt, keep_once, take_back
@@ -36,7 +37,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
-    from lastgood.model.run import Choice, PlannedTask, RunObserver, RunState, WorkPlan
+    from lastgood.model.run import PlannedTask, RunObserver, RunState, WorkPlan
     from lastgood.model.session import Effect, Task
     from lastgood.tasks import Outlook
     from lastgood.workspace.arguments import PathLike
@@ -323,6 +324,8 @@ class Runner:
                 interrupted=stopped,
                 save=stopped,
             )
+            if self._context.plan.command and is_gone(workspace.root):
+                workspace.leave(finished=True, by="error")  # nobody wants the same again
         except LastgoodError as failure:
             error.add_note(f"lastgood could not record this: {failure.message} ({failure.hint})")
 
@@ -352,6 +355,7 @@ class Runner:
             reason=self._reason,
             unknown_effects=tuple(self._unknown),
             outputs=to_text(context.outputs),
+            start=context.workspace.first_start(),
             conversation=context.workspace.last_conversation(),
         )
 
@@ -362,49 +366,55 @@ class Runner:
 def run(
     workspace: RunWorkspace,
     given: PathLike | Mapping[str, object] | WorkPlan | Sequence[str],
+    request: RunRequest,
     *,
-    choice: Choice | None,
-    rebase: bool,
-    redo: Sequence[str],
-    done: Sequence[str],
     transcript: PathLike | None,
     observer: RunObserver | None,
     output: Callable[[bytes], object] | None,
 ) -> RunReport:
     """Carry out a plan."""
-    if choice is not None and choice not in CHOICES:
-        raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
     if observer is not None and not callable(observer):
         raise Usage("the observer cannot be called", hint="give a function that takes an event")
     plan = with_transcript(plan_from(given), transcript)
-    request = RunRequest(
-        choice=choice,
-        rebase=rebase,
-        redo=check_named(plan, redo, option="redo"),
-        done=check_named(plan, done, option="done"),
-    )
-    both = sorted(set(request.redo) & set(request.done))
-    if both:
-        raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
-    if choice == "review":
+    request = _checked(request, plan)
+    if request.choice == "review":
         return review_run(workspace, plan)
     with Signals() as signals, hold_runner_lock(workspace, signals):
         engaged = start_run(workspace, plan, request, signals=signals)
         if isinstance(engaged, RunReport):
             return engaged
-        inside = engaged.workspace
-        outputs = outputs_of(os.fsencode(inside.store), inside.key, inside.own)
-        context = RunContext(
-            inside,
-            plan,
-            events=RunEvents(inside, plan, observer=observer, output=output),
-            signals=signals,
-            commands=GuardedCommands(os.environ),
-            outputs=outputs,
-            input=StandardInput(outputs, check=signals.check),
-            search=ConversationSearch(inside.own, root=inside.root),
-        )
+        events = RunEvents(engaged.workspace, plan, observer=observer, output=output)
+        context = _context(engaged.workspace, plan, events=events, signals=signals)
         try:
             return Runner(context, request=request, engaged=engaged).carry_out()
         finally:
             context.input.close()
+
+
+def _checked(request: RunRequest, plan: WorkPlan) -> RunRequest:
+    """Return what was asked for, if that goes together."""
+    choice = request.choice
+    if choice is not None and choice not in CHOICES:
+        raise Usage(f"{choice!r} is no choice", hint="choices: " + ", ".join(CHOICES))
+    if request.again and choice in {"continue", "review"}:
+        raise Usage(f"a plan is carried out again, or {choice} is wanted", hint="leave out one of the two")
+    redo = check_named(plan, request.redo, option="redo")
+    done = check_named(plan, request.done, option="done")
+    both = sorted(redo & done)
+    if both:
+        raise Usage(f"task {both[0]} cannot be done and be done again", hint="give --done or --redo")
+    return request.replace(redo=redo, done=done)
+
+
+def _context(workspace: RunWorkspace, plan: WorkPlan, *, events: RunEvents, signals: Signals) -> RunContext:
+    outputs = outputs_of(os.fsencode(workspace.store), workspace.key, workspace.own)
+    return RunContext(
+        workspace,
+        plan,
+        events=events,
+        signals=signals,
+        commands=GuardedCommands(os.environ),
+        outputs=outputs,
+        input=StandardInput(outputs, check=signals.check),
+        search=ConversationSearch(workspace.own, root=workspace.root),
+    )

@@ -150,8 +150,12 @@ class RunWorkspace(OpenWorkspace):
 
     def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
         """Return the runs of a plan that ended without finishing, newest first."""
-        found = ((one, self._context.work.run(one.id)) for one in unfinished(self._context))
+        found = ((one, self._context.work.run(one.id)) for one in self.all_unfinished())
         return tuple((report, run) for report, run in found if run is not None)
+
+    def all_unfinished(self) -> Sequence[SessionReport]:
+        """Return the sessions that ended without finishing, newest first."""
+        return tuple(unfinished(self._context))
 
     def unknown_within(self, task: str) -> Sequence[Effect]:
         """Return the irreversible steps within a task, done by its command, of which nobody saw the end."""
@@ -254,6 +258,13 @@ class RunWorkspace(OpenWorkspace):
             if one.task is not None and one.task == one.name:
                 found.setdefault(one.task, []).append(one)
         return found
+
+    def first_start(self) -> str | None:
+        """Return the checkpoint from before the first attempt of the run, if one was made and is there."""
+        steps = self._context.work.effects(self.key, session=self.own)
+        found = next((one.checkpoint for one in steps if one.task == one.name and one.checkpoint), None)
+        known = None if found is None else self._context.catalogue.get(found)
+        return None if known is None else known.id
 
     def is_newest(self, attempt: Effect) -> bool:
         """Tell whether no other attempt began after one."""

@@ -1,0 +1,119 @@
+"""purge: take a content out of every checkpoint, after showing where it is."""
+
+from __future__ import annotations
+
+from lastgood.cli.opening import DECLINED, ProgressLine, open_for, path_of
+from lastgood.cli.restoring import agreed
+from lastgood.cli.wording import count, path_text, size
+from lastgood.errors import Usage
+from lastgood.ids import short
+from lastgood.paths import printable
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Iterator
+
+    from lastgood.cli.grammar import Call
+    from lastgood.cli.opening import Console
+    from lastgood.model.report import PurgePlan, PurgeReport
+    from lastgood.workspace import Workspace
+
+_SHOWN = 10
+_BEYOND = {
+    "damaged": "what a repair set aside as damaged (`damaged` and `objects.git/damaged` in the store)",
+    "kept": "files that a restore found in use and moved away (`workspaces/KEY/kept` in the store)",
+}
+
+
+def purge_verb(call: Call, console: Console) -> int:
+    """Show what would go, ask, and take it out; or only show it."""
+    with open_for(call, purpose="need") as workspace:
+        path = path_of(call.arguments[0], call, workspace)
+        if not call.has("yes") and not call.has("dry-run"):
+            _demand_terminal(call, console)
+        if call.has("dry-run") or not call.has("yes"):
+            plan = workspace.plan_purge(path)
+            if call.has("dry-run"):
+                return _show(plan, call, console)
+            console.warn("\n".join(_plan_lines(plan, call)))
+            if not agreed("Take it out of all of these? It cannot be undone.", console):
+                return DECLINED
+        report = _purged(workspace, path, call, console)
+    if console.answer("purge", _said(report.plan, report)):
+        return 0
+    _tell(report, console)
+    return 0
+
+
+def _purged(workspace: Workspace, path: str, call: Call, console: Console) -> PurgeReport:
+    with ProgressLine(console, "purging"):
+        return workspace.purge(path, all_workspaces=call.has("all-workspaces"))
+
+
+def _said(plan: PurgePlan, report: PurgeReport | None) -> dict[str, object]:
+    from lastgood.documents import record
+
+    return record(plan) | {
+        "dry_run": report is None,
+        "freed_bytes": 0 if report is None else report.freed_bytes,
+        "not_searched": [] if report is None else list(report.not_searched),
+    }
+
+
+def _demand_terminal(call: Call, console: Console) -> None:
+    if not console.can_ask:
+        raise Usage(
+            "a purge cannot be undone: without a terminal it needs --yes",
+            hint=f"look first: {call.command('purge PATH --dry-run')}",
+        )
+
+
+def _show(plan: PurgePlan, call: Call, console: Console) -> int:
+    if not console.answer("purge", _said(plan, None)):
+        console.lines(list(_plan_lines(plan, call)))
+        console.note("nothing was changed; carry it out with --yes instead of --dry-run")
+    return 0
+
+
+def _plan_lines(plan: PurgePlan, call: Call) -> Iterator[str]:
+    """Yield where the contents are, and what else goes with them."""
+    if plan.again:
+        yield f"{path_text(plan.path)} was purged before: no checkpoint holds it"
+        return
+    versions = count(len(plan.contents), "version")
+    yield f"{path_text(plan.path)}: {versions}, {size(plan.size)}, in {_checkpoints(plan)}"
+    for one in plan.checkpoints[:_SHOWN]:
+        yield f"  {short(one.id)}  {', '.join(path_text(path) for path in one.paths[:3])}"
+    if len(plan.checkpoints) > _SHOWN:
+        yield f"  and {len(plan.checkpoints) - _SHOWN:,} more"
+    if plan.elsewhere:
+        shown = ", ".join(path_text(path) for path in plan.elsewhere[:_SHOWN])
+        more = f" and {len(plan.elsewhere) - _SHOWN:,} more" if len(plan.elsewhere) > _SHOWN else ""
+        yield f"The same content goes at: {shown}{more}"
+    for other in plan.others:
+        yield f"It is also held for: {printable(other)}"
+    if plan.others and not call.has("all-workspaces"):
+        yield "  to take it out there as well: --all-workspaces"
+
+
+def _checkpoints(plan: PurgePlan) -> str:
+    return count(len(plan.checkpoints), "checkpoint")
+
+
+def _tell(report: PurgeReport, console: Console) -> None:
+    plan = report.plan
+    if plan.again:
+        console.line(f"{path_text(plan.path)} was purged before; nothing of it is left in checkpoints")
+    else:
+        versions = count(len(plan.contents), "version")
+        console.line(
+            f"purged {path_text(plan.path)}: {versions} out of {_checkpoints(plan)}, none is stored any more"
+        )
+    if report.freed_bytes:
+        console.line(f"{size(report.freed_bytes)} freed")
+    for name in report.not_searched:
+        console.warn(f"not searched: {_BEYOND[name]}")
+    console.warn("not reached: exported files, conversations, what runs printed, and the file itself, which")
+    console.warn(
+        "  the next save takes in again unless .lastgoodignore or capture.built_in_off leaves it out"
+    )

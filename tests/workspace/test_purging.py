@@ -1,0 +1,242 @@
+"""Contents taken out of every checkpoint and pack, for good (rule S5)."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+import lastgood
+from lastgood.errors import Busy, Conflict, Invalid, NotFound
+from lastgood.workspace import Workspace
+from tools.command import module
+from tools.values import not_none
+
+Kill = Callable[..., None]
+SECRET = b"TOKEN=a very secret word\n"
+
+
+def is_stored(store: Path, content: bytes) -> bool:
+    """Let git say whether the store has a content in any pack."""
+    git = ["git", "--git-dir", str(store / "objects.git")]
+    oid = subprocess.run(["git", "hash-object", "--stdin"], input=content, capture_output=True, check=True)
+    name = oid.stdout.decode().strip()
+    return subprocess.run([*git, "cat-file", "-e", name], capture_output=True, check=False).returncode == 0
+
+
+@pytest.fixture
+def leaky(project: Path, workspace: Workspace) -> Workspace:
+    """Return the workspace with a key in some of its checkpoints, in two versions."""
+    (project / "src").mkdir()
+    (project / "src" / "app.py").write_text("one\n")
+    workspace.save("without", name="without")
+    (project / "src" / "key").write_bytes(SECRET)
+    workspace.save("with", name="with")
+    (project / "src" / "key").write_bytes(SECRET * 2)
+    (project / "src" / "app.py").write_text("two\n")
+    workspace.save("later", name="later")
+    return workspace
+
+
+def test_a_plan_says_where_a_content_is_and_changes_nothing(leaky: Workspace, store: Path) -> None:
+    plan = leaky.plan_purge("src/key")
+    assert (plan.path, len(plan.contents), plan.size) == (b"src/key", 2, 3 * len(SECRET))
+    assert [one.id for one in plan.checkpoints] == [leaky.get("later").id, leaky.get("with").id]
+    assert {one.paths for one in plan.checkpoints} == {(b"src/key",)}
+    assert (plan.elsewhere, plan.others, plan.again) == ((), (), False)
+    assert leaky.read("later", "src/key") == SECRET * 2
+    assert is_stored(store, SECRET)
+
+
+def test_all_versions_of_a_path_are_gone_from_all_checkpoints_and_packs(
+    leaky: Workspace, store: Path
+) -> None:
+    """S5."""
+    ids = [one.id for one in leaky.list()]
+    report = leaky.purge("src/key")
+    assert report.plan.contents
+    assert report.freed_bytes >= 0, "of so little the disk may get no block back"
+    assert not is_stored(store, SECRET)
+    assert not is_stored(store, SECRET * 2)
+    assert [one.id for one in leaky.list()] == ids
+    assert leaky.verify(deep=True).ok
+    for name, content in (("without", b"one\n"), ("with", b"one\n"), ("later", b"two\n")):
+        assert leaky.read(name, "src/app.py") == content
+    with pytest.raises(NotFound):
+        leaky.read("with", "src/key")
+
+
+def test_what_was_purged_is_a_gap_with_its_reason(leaky: Workspace) -> None:
+    """S5, S7."""
+    files = leaky.get("later").files
+    leaky.purge("src/key")
+    later = leaky.get("later")
+    assert [(gap.path, gap.reason, gap.size) for gap in later.gaps] == [(b"src/key", "purged", 50)]
+    assert later.files == files - 1
+    assert leaky.get("without").gaps == ()
+
+
+def test_a_restore_keeps_what_stands_in_a_purged_place_and_names_it(leaky: Workspace, project: Path) -> None:
+    """S5, T4: a gap is never a deletion."""
+    leaky.purge("src/key")
+    (project / "src" / "app.py").write_text("three\n")
+    report = leaky.restore("with")
+    assert (project / "src" / "key").read_bytes() == SECRET * 2
+    kept = {one.path: one.reason for one in report.outcomes if one.result == "kept"}
+    assert kept[b"src/key"] == "was a gap: purged"
+
+
+def test_a_restore_says_that_it_cannot_bring_back_what_was_purged(leaky: Workspace, project: Path) -> None:
+    """S5."""
+    leaky.purge("src/key")
+    (project / "src" / "key").unlink()
+    (one,) = leaky.restore("with").not_held
+    assert (one.path, one.reason) == (b"src/key", "purged")
+
+
+def test_the_same_content_is_saved_again_by_who_wants_it(leaky: Workspace, project: Path) -> None:
+    """S5: nothing is banned."""
+    leaky.purge("src/key")
+    saved = leaky.save("again").checkpoint
+    assert leaky.read(saved.id, "src/key") == SECRET * 2
+    (project / "src" / "key").unlink()
+    leaky.restore(saved.id)
+    assert (project / "src" / "key").read_bytes() == SECRET * 2
+
+
+def test_the_same_content_goes_wherever_it_is_and_that_is_shown(leaky: Workspace, project: Path) -> None:
+    """S5: a content is purged, not a name."""
+    (project / "copy").write_bytes(SECRET)
+    leaky.save("copied", name="copied")
+    assert leaky.plan_purge("src/key").elsewhere == (b"copy",)
+    leaky.purge("src/key")
+    assert [gap.path for gap in leaky.get("copied").gaps] == [b"copy", b"src/key"]
+
+
+def test_guards_and_deleted_checkpoints_lose_it_too(leaky: Workspace, project: Path, store: Path) -> None:
+    """S5, T8: a deletion can be taken back."""
+    (project / "src" / "key").write_bytes(b"only a guard has this\n")
+    guard = not_none(leaky.restore("with", paths=["src/key"]).guard)
+    leaky.delete("later")
+    leaky.purge("src/key")
+    assert [gap.reason for gap in leaky.get(guard).gaps] == ["purged"]
+    leaky.undo()
+    assert [gap.reason for gap in leaky.get("later").gaps] == ["purged"]
+    assert not is_stored(store, b"only a guard has this\n")
+    assert leaky.verify(deep=True).ok
+
+
+def test_a_folder_stands_for_all_files_that_were_ever_in_it(leaky: Workspace, store: Path) -> None:
+    """S5."""
+    assert len(leaky.plan_purge("src").contents) == 4
+    leaky.purge("src")
+    assert not is_stored(store, SECRET)
+    assert not is_stored(store, b"one\n")
+    assert leaky.verify(deep=True).ok
+
+
+def test_an_empty_file_takes_no_other_along(leaky: Workspace, project: Path) -> None:
+    """S5: all of them share one content, which says nothing."""
+    (project / "empty").touch()
+    (project / "other").touch()
+    leaky.save("empty")
+    with pytest.raises(NotFound):
+        leaky.purge("empty")
+    assert leaky.read("@", "other") == b""
+
+
+def test_what_another_workspace_holds_too_is_purged_only_if_that_was_said(
+    leaky: Workspace, store: Path, tmp_path: Path
+) -> None:
+    """S5."""
+    other = tmp_path / "other"
+    other.mkdir()
+    (other / "mine").write_bytes(SECRET)
+    with lastgood.open(other, store=store, maintenance="off") as there:
+        there.save("theirs")
+        with pytest.raises(Conflict, match="other workspaces") as refused:
+            leaky.purge("src/key")
+        assert refused.value.details["workspaces"] == [str(other)]
+        assert there.read("@", "mine") == SECRET
+        leaky.purge("src/key", all_workspaces=True)
+        assert [gap.path for gap in there.get("@").gaps] == [b"mine"]
+    assert not is_stored(store, SECRET)
+
+
+def test_a_second_purge_finds_that_nothing_is_left(leaky: Workspace) -> None:
+    """S5."""
+    leaky.purge("src/key")
+    assert leaky.plan_purge("src/key").again
+    assert leaky.purge("src/key").freed_bytes == 0
+
+
+def test_a_purge_that_was_killed_before_it_freed_anything_ends_when_it_is_called_again(
+    leaky: Workspace, store: Path, killed: Kill
+) -> None:
+    """S5."""
+    killed(lambda: leaky.purge("src/key"), event="os.remove", path="/objects.git/objects/pack/")
+    assert is_stored(store, SECRET)
+    assert leaky.plan_purge("src/key").again
+    leaky.purge("src/key")
+    assert not is_stored(store, SECRET)
+    assert leaky.verify(deep=True).ok
+
+
+def test_a_path_that_no_checkpoint_ever_held_is_not_found(leaky: Workspace) -> None:
+    with pytest.raises(NotFound, match="no checkpoint holds any content of 'src/kez'"):
+        leaky.purge("src/kez")
+    with pytest.raises(Invalid):
+        leaky.purge(".")
+
+
+def test_nothing_is_purged_while_a_restore_waits_to_be_finished(
+    leaky: Workspace, project: Path, killed: Kill
+) -> None:
+    """T7: it may need it."""
+    (project / "src" / "app.py").write_text("three\n")
+    killed(lambda: leaky.restore("with"), event="os.rename", path=".lastgood-")
+    with pytest.raises(Busy):
+        leaky.purge("src/key")
+
+
+def test_an_undo_that_needs_what_was_purged_says_so(leaky: Workspace, project: Path) -> None:
+    """T8, S5."""
+    leaky.restore("with", paths=["src/key"])
+    leaky.purge("src/key")
+    with pytest.raises(NotFound, match="purged"):
+        leaky.undo()
+    assert (project / "src" / "key").read_bytes() == SECRET
+
+
+def test_a_catalogue_that_is_lost_afterwards_comes_back_without_it(
+    leaky: Workspace, project: Path, store: Path
+) -> None:
+    """S5, K4: the list of checkpoints is rebuilt, and names nothing that is gone."""
+    leaky.maintain()
+    ids = [one.id for one in leaky.list()]
+    leaky.purge("src/key")
+    leaky.close()
+    for path in store.glob("catalogue.sqlite3*"):
+        if path.suffix in {".sqlite3", ".sqlite3-wal", ".sqlite3-shm"}:
+            path.unlink()
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert [one.id for one in again.list()] == ids
+        assert again.verify(deep=True).ok
+        assert [gap.reason for gap in again.get("with").gaps] == ["purged"]
+
+
+def test_a_private_file_that_was_purged_is_held_no_more_once_it_is_excluded(
+    project: Path, workspace: Workspace, store: Path
+) -> None:
+    """S5: no checkpoint before holds it, so a line of ours counts."""
+    (project / ".gitignore").write_text(".env\n")
+    (project / ".env").write_bytes(SECRET)
+    workspace.save("one")
+    (project / ".lastgoodignore").write_text(".env\n")
+    workspace.purge(".env")
+    workspace.save("two")
+    assert b".env" not in {one.path for one in workspace.entries("@")}
+    assert not is_stored(store, SECRET)
