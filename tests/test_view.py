@@ -19,7 +19,7 @@ HOUR = 3600 * 10**9
 @pytest.mark.parametrize(
     ("ref", "form"),
     [
-        ("@", "latest"),
+        ("@", "back"),
         ("latest", "latest"),
         ("@~3", "back"),
         ("@good", "good"),
@@ -166,5 +166,14 @@ def test_rewind_counts_turns_where_there_are_any() -> None:
     ]
     before = [checkpoint(2, kind="turn", metadata={"moment": "before"}), checkpoint(1, kind="auto")]
 
-    assert undo.before_turn(after, turns=2) is after[3]
-    assert undo.before_turn(before, turns=1) is before[0]
+    assert undo.before_turn(after, turns=2, returned=False) is after[3]
+    assert undo.before_turn(before, turns=1, returned=False) is before[0]
+
+
+def test_rewind_goes_on_back_where_the_workspace_returned_to_before_a_turn() -> None:
+    """T15."""
+    moments = {"moment": "before"}
+    line = [checkpoint(number, kind="turn", metadata=moments) for number in (3, 2, 1)]
+
+    assert undo.before_turn(line, turns=1, returned=True) is line[1]
+    assert undo.before_turn(line, turns=3, returned=True) is None

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Damaged, Unsafe, Unsupported
+from lastgood.errors import Damaged
 from lastgood.host import ScanRequest
 from lastgood.ignore import is_expected, is_hand_written
 from lastgood.lease import current_work, lost_session_note
@@ -79,22 +79,6 @@ def git_notes(status: GitSnapshot | None) -> tuple[HealthNote, ...]:
             hint="restore without --git",
         ),
     )
-
-
-def is_aligned(context: Context, checkpoint: Checkpoint) -> bool:
-    """Tell whether a checkpoint holds HEAD and index as they are now, where they can be put back at all."""
-    git = checkpoint.manifest.git
-    if git is None:
-        return True
-    try:
-        found_position = context.project.found_position(context.root)
-    except (Unsafe, Unsupported):
-        return True
-    if found_position is None:
-        return True
-    now = found_position.position
-    named = None if git.branch is None else f"refs/heads/{git.branch}"
-    return (git.head, named, checkpoint.manifest.state.get(INDEX)) == (now.commit, now.branch, now.index)
 
 
 # --- What is to be said of what a checkpoint does not hold, or holds privately (rules S5, T12a) ---
@@ -245,11 +229,11 @@ class WorkspaceSnapshot:
         return self._writer.blob(content)
 
     def unchanged(self) -> Checkpoint | None:
-        """Return the newest complete checkpoint if it holds exactly what was scanned.
+        """Return the checkpoint at which the workspace stands if it holds exactly what was scanned.
 
-        No guard counts, because guards go; nor does a checkpoint that is known to be damaged.
+        One that is known to be damaged does not count.
         """
-        return None if self._facts is None else self._equal(self._facts.complete)
+        return None if self._facts is None else self._equal(self._facts.at)
 
     def record_unchanged(self) -> None:
         """Make no checkpoint: remember what was found, and mend what the store had lost of it."""
@@ -282,10 +266,10 @@ class WorkspaceSnapshot:
 
     def keep(self, saving: SaveTransaction, draft: Draft) -> SaveReport:
         """Make the checkpoint, and remember for the next scan what this one found."""
-        newest = None if self._facts is None else self._facts.newest
-        since = None if newest is None else newest.id
+        before = None if self._facts is None else self._facts.at
+        since = None if before is None else before.id
         spoken = self._spoken()
-        counted, changes = self._changes(newest)
+        counted, changes = self._changes(before)
         status = git_snapshot(self.context, self.scan, writer=self._writer, since=since, changes=changes)
         checkpoint = saving.add(
             draft,
@@ -309,7 +293,7 @@ class WorkspaceSnapshot:
         return SaveReport(
             checkpoint=checkpoint,
             created=True,
-            new_gaps=self._new_gaps(newest),
+            new_gaps=self._new_gaps(before),
             notes=(*self.notes, *git_notes(status), *self._unheld_notes(checkpoint)),
         )
 
@@ -328,8 +312,8 @@ class WorkspaceSnapshot:
     def guard(self, saving: SaveTransaction, *, before: str) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
         facts = self._facts
-        equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.complete)
-        if equal is not None and is_aligned(self.context, equal):
+        equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.at)
+        if equal is not None:
             self.record_unchanged()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
@@ -339,13 +323,13 @@ class WorkspaceSnapshot:
         """Return what to scan.
 
         What an earlier guard was forced to hold does not stay captured for that: the tree that
-        counts for rule S5 is that of the newest complete checkpoint that is no guard.
+        counts for rule S5 is that of the checkpoint at which the workspace stands.
         """
         context, facts = self.context, self._facts
         return ScanRequest(
             root=context.root,
             settings=context.settings.capture,
-            previous=None if facts is None or facts.complete is None else _tree(facts.complete),
+            previous=None if facts is None or facts.at is None else _tree(facts.at),
             generation=self._generation,
             store=context.store,
             forced=self._forced,
@@ -369,7 +353,22 @@ class WorkspaceSnapshot:
             return None
         if found.manifest.progress != self.standing.progress:
             return None
-        return found if self._says_the_same(found) else None
+        return found if self._says_the_same(found) and self._is_aligned(found) else None
+
+    def _is_aligned(self, checkpoint: Checkpoint) -> bool:
+        """Tell whether a checkpoint holds HEAD, branch and index of the project as they are now (rule S10).
+
+        One without the index tells nothing about it: it was too large, or could not be read.
+        """
+        then, now, index = checkpoint.manifest.git, self.scan.result.git, checkpoint.manifest.state.get(INDEX)
+        if then is None or now is None:
+            return then is now
+        if (then.head, then.branch) != (now.head, now.branch):
+            return False
+        if index is None:
+            return True
+        found = self.context.project.index(self.context.root)
+        return found is None or found.hex() == index
 
     def _says_the_same(self, checkpoint: Checkpoint) -> bool:
         """Tell whether the conversation is the checkpoint's; where none is known of, nothing changed."""
@@ -379,13 +378,13 @@ class WorkspaceSnapshot:
         held = checkpoint.manifest.conversation
         return held is not None and held.tree == spoken.conversation.tree
 
-    def _changes(self, newest: CheckpointFacts | None) -> tuple[Counts, Sequence[Change] | None]:
+    def _changes(self, previous: CheckpointFacts | None) -> tuple[Counts, Sequence[Change] | None]:
         """Count the changes since a checkpoint; name them too where the project's git asks for them."""
         result = self.scan.result
         everything = Counts(added=result.files)
-        if newest is None:
+        if previous is None:
             return everything, None
-        before = RememberedFiles(Files(_tree(newest), self.context.engine), self.scan)
+        before = RememberedFiles(Files(_tree(previous), self.context.engine), self.scan)
         try:
             if result.git is None:
                 return tally(before, self.files, gaps=result.gaps), None
@@ -394,11 +393,11 @@ class WorkspaceSnapshot:
             return everything, None
         return counts(changes), changes
 
-    def _new_gaps(self, newest: CheckpointFacts | None) -> tuple[Gap, ...]:
+    def _new_gaps(self, before: CheckpointFacts | None) -> tuple[Gap, ...]:
         gaps = self.scan.result.gaps
-        if not gaps or newest is None:
+        if not gaps or before is None:
             return gaps
-        known = _places(decode_gaps(newest.gaps))
+        known = _places(decode_gaps(before.gaps))
         return tuple(gap for gap in gaps if (gap.path, gap.reason) not in known)
 
 

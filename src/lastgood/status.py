@@ -7,8 +7,8 @@ from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
 from lastgood.lease import current_session, left_elsewhere, living_sessions, unfinished
 from lastgood.model.checkpoint import HealthNote
-from lastgood.model.report import StatusReport
-from lastgood.model.tree import tally
+from lastgood.model.report import ChangedPath, StatusReport
+from lastgood.model.tree import compare, counts
 from lastgood.root import gone, is_folder, is_gone, no_folder
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.transaction import ReadTransaction
@@ -19,22 +19,24 @@ if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
     from lastgood.model.report import State
-    from lastgood.model.tree import Counts
+    from lastgood.model.tree import Change, Counts
     from lastgood.view import View
 
 # Beyond this many packs reading slows down noticeably (measured: 17 ms a look-up at 1,000).
 _MANY_PACKS = 256
+# So many of the paths that changed are named.
+_SHOWN = 10
 # How long whoever changes the workspace just now is waited for, in seconds.
 _PATIENCE = 1.0
 
 
 def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
-    latest = view.latest()
+    at = view.at()
     notes, left = _interruption(context), _left_over(context)
-    if latest is None:
+    if at is None:
         left = (*left, *left_elsewhere(context))
-    look, busy = (None, ()) if latest is None or notes else _look(context, view, latest)
+    look, busy = (None, ()) if at is None or notes else _look(context, view, at)
     incomplete = unfinished(context)
     living = living_sessions(context)
     own = current_session(context)
@@ -46,11 +48,12 @@ def status(context: Context, view: View) -> StatusReport:
         workspace=context.root.decode("utf-8", "surrogateescape"),
         store=context.store.decode("utf-8", "surrogateescape"),
         state="interrupted" if notes else state,
-        latest=latest,
+        latest=view.latest(),
         drift=None if look is None else look.drift,
+        changed=() if look is None else look.changed,
         ignored=() if look is None else look.ignored,
         ignored_count=None if look is None else look.ignored_count,
-        gaps=() if latest is None else latest.gaps,
+        gaps=() if at is None else at.gaps,
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
         store_parts=context.measure(),
@@ -66,27 +69,30 @@ def status(context: Context, view: View) -> StatusReport:
         position=None if progress.position.empty else progress.position,
         sessions=living,
         incomplete=incomplete,
+        at=at,
     )
 
 
 class Look(Value):
     """What a scan says of a workspace: how it differs from a checkpoint, and what rules leave out.
 
-    ``drift`` is None where the checkpoint cannot be read; ``ignored`` are the first of the paths counted.
+    ``drift`` is None where the checkpoint cannot be read; ``changed`` and ``ignored`` are
+    the first of the paths counted.
     """
 
     drift: Counts | None
+    changed: tuple[ChangedPath, ...]
     ignored: tuple[bytes, ...]
     ignored_count: int
 
 
-def _look(context: Context, view: View, latest: Checkpoint) -> tuple[Look | None, tuple[HealthNote, ...]]:
+def _look(context: Context, view: View, at: Checkpoint) -> tuple[Look | None, tuple[HealthNote, ...]]:
     """Look at the workspace; who asks how things stand does not wait until a restore is over."""
     if not is_folder(context.root):
         error = gone(context.root) if is_gone(context.root) else no_folder(context.root)
         return None, (HealthNote(code="folder-gone", message=error.message, hint=error.hint),)
     try:
-        return look_at(context.replace(wait=min(context.wait, _PATIENCE)), view, latest), ()
+        return look_at(context.replace(wait=min(context.wait, _PATIENCE)), view, at), ()
     except Busy as error:
         if "owner" not in error.details:  # nobody is in the way: the scan itself is killed, say
             raise
@@ -101,12 +107,18 @@ def drift_since(context: Context, view: View, checkpoint: Checkpoint) -> Counts 
 def look_at(context: Context, view: View, checkpoint: Checkpoint) -> Look:
     """Scan the workspace, and compare it with a checkpoint."""
     with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
-        scan, drift = snapshot.scan, None
+        scan = snapshot.scan
+        changes: list[Change] | None = None
         try:
-            drift = tally(view.tree(checkpoint), snapshot.files, gaps=scan.result.gaps)
+            changes = list(compare(view.tree(checkpoint), snapshot.files, gaps=scan.result.gaps))
         except Damaged:
-            drift = None
-        return Look(drift=drift, ignored=scan.ignored_paths(), ignored_count=scan.result.ignored)
+            changes = None
+        return Look(
+            drift=None if changes is None else counts(changes),
+            changed=tuple(ChangedPath(path=one.path, status=one.status) for one in (changes or ())[:_SHOWN]),
+            ignored=scan.ignored_paths(),
+            ignored_count=scan.result.ignored,
+        )
 
 
 def _interruption(context: Context) -> tuple[HealthNote, ...]:

@@ -298,7 +298,7 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             ignored_paths=holdings.ignored_paths,
         )
 
-    def record(
+    def record(  # noqa: PLR0913 - what an operation says, by keyword alone
         self,
         kind: OperationType,
         *,
@@ -310,8 +310,12 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
         of: str | None = None,
         parts: tuple[Part, ...] = (),
         session: str | None = None,
+        stands: str | None = None,
     ) -> Operation:
-        """Record a change that `undo` can take back; of the caller's session if none is given."""
+        """Record a change that `undo` can take back; of the caller's session if none is given.
+
+        ``stands`` is the checkpoint at which the workspace stands from now on, None where it did not move.
+        """
         from lastgood.model.operation import Operation  # lazily: no save records one
 
         operation = Operation(
@@ -326,6 +330,8 @@ class SaveTransaction(ReadTransaction, MarkTransaction):
             of=of,
             parts=parts,
             session=self.context.session if session is None else session,
+            stands=stands,
+            stood=None if stands is None else self.catalogue.stood(self.context.key),
         )
         self._introduce()
         self.catalogue.add_operation(operation)

@@ -286,14 +286,15 @@ def to_redo(operations: Sequence[Operation], *, session: str | None = None) -> O
     return next((undone[id] for id in reversed(line) if id in undone), None)
 
 
-def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int) -> Checkpoint | None:
+def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int, returned: bool) -> Checkpoint | None:
     """Return the state before the Nth last turn; without turns, N checkpoints back.
 
-    ``checkpoints`` are a workspace's complete ones without guards, newest first. A turn's checkpoint
+    ``checkpoints`` are a workspace's history from where it stands, newest first. A turn's checkpoint
     holds the state after the turn unless its moment, or a note ``moment``, says before (rule S20);
-    where there are any of before, they are the ones that count.
+    where there are any of before, they are the ones that count: the one at which it stands too, unless
+    it has ``returned`` there and no turn was begun since.
     """
-    befores = [one for one in checkpoints if one.kind == "turn" and _moment(one) == "before"]
+    befores = [one for one in checkpoints[returned:] if one.kind == "turn" and _moment(one) == "before"]
     if befores:
         return befores[turns - 1] if turns <= len(befores) else None
     ends = [index for index, one in enumerate(checkpoints) if one.kind == "turn"]
@@ -303,6 +304,12 @@ def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int) -> Checkpoint 
         return None
     before = ends[turns - 1] + 1
     return checkpoints[before] if before < len(checkpoints) else None
+
+
+def has_returned(operations: Iterable[Operation], place: str) -> bool:
+    """Tell whether the workspace came to stand at a checkpoint by a restore; ``operations`` newest first."""
+    moved = next((one for one in operations if one.stands is not None), None)
+    return moved is not None and moved.type != "undo" and moved.stands == place
 
 
 def _moment(checkpoint: Checkpoint) -> str | None:

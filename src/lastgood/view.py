@@ -11,9 +11,10 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable
+    from collections.abc import Callable, Sequence
     from typing import Literal
 
+    from lastgood.catalogue import CheckpointFacts
     from lastgood.context import CatalogueReader, WorkReader
     from lastgood.engine import ObjectReader
     from lastgood.host import Clock
@@ -35,9 +36,9 @@ class Reference(Value):
     """What a REF asks for.
 
     ``text`` is a whole id, a name that may also be the beginning of an id (``digits``) or a message, a
-    message that can be no name, a task or a step. ``number`` is how many checkpoints back (``back``), how
-    many nanoseconds ago (``ago``), or the moment in nanoseconds since the epoch (``at``): the last one of
-    the second, or fraction, that was given.
+    message that can be no name, a task or a step. ``number`` is how many checkpoints back from where the
+    workspace stands (``back``), how many nanoseconds ago (``ago``), or the moment in nanoseconds since the
+    epoch (``at``): the last one of the second, or fraction, that was given.
     """
 
     form: Form
@@ -61,7 +62,9 @@ def parse(ref: str) -> Reference:
         )
     if is_checkpoint_id(ref):
         return Reference(form="id", text=ref)
-    if ref in {"@", "latest"}:
+    if ref == "@":
+        return Reference(form="back")
+    if ref == "latest":
         return Reference(form="latest")
     if ref.startswith("@"):
         return _special(ref)
@@ -105,7 +108,7 @@ def _special(ref: str) -> Reference:
             return Reference(form="at", number=moment + _grain(inner) - 1)
     raise Invalid(
         f"'{printable(ref)}' is no checkpoint reference",
-        hint="forms with @: @ (latest), @~N, @good, @start, @{2h}, @{2026-11-21T10:00}"
+        hint="forms with @: @ (where you stand), @~N, @good, @start, @{2h}, @{2026-11-21T10:00}"
         "\na checkpoint whose message begins with @ is named by its id: lastgood list",
     )
 
@@ -177,9 +180,20 @@ class View:
         self._key = key
         self._clock = clock
 
-    def latest(self, *, back: int = 0) -> Checkpoint | None:
-        """Return the newest complete checkpoint that is no guard, or that many before it."""
-        return self._first(Query(workspace_key=self._key, complete=True, guards=False, limit=1, offset=back))
+    def latest(self) -> Checkpoint | None:
+        """Return the newest complete checkpoint that is no guard."""
+        return self._first(Query(workspace_key=self._key, complete=True, guards=False, limit=1))
+
+    def at(self, *, back: int = 0) -> Checkpoint | None:
+        """Return the checkpoint at which the workspace stands, or that many before it along its history."""
+        return self._nth(self._catalogue.history(self._key, limit=back + 1), number=back)
+
+    def history(self) -> list[Checkpoint]:
+        """Return the checkpoints from where the workspace stands back along its history, in brief."""
+        places = {one.id: number for number, one in enumerate(self._catalogue.history(self._key))}
+        query = Query(workspace_key=self._key, complete=True, guards=False, brief=True)
+        known = [one for one in self._catalogue.find(query) if one.id in places]
+        return sorted(known, key=lambda one: places[one.id])
 
     def resolve(self, ref: str) -> Checkpoint:
         """Return the one checkpoint that a REF names.
@@ -198,9 +212,10 @@ class View:
         return found
 
     def previous(self, checkpoint: Checkpoint) -> Checkpoint | None:
-        """Return the newest complete checkpoint before another one, guards passed over."""
-        older = Query(workspace_key=checkpoint.manifest.workspace_key, complete=True, guards=False)
-        return self._last_until(checkpoint.sequence - 1, older)
+        """Return the nearest complete checkpoint before another one along its history, no guard."""
+        key, id = checkpoint.manifest.workspace_key, checkpoint.id
+        line = [one for one in self._catalogue.history(key, start=id, limit=2) if one.id != id]
+        return self._nth(line[:1], number=0)
 
     def tree(self, checkpoint: Checkpoint) -> Files:
         """Return the files of a checkpoint."""
@@ -212,7 +227,7 @@ class View:
         if request.form in {"name", "message"}:
             return self._by_message(request.text) if request.form == "message" else self._by_name(request)
         if request.form in {"latest", "back"}:
-            return self.latest(back=request.number)
+            return self.latest() if request.form == "latest" else self.at(back=request.number)
         if request.form == "good":
             return self._first(Query(workspace_key=self._key, good=True, limit=1))
         if request.form in {"ago", "at"}:
@@ -337,6 +352,10 @@ class View:
 
     def _at(self, moment: int) -> Checkpoint | None:
         return self._first(Query(workspace_key=self._key, complete=True, guards=False, until=moment, limit=1))
+
+    def _nth(self, line: Sequence[CheckpointFacts], *, number: int) -> Checkpoint | None:
+        """Return the checkpoint of that number in a line, which may be too short."""
+        return self._by_id(line[number].id) if number < len(line) else None
 
     def _first(self, query: Query) -> Checkpoint | None:
         found = self._catalogue.find(query)

@@ -77,6 +77,9 @@ class ProjectReader(Protocol):
         The index is added to the writer unless it is stored already.
         """
 
+    def index(self, root: bytes) -> bytes | None:
+        """Return the id of the blob that would hold the index; None if it cannot be known."""
+
     def found_position(self, root: bytes) -> FoundGitPosition | None:
         """Return how HEAD and index stand; None without a repository.
 

@@ -120,7 +120,7 @@ def test_a_prefix_finds_what_is_not_deleted_in_all_workspaces(catalogue: SqliteC
     assert [one.sequence for one in catalogue.with_prefix("abcdabcdabcdabcd")] == [1]
 
 
-def test_the_latest_facts_are_of_the_newest_and_of_the_newest_complete_one(
+def test_the_latest_facts_are_of_the_newest_and_of_where_the_workspace_stands(
     catalogue: SqliteCatalogue, save: Save
 ) -> None:
     assert catalogue.latest_facts(KEY) is None
@@ -131,10 +131,10 @@ def test_the_latest_facts_are_of_the_newest_and_of_the_newest_complete_one(
     save(5)
     catalogue.delete([f"ckpt_{5:016x}"], at=1)
     facts = not_none(catalogue.latest_facts(KEY))
-    assert facts.complete is not None
+    assert facts.at is not None
     assert (facts.newest.sequence, facts.newest.partial) == (3, True)
     assert facts.newest.gaps == '[{"path":"rest","reason":"budget"}]'
-    assert (facts.complete.sequence, facts.complete.tree) == (1, f"{1:040x}")
+    assert (facts.at.sequence, facts.at.tree) == (1, f"{1:040x}")
 
 
 def test_names_and_pins_change(catalogue: SqliteCatalogue, save: Save) -> None:

@@ -279,7 +279,8 @@ def test_on_a_terminal_it_asks_and_no_is_the_default(kept: Command) -> None:
     """Rule T1."""
     (kept.project / "a.txt").write_text("my own edit", encoding="utf-8")
     shown = kept.terminal("restore", "one", answers="\n", expect=130).out
-    assert shown.index("Changed since the newest checkpoint: 1 file.") < shown.index("Go ahead? [y/N]")
+    assert re.search(r"^Changed since ckpt_\w{8}, where you stand: 1 file\.\s*$", shown, re.MULTILINE)
+    assert shown.index("where you stand: 1 file.") < shown.index("Go ahead? [y/N]")
     assert "nothing was changed" in shown
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "my own edit"
 
@@ -359,11 +360,52 @@ def test_recover_with_nothing_interrupted_says_ready_to_continue(kept: Command) 
     assert "(one, " in kept("resume", "one").out
 
 
-def test_status_names_the_latest_and_the_drift(kept: Command) -> None:
-    (kept.project / "more").touch()
+def test_status_says_where_the_workspace_stands_and_what_changed_since(kept: Command) -> None:
+    """T15."""
+    for number in range(12):
+        (kept.project / f"more {number:02}").touch()
     shown = kept("status").out
+    assert re.search(r"^stands at +ckpt_\w{8} \(two\), manual, ", shown, re.MULTILINE)
+    assert re.search(r"^since then +12 added, 0 modified, 0 deleted$", shown, re.MULTILINE)
+    assert re.findall(r"^ +added +(more \d\d)$", shown, re.MULTILINE) == [f"more {n:02}" for n in range(10)]
+    assert "and 2 more: lastgood diff --stat" in shown
+    assert not re.search(r"^latest ", shown, re.MULTILINE)
+
+
+def test_status_after_a_restore_names_where_one_stands_and_the_latest(kept: Command) -> None:
+    """T15."""
+    kept("restore", "one", "--yes")
+    shown = kept("status").out
+    assert re.search(r"^stands at +ckpt_\w{8} \(one\), manual, ", shown, re.MULTILINE)
     assert re.search(r"^latest +ckpt_\w{8} \(two\), manual, ", shown, re.MULTILINE)
-    assert re.search(r"^since then +1 added, 0 modified, 0 deleted$", shown, re.MULTILINE)
+    said = kept("status", "--json").json
+    assert (said["at"]["name"] or said["at"]["message"], said["latest"]["message"]) == ("one", "the second")
+    assert said["changed"] == []
+
+
+def test_a_list_marks_where_one_stands_and_leaves_guards_to_all(kept: Command) -> None:
+    """T15."""
+    (kept.project / "mine").touch()
+    kept("restore", "one", "--yes")
+    rows = kept("list").out.splitlines()[1:]
+    assert [bool(re.match(r"ckpt_\w{8} @ ", row)) for row in rows] == [False, True]
+    assert " one " in rows[1]
+    assert "guard" in kept("list", "--all").out
+    assert "guard" in kept("list", "--kind", "guard").out
+    said = kept("list", "--json").json
+    assert said["at"] == kept("show", "@", "--json").json["checkpoint"]["id"]
+    assert {one["kind"] for one in said["checkpoints"]} == {"manual"}
+
+
+def test_rewind_twice_goes_on_back(kept: Command) -> None:
+    """T15: along the history, from where one stands."""
+    (kept.project / "third").touch()
+    kept("save", "three")
+    kept("rewind", "--yes")
+    assert kept("show", "@", "--json").json["checkpoint"]["message"] == "the second"
+    kept("rewind", "--yes")
+    assert kept("show", "@", "--json").json["checkpoint"]["message"] == "the first"
+    assert "that far back" in kept("rewind", "--yes", expect=10).err
 
 
 def test_status_lists_what_a_repository_adds_to_the_settings(kept: Command) -> None:

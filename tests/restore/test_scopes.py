@@ -390,12 +390,12 @@ def told_of(command: Command) -> str:
 
 
 def test_a_person_is_told_of_everything_before_the_first_write(command: Command, told_of: str) -> None:
-    """T1, P6: first what changed since the newest checkpoint, then the parts, and what stays done."""
+    """T1, P6: first what changed since where one stands, then the parts, and what stays done."""
     said = command.terminal("restore", told_of, answers="n\n", expect=130).out
     places = [
         said.index(words)
         for words in (
-            "Changed since the newest",
+            "where you stand: 1 file.",
             "progress: will be put back",
             "deploy was done",
             "Go ahead?",

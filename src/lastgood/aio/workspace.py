@@ -92,6 +92,7 @@ class AsyncWorkspace(AsyncFace[Workspace]):
     check = awaited(Workspace.check)
 
     list = awaited(Workspace.list)
+    stands_at = awaited(Workspace.stands_at)
     get = awaited(Workspace.get)
     previous = awaited(Workspace.previous)
     entries = awaited(Workspace.entries)

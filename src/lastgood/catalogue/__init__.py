@@ -37,10 +37,10 @@ class CheckpointFacts(Value):
 
 
 class LatestFacts(Value):
-    """The newest checkpoint of a workspace, and the newest complete one that is no guard."""
+    """The newest checkpoint of a workspace, and the one ``at`` which it stands (rule T15)."""
 
     newest: CheckpointFacts
-    complete: CheckpointFacts | None
+    at: CheckpointFacts | None
 
 
 class Query(Value):

@@ -6,6 +6,7 @@ What lists and saves do not need is imported when it is called for: start-up tim
 from __future__ import annotations
 
 import os
+from itertools import islice
 
 from lastgood.catalogue import LatestFacts, rows
 from lastgood.catalogue.database import (
@@ -19,7 +20,7 @@ from lastgood.catalogue.database import (
     prepare,
     reseal,
 )
-from lastgood.catalogue.rows import AWAITS_ADOPTION, COMPLETE_FACTS, NEWEST_FACTS, selection
+from lastgood.catalogue.rows import AWAITS_ADOPTION, NEWEST_FACTS, selection
 from lastgood.catalogue.sqlite import REPAIR_HINT, sqlite3
 from lastgood.errors import Damaged, NotFound
 from lastgood.ids import CHECKPOINT_PREFIX
@@ -30,7 +31,7 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Sequence
     from typing import Self
 
-    from lastgood.catalogue import Arrivals, Query, WorkspaceRow
+    from lastgood.catalogue import Arrivals, CheckpointFacts, Query, WorkspaceRow
     from lastgood.catalogue.database import Schema
     from lastgood.catalogue.work import WorkReader
     from lastgood.host import Clock
@@ -50,6 +51,7 @@ LOOSE = (
 _MARK = (
     "UPDATE checkpoint SET deleted_at = ?"
     " WHERE id = ? AND deleted_at IS NULL AND name IS ? AND pinned = ? AND good IS ?"
+    " AND NOT EXISTS (SELECT 1 FROM workspace WHERE key = workspace_key AND at = id)"
 )
 _OLD_OPERATIONS = (
     f"FROM operation WHERE at < ? AND NOT {broken_seal('operation')}"  # noqa: S608 - names of columns
@@ -73,7 +75,7 @@ _FORGET = (
 def delete_unchanged(
     connection: sqlite3.Connection, checkpoints: Iterable[Checkpoint], *, at: int
 ) -> list[str]:
-    """Mark checkpoints as deleted, but those that somebody named, pinned or judged meanwhile."""
+    """Mark checkpoints as deleted, but those that somebody named, pinned, judged or restored meanwhile."""
     marked = []
     for one in checkpoints:
         sound = not is_broken(connection, "checkpoint", one.id)
@@ -88,12 +90,13 @@ def delete_unchanged(
 
 def drop(connection: sqlite3.Connection, checkpoints: Iterable[str]) -> list[str]:
     """Drop rows that are marked as deleted and were not altered from outside; remember their commits."""
-    dropped = {}
+    dropped, before = {}, {}
     for id in checkpoints:
-        commit = connection.execute("SELECT commit_id FROM checkpoint WHERE id = ?", (id,)).fetchone()
+        row = connection.execute("SELECT commit_id, previous FROM checkpoint WHERE id = ?", (id,)).fetchone()
         if connection.execute(_DROP, (id,)).rowcount:
-            dropped[id] = str(commit[0])
+            dropped[id], before[id] = str(row[0]), row[1]
     if dropped:
+        rows.lead_past(connection, before)
         _remember_freed(connection, dropped.values())
     return list(dropped)
 
@@ -223,14 +226,34 @@ class CatalogueReader:
         return None if row is None else rows.workspace(row)
 
     def latest_facts(self, workspace_key: str) -> LatestFacts | None:
-        """Return what a save has to know about the newest checkpoint; None before the first."""
+        """Return what a save has to know of the checkpoints before it; None before the first."""
         newest = self._one(NEWEST_FACTS, (workspace_key,))
         if newest is None:
             return None
-        complete = self._one(COMPLETE_FACTS, (workspace_key,))
         return LatestFacts(
-            newest=rows.facts(newest), complete=None if complete is None else rows.facts(complete)
+            newest=rows.facts(newest), at=next(iter(self.history(workspace_key, limit=1)), None)
         )
+
+    def history(
+        self, workspace_key: str, *, start: str | None = None, limit: int | None = None
+    ) -> Sequence[CheckpointFacts]:
+        """Return the complete checkpoints, no guards, from where a workspace stands back along its history.
+
+        From the checkpoint ``start`` if one is given, itself included if it is one of these.
+        """
+
+        def walk(connection: sqlite3.Connection) -> list[CheckpointFacts]:
+            return list(islice(rows.history(connection, workspace_key, start=start), limit))
+
+        return self._database.read(walk)
+
+    def stood(self, workspace_key: str) -> str | None:
+        """Return what is to be said again to have a workspace stand where it stands now.
+
+        That may be a checkpoint that is deleted: undoing that leads back to it.
+        """
+        said = self._database.read(lambda connection: rows.at(connection, workspace_key))
+        return said or next((one.id for one in self.history(workspace_key, limit=1)), None)
 
     def find(self, query: Query) -> Sequence[Checkpoint]:
         """Return checkpoints, newest first by sequence."""
@@ -292,6 +315,11 @@ class CatalogueReader:
     def freed(self) -> Sequence[str]:
         """Return the commits whose rows were dropped and whose bytes may not be freed yet."""
         return self._database.read(freed)
+
+    def operation(self, id: str) -> Operation | None:
+        """Return one operation, unless it was altered from outside."""
+        row = self._one(_OPERATIONS + " AND id = ?", (id,))
+        return None if row is None else rows.operation(row)
 
     def operations(
         self, workspace_key: str, *, limit: int | None = None, offset: int = 0
@@ -398,12 +426,17 @@ class CatalogueWriter(CatalogueReader):
         self._database.demand_room(beside=beside)
 
     def add(self, manifest: Manifest, *, commit: str, name: str | None, pinned: bool) -> Checkpoint:
-        """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts."""
+        """Add a checkpoint: from now on it exists. Several may bear one name; the newest counts.
+
+        The workspace stands at it if it is complete and no guard.
+        """
         columns = rows.birth(manifest, commit=commit, name=name, pinned=pinned, recovered=False)
 
         def insert(connection: sqlite3.Connection) -> int:
             sequence = connection.execute(_INSERT, columns).lastrowid or 0
             reseal(connection, "checkpoint", manifest.id)
+            if not manifest.partial and manifest.kind != "guard":
+                rows.move(connection, manifest.workspace_key, to=manifest.id)
             return sequence
 
         sequence = self._database.write(insert)
@@ -436,7 +469,10 @@ class CatalogueWriter(CatalogueReader):
         )
 
     def delete_unchanged(self, checkpoints: Iterable[Checkpoint], *, at: int) -> Sequence[str]:
-        """Mark those as deleted whose name and pin are what they were when they were read; say which."""
+        """Mark those as deleted whose name and pin are what they were when they were read; say which.
+
+        Where a workspace stands by now is left.
+        """
         return self._database.write(lambda connection: delete_unchanged(connection, checkpoints, at=at))
 
     def undelete(self, checkpoints: Iterable[str]) -> None:
@@ -444,12 +480,14 @@ class CatalogueWriter(CatalogueReader):
         self._set("deleted_at", [(None, id) for id in checkpoints])
 
     def add_operation(self, operation: Operation) -> None:
-        """Record an operation."""
+        """Record an operation; from now on the workspace stands where it says, if it says so."""
         columns = rows.operation_columns(operation)
 
         def insert(connection: sqlite3.Connection) -> None:
             connection.execute(_OPERATION, columns)
             reseal(connection, "operation", operation.id)
+            if operation.stands is not None:
+                rows.move(connection, operation.workspace_key, to=operation.stands)
 
         self._database.write(insert)
 

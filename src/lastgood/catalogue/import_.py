@@ -35,7 +35,11 @@ _RUN = "INSERT OR IGNORE INTO run (id, workspace_key, fingerprint, payload) VALU
 
 
 def take_in(connection: sqlite3.Connection, arrivals: Arrivals) -> Arrivals:
-    """Write what is not here yet, and return that."""
+    """Write what is not here yet, and return that; known workspaces stand where they stood."""
+    for key in {one.manifest.workspace_key for one in arrivals.checkpoints}:
+        place = next(rows.history(connection, key), None)
+        if place is not None and rows.at(connection, key) is None:
+            rows.move(connection, key, to=place.id)
     workspaces = tuple(
         row
         for row in arrivals.workspaces

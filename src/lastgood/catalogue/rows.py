@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 
 from lastgood.catalogue import CheckpointFacts, WorkspaceRow
-from lastgood.catalogue.database import broken_seal, reseal
+from lastgood.catalogue.database import broken_seal, is_broken, reseal
 from lastgood.catalogue.sqlite import REPAIR_HINT
 from lastgood.errors import Damaged, Invalid, Unsupported
 from lastgood.model.canonical import dumps
@@ -34,6 +34,7 @@ from lastgood.paths import to_bytes, to_text
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     import sqlite3
+    from collections.abc import Iterator, Mapping
 
     from lastgood.catalogue import Query
     from lastgood.model.operation import Operation
@@ -313,7 +314,6 @@ _STANDING = (
     f" AND NOT {broken_seal('checkpoint')}"
 )
 NEWEST_FACTS = f"{_STANDING} ORDER BY sequence DESC LIMIT 1"
-COMPLETE_FACTS = f"{_STANDING} AND partial = 0 AND kind <> 'guard' ORDER BY sequence DESC LIMIT 1"
 
 # Whether a rescued catalogue still lacks what `mending.adopt` brings.
 AWAITS_ADOPTION = "SELECT 1 FROM meta WHERE name = 'unadopted'"
@@ -383,6 +383,86 @@ def _as_json(message: str) -> bytes:
 def _fit(number: int | None) -> int | None:
     """Return the nearest number that SQLite can hold."""
     return None if number is None else max(-_MOST, min(number, _MOST))
+
+
+# --- Where a workspace stands, and the way back from there: along ``previous``, which drops keep whole ---
+
+# What `@` can be: a complete checkpoint, no guard, that is there and was not altered from outside.
+_WHOLE = f"deleted_at IS NULL AND partial = 0 AND kind <> 'guard' AND NOT {broken_seal('checkpoint')}"
+_AT = f"SELECT at FROM workspace WHERE key = ? AND NOT {broken_seal('workspace')}"  # noqa: S608 - names of columns, no input
+_LINK = f"SELECT previous, {_WHOLE}, {FACTS} FROM checkpoint WHERE id = ? AND workspace_key = ?"  # noqa: S608 - as above
+_NEWEST_WHOLE = (
+    f"SELECT previous, 1, {FACTS} FROM checkpoint WHERE workspace_key = ? AND sequence < ? AND {_WHOLE}"  # noqa: S608 - as above
+    " ORDER BY sequence DESC LIMIT 1"
+)
+_MOVE = "UPDATE workspace SET at = ? WHERE key = ?"
+
+
+def at(connection: sqlite3.Connection, key: str) -> str | None:
+    """Return what says where a workspace stands: the id of a checkpoint that may be gone by now."""
+    row = connection.execute(_AT, (key,)).fetchone()
+    return None if row is None or row[0] is None else _text(row[0])
+
+
+def move(connection: sqlite3.Connection, key: str, *, to: str | None) -> None:
+    """Say where a workspace stands."""
+    sound = not is_broken(connection, "workspace", key)
+    connection.execute(_MOVE, (to, key))
+    if sound:
+        reseal(connection, "workspace", key)
+
+
+def history(
+    connection: sqlite3.Connection, key: str, *, start: str | None = None
+) -> Iterator[CheckpointFacts]:
+    """Yield the complete checkpoints, no guards, along a workspace's history, the newest first.
+
+    From a checkpoint on, itself included if it is one of these; else from where the workspace stands. Where
+    that leads to none it stands at the newest. A history of which a row is missing, as after a repair, goes
+    on at the next older one.
+    """
+    found = False
+    for one in _back(connection, key, at(connection, key) if start is None else start):
+        found = True
+        yield one
+    if found or start is not None:
+        return
+    newest = connection.execute(_NEWEST_WHOLE, (key, _MOST)).fetchone()
+    if newest is not None:
+        yield from _back(connection, key, facts(newest[2:]).id)
+
+
+def _back(connection: sqlite3.Connection, key: str, place: str | None) -> Iterator[CheckpointFacts]:
+    below, seen = _MOST, set[str]()
+    while place is not None:
+        row = connection.execute(_LINK, (place, key)).fetchone()
+        row = row or connection.execute(_NEWEST_WHOLE, (key, below)).fetchone()
+        if row is None:
+            return
+        previous, whole, *columns = row
+        one = facts(tuple(columns))
+        if one.id in seen:  # by damage, or as imports brought it
+            return
+        seen.add(one.id)
+        if whole:
+            yield one
+        place, below = None if previous is None else _text(previous), one.sequence
+
+
+def lead_past(connection: sqlite3.Connection, dropped: Mapping[str, str | None]) -> None:
+    """Lead histories past checkpoints whose rows were dropped, given with what was before each."""
+    for table, key, column in (("checkpoint", "id", "previous"), ("workspace", "key", "at")):
+        links = connection.execute(f"SELECT {key}, {column} FROM {table} WHERE {column} IS NOT NULL")  # noqa: S608 - names above
+        for found, lost in links.fetchall():
+            if lost not in dropped:
+                continue
+            place = dropped[lost]
+            while place is not None and place in dropped:
+                place = dropped[place]
+            sound = not is_broken(connection, table, found)
+            connection.execute(f"UPDATE {table} SET {column} = ? WHERE {key} = ?", (place, found))  # noqa: S608 - names above
+            if sound:
+                reseal(connection, table, found)
 
 
 # --- A record as its row keeps it: as text, or compressed where it is long ---

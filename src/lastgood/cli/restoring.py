@@ -18,6 +18,7 @@ from lastgood.cli.plans import (
 )
 from lastgood.cli.wording import called, count
 from lastgood.errors import Conflict, Unsafe, Usage
+from lastgood.ids import short
 from lastgood.paths import printable, to_text
 from lastgood.restore.plan import too_many_deletions
 from lastgood.value import cast
@@ -133,11 +134,13 @@ def _show(preview: RestoreReport, target: Checkpoint, console: Console, *, works
 
 
 def drift_lines(workspace: Restores) -> list[str]:
-    """Return what changed since the newest checkpoint: nobody but the guard has kept it yet."""
+    """Return what changed since the checkpoint where the workspace stands: none has kept it yet."""
     report = workspace.diff(patch=False)
     if not report.files:
         return []
-    lines = [f"Changed since the newest checkpoint: {count(len(report.files), 'file')}."]
+    lines = [
+        f"Changed since {short(report.from_ or '')}, where you stand: {count(len(report.files), 'file')}."
+    ]
     lines += [f"  {one.status:8} {printable(to_text(one.path))}" for one in report.files[:_SHOWN_FILES]]
     if len(report.files) > _SHOWN_FILES:
         lines.append(f"  and {len(report.files) - _SHOWN_FILES:,} more")
@@ -168,8 +171,11 @@ def restore(target: Checkpoint, call: Call, console: Console, *, workspace: Rest
     with ProgressLine(console, "planning"):
         plan = workspace.plan_restore(target.id, **_options(call, workspace))
         preview = workspace.preview(plan)
-    if call.has("dry-run") or (plan.empty and not preview.folder_made):
-        return _planned(preview.replace(dry_run=call.has("dry-run")), target, call, console)
+    if call.has("dry-run"):
+        return _planned(preview.replace(dry_run=True), target, call, console)
+    if plan.empty and not preview.folder_made:  # the workspace may come to stand elsewhere all the same
+        report = workspace.apply(plan) if plan.whole else preview.replace(dry_run=False)
+        return _planned(report, target, call, console)
     if not consented(preview, call, console, workspace=workspace, target=target):
         return DECLINED
     with ProgressLine(console, "restoring"):

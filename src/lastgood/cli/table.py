@@ -106,6 +106,7 @@ FILES: tuple[Verb, ...] = (
             Option(name="since", value="T", form="moment", says="only since then: 2h, 7d, 2026-11-21T10:00"),
             Option(name="name", value="GLOB", says="only names that match, for example 'before-*'"),
             Option(name="good", says="only those whose check passed"),
+            Option(name="all", says="the guards too, which restores made of what they found"),
             Option(name="all-workspaces", says="of every workspace in the store"),
         ),
         examples=(
@@ -123,14 +124,17 @@ FILES: tuple[Verb, ...] = (
             Option(name="conversation", says="print the conversation, known secrets left out"),
             Option(name="stat", says="what changed since the checkpoint before it"),
         ),
-        examples=(("lastgood show @", "the latest"), ("lastgood show parser-works --files", "all its paths")),
+        examples=(
+            ("lastgood show @", "the one you stand at"),
+            ("lastgood show parser-works --files", "all its paths"),
+        ),
         codes=(0, 10, 11),
     ),
     Verb(
         name="diff",
         says="compare checkpoints, or one with the workspace",
         about=(
-            "Without a REF: the latest checkpoint against the workspace. With one: that\n"
+            "Without a REF: the checkpoint you stand at (@) against the workspace. With one: that\n"
             "checkpoint against the workspace. With two: the first against the second.\n"
             "`git apply` takes the patch; of binary files, and of those over 8 MiB, it\n"
             "only says that they differ."
@@ -263,7 +267,7 @@ FILES: tuple[Verb, ...] = (
         options=(TIMEOUT,),
         command=True,
         examples=(
-            ("lastgood check @ -- pytest -q", "is the latest good?"),
+            ("lastgood check @ -- pytest -q", "is where you stand good?"),
             ("lastgood check @~3 --timeout 30m -- make test", "in a copy of an older one"),
         ),
         codes=(0, 2, 3, 10, 11),

@@ -207,16 +207,15 @@ _NOTHING = frozenset({"-", "0", ""})
 def table(
     rows: Sequence[Sequence[str]], *, flexible: int, limit: int | None, optional: Sequence[int] = ()
 ) -> list[str]:
-    """Return rows as aligned lines that keep within ``limit`` columns.
+    """Return rows as aligned lines that keep within ``limit`` columns, those of a terminal.
 
-    For that first the ``optional`` columns go in which nothing is said, then the flexible one gives
-    way.
+    Without the ``optional`` columns in which nothing is said; for the rest the flexible one gives way.
     """
     if not rows:
         return []
     widths = [max(width(row[column]) for row in rows) for column in range(len(rows[0]))]
     shown = list(range(len(widths)))
-    if limit is not None and _whole(widths) > limit:
+    if limit is not None:
         shown = [
             column
             for column in shown

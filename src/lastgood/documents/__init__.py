@@ -212,9 +212,12 @@ def document(verb: str, said: Document | Value) -> Document:
     return {"schema": f"lastgood.{verb}/1", **(record(said) if isinstance(said, Value) else said)}
 
 
-def list_document(checkpoints: Sequence[Checkpoint]) -> Document:
-    """Return the document of a list: what every checkpoint would repeat is null, and `show` has it."""
-    return {"schema": "lastgood.list/2", "checkpoints": [_listed(one) for one in checkpoints]}
+def list_document(checkpoints: Sequence[Checkpoint], *, at: str | None = None) -> Document:
+    """Return the document of a list: what every checkpoint would repeat is null, and `show` has it.
+
+    ``at`` is the id of the checkpoint at which the workspace stands.
+    """
+    return {"schema": "lastgood.list/2", "at": at, "checkpoints": [_listed(one) for one in checkpoints]}
 
 
 def log_document(report: LogReport) -> Document:

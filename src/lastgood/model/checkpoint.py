@@ -269,6 +269,11 @@ class Checkpoint(Value):
     )
     bytes = Alias["int"]("manifest.size", "How many bytes its files have.")
 
+    @property
+    def whole(self) -> bool:
+        """Whether a workspace can stand at it: it is complete and no guard (rule T15)."""
+        return not self.manifest.partial and self.manifest.kind != "guard"
+
 
 # --- A conversation as a checkpoint holds it (rule P5) ---
 

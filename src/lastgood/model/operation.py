@@ -40,7 +40,8 @@ class Operation(Value):
     ``at`` is in nanoseconds since the epoch. ``steps`` are the touched paths with what they held
     before (``have``) and after (``want``); ``checkpoints`` are the ids that a delete removed.
     ``parts`` are what else was changed. ``of`` names the operation that an undo or redo acted on,
-    ``session`` the session in which it was done.
+    ``session`` the session in which it was done. ``stands`` is the checkpoint at which the workspace stands
+    since, ``stood`` the one at which it stood before; None if it did not move (rule T15).
     """
 
     id: str
@@ -55,6 +56,8 @@ class Operation(Value):
     of: str | None = None
     parts: tuple[Part, ...] = ()
     session: str | None = None
+    stands: str | None = None
+    stood: str | None = None
 
 
 class Journal(Value):
@@ -253,9 +256,16 @@ _STEP = Form(
 )
 _PART = Form(Part, PartScope=words(*SCOPES[1:]))
 _CLOSED = Form(_Closed)
-# Records of old name no parts, no scopes and no closed directories.
+# Records of old name no parts, no scopes, no closed directories and no place where the workspace stands.
 _OPERATION = Form(
-    Operation, "an operation", version=VERSION, late="parts", OperationType=_TYPES, Step=_STEP, Part=_PART
+    Operation,
+    "an operation",
+    version=VERSION,
+    late="parts",
+    sparse="stands stood",
+    OperationType=_TYPES,
+    Step=_STEP,
+    Part=_PART,
 )
 _PLAN = Form(
     RestorePlan,

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import Checkpoint, HealthNote, SaveReport
     from lastgood.model.operation import Operation, Outcome, PartOutcome, RestorePlan, Result
     from lastgood.model.session import Effect, Position, Progress, Session, SessionReport, Task
-    from lastgood.model.tree import Counts, Gap
+    from lastgood.model.tree import ChangeStatus, Counts, Gap
     from lastgood.value import OsText, Text, Timestamp
 
     DiffStatus = Literal["added", "modified", "deleted", "renamed", "mode", "kind"]
@@ -290,9 +290,18 @@ class DeleteReport(Value):
     deleted = Alias["tuple[str, ...]"]("checkpoints", "The ids of the checkpoints that were removed.")
 
 
-class StatusReport(Value):
-    """Where a workspace stands; sizes in bytes. ``drift`` is None if the workspace was not scanned.
+class ChangedPath(Value):
+    """A path that is not as it was at a checkpoint."""
 
+    path: bytes
+    status: ChangeStatus
+
+
+class StatusReport(Value):
+    """How things are with a workspace; sizes in bytes.
+
+    ``at`` is the checkpoint at which it stands, ``latest`` the newest. ``drift`` is what changed since
+    ``at``, None if the workspace was not scanned; ``changed`` are the first of those paths.
     ``session`` is the one under way, else the newest that did not finish; ``sessions`` are all those
     that live, ``incomplete`` all that ended without finishing and wait to be dealt with (rule P8).
     ``position`` is that of the session, outside any that of the workspace. ``store_parts`` is what the
@@ -315,6 +324,8 @@ class StatusReport(Value):
     position: Position | None = None
     sessions: tuple[SessionReport, ...] = ()
     incomplete: tuple[SessionReport, ...] = ()
+    at: Checkpoint | None = None
+    changed: tuple[ChangedPath, ...] = ()
     ignored: tuple[bytes, ...] = ()
     ignored_count: int | None = None
 

@@ -93,6 +93,30 @@ class SealedGit:
         snapshots = GitSnapshots(root, scan, folder=self._folder, asker=self._asker, writer=writer)
         return snapshots.run(git, since=since, changes=changes)
 
+    def index(self, root: bytes) -> bytes | None:
+        """Return the id of the blob that would hold the index; None if it cannot be known.
+
+        Read only where git has written it since it was read last.
+        """
+        from lastgood.project_git.remembered import index_seen, recall, remember
+
+        found = find(root)
+        if found is None:
+            return None
+        seen, known = index_seen(found), recall(self._folder)
+        if known is not None and known.seen == seen and known.index:
+            return known.index
+        from lastgood.project_git.entries import read_entries
+        from lastgood.project_git.index import IndexDamage, blob_id
+
+        try:
+            now = blob_id(read_entries(found).canonical())
+        except IndexDamage:
+            return None
+        if known is not None and known.index == now:  # git only learned what stat says by now
+            remember(self._folder, known.replace(seen=seen))
+        return now
+
     def found_position(self, root: bytes) -> FoundGitPosition | None:
         """Return how HEAD and index stand; None without a repository."""
         from lastgood.project_git import restore

@@ -6,13 +6,12 @@ and rules are the same, only what changed in the files since the checkpoint befo
 
 from __future__ import annotations
 
-import fcntl
 import os
 import stat
-from marshal import dumps, loads
+from marshal import dumps
 
 from lastgood import project_git
-from lastgood.files import digest, proven, read_proven, write_whole
+from lastgood.files import digest
 from lastgood.ignore import GITIGNORE, TreeRules, Unreadable
 from lastgood.model.checkpoint import IgnoreState
 from lastgood.model.tree import DIRECTORY, LINK
@@ -35,6 +34,8 @@ from lastgood.project_git.entries import (
     stats_of,
 )
 from lastgood.project_git.index import IndexDamage, blob_id
+from lastgood.project_git.remembered import RememberedStatus, index_seen, recall, remember
+from lastgood.project_git.remembered import seen as seen_of
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -473,28 +474,7 @@ def shows(files: ScannedWorkspace, path: bytes) -> bool:
 INDEX_LIMIT = 64 << 20
 # More paths than this are not listed: every checkpoint's manifest would carry them.
 DIRTY_LIMIT = 10_000
-_FORMAT = b"lastgood git state 1\n"
-_NAME = b"/git.state"
 _SAYING = frozenset({b".gitignore", b".gitattributes", b".gitmodules"})
-
-
-class RememberedStatus(Value):
-    """What was found for one checkpoint. ``mark`` stands for all that it depends on besides files and index.
-
-    ``seen`` stands for what stat said of the index, ``plain`` tells how its entries can be found.
-    ``changed`` are the paths at which files and index differed, None if unknown; ``staged`` those at
-    which index and HEAD did, ``gaps`` the paths that could not be read, ``index`` the blob's id.
-    """
-
-    checkpoint: str
-    mark: bytes
-    seen: bytes
-    changed: tuple[bytes, ...] | None
-    staged: tuple[bytes, ...]
-    gaps: tuple[bytes, ...]
-    nested: tuple[bytes, ...]
-    index: bytes
-    plain: bool
 
 
 class GitSnapshot:
@@ -519,20 +499,7 @@ class GitSnapshot:
 
     def keep(self, checkpoint: str) -> None:
         """Remember this as what the checkpoint holds; a convenience, so that no failure counts."""
-        body = dumps([*self._memory.replace(checkpoint=checkpoint).as_dict().values()])
-        temporary = self._folder + _NAME + b".new"
-        try:
-            flags = os.O_WRONLY | os.O_CREAT | os.O_CLOEXEC | os.O_NOFOLLOW
-            descriptor = os.open(temporary, flags, 0o600)
-            try:
-                fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)  # one writer is enough
-                os.ftruncate(descriptor, 0)
-                write_whole(descriptor, proven(_FORMAT, body))
-                os.rename(temporary, self._folder + _NAME)
-            finally:
-                os.close(descriptor)
-        except OSError:
-            return
+        remember(self._folder, self._memory.replace(checkpoint=checkpoint))
 
 
 class GitSnapshots:
@@ -566,8 +533,8 @@ class GitSnapshots:
         found = project_git.find(self._root)
         if found is None:
             return None
-        mark, seen = self._mark(found, git), digest(dumps(_seen(found.git_dir + b"/index"), 2))
-        known = _load(self._folder)
+        mark, seen = self._mark(found, git), index_seen(found)
+        known = recall(self._folder)
         memory: RememberedStatus | None = None
         if (
             known is not None
@@ -685,7 +652,7 @@ class GitSnapshots:
         for one in git.nested:
             place = self._nested(one.path)
             if place is not None:
-                seen.append([*_evidence(place), _seen(place.git_dir + b"/index")])
+                seen.append([*_evidence(place), seen_of(place.git_dir + b"/index")])
         heads = [(one.path, one.head) for one in git.nested]
         return digest(dumps((git.head, heads, seen, ignore.info_exclude, ignore.global_exclude), 2))
 
@@ -722,24 +689,7 @@ def _evidence(found: Repository) -> list[tuple[object, ...]]:
         found.git_dir + b"/config.worktree",
         found.common_dir + b"/info/attributes",
     )
-    return [(found.git_dir, found.prefix, found.digest_size), *(_seen(place) for place in places)]
-
-
-def _seen(place: bytes) -> tuple[int, ...]:
-    try:
-        said = os.stat(place)
-    except OSError:
-        return ()
-    return (said.st_mode, said.st_size, said.st_mtime_ns, said.st_ctime_ns, said.st_ino)
-
-
-def _load(folder: bytes) -> RememberedStatus | None:
-    body = read_proven(folder + _NAME, form=_FORMAT)
-    if body is None:
-        return None
-    found = loads(body)  # noqa: S302 - our own file, proven by its checksum
-    names = ("checkpoint", "mark", "seen", "changed", "staged", "gaps", "nested", "index", "plain")
-    return RememberedStatus(**dict(zip(names, found, strict=True))) if len(found) == len(names) else None
+    return [(found.git_dir, found.prefix, found.digest_size), *(seen_of(place) for place in places)]
 
 
 # --- Which files git would convert before it compares them: told from attributes, nothing is converted ---

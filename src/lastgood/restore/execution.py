@@ -22,7 +22,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Mapping, Sequence
 
-    from lastgood.context import Context
+    from lastgood.context import CatalogueReader, Context
     from lastgood.model.operation import Operation, OperationType, Outcome, PartOutcome, RestorePlan, Step
     from lastgood.model.tree import Entry
     from lastgood.snapshot import WorkspaceSnapshot
@@ -146,6 +146,7 @@ class PlanExecution(Value):
         scopes = {outcome.scope for outcome in settled if outcome.result == "restored"}
         restored = tuple(part for part in journal.plan.parts if part.scope in scopes)
         operation = None
+        met = journal.plan.empty and not is_barred(journal.plan.steps)
         if not self.is_recorded(journal):
             operation = self.restoring.record(
                 journal.type,
@@ -156,16 +157,35 @@ class PlanExecution(Value):
                 of=journal.of,
                 parts=restored,
                 session=journal.session,
+                stands=self.stands(journal) if done or restored or met else None,
             )
         # An undo of which nothing succeeded can be tried again, unless nothing was to be done.
-        met = journal.plan.empty and not is_barred(journal.plan.steps)
         if journal.of is not None and (done or restored or met):
             self.restoring.catalogue.set_undone(journal.of, undone=journal.type == "undo")
         return operation
 
+    def stands(self, journal: Journal) -> str | None:
+        """Return the checkpoint at which the workspace stands once the plan took effect; None if that stays.
+
+        An undo or redo puts back what it was before or after what it is about (rule T15).
+        """
+        catalogue = self.restoring.context.catalogue
+        if journal.of is None:
+            return place_of(catalogue, journal.plan)
+        about = catalogue.operation(journal.of)
+        if about is None:
+            return None
+        return about.stood if journal.type == "undo" else about.stands
+
     def is_recorded(self, journal: Journal) -> bool:  # noqa: ARG002 - a new one is not
         """Tell whether the operation is known already."""
         return False
+
+
+def place_of(catalogue: CatalogueReader, plan: RestorePlan) -> str | None:
+    """Return the checkpoint at which the workspace stands after a restore; None if that does not move it."""
+    target = catalogue.get(plan.target) if plan.whole else None
+    return None if target is None or not target.whole else target.id
 
 
 # --- What refuses before the journal is written, and what has to be known to go on after a kill ---

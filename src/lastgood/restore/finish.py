@@ -176,6 +176,9 @@ class RollBack(ResumedExecution):
         with self.restoring.context.applier.looking() as present:
             return tuple(step for step in self.steps if step.path in missed and took_effect(step, present))
 
+    def stands(self, journal: Journal) -> str | None:
+        """Return None: the workspace did not move."""
+
     def record(
         self, journal: Journal, done: tuple[Step, ...], _settled: tuple[PartOutcome, ...]
     ) -> Operation | None:
@@ -189,9 +192,17 @@ class RollBack(ResumedExecution):
         if not done and self.is_recorded(journal):
             what = journal.operation if journal.of is None else journal.of
             back: OperationType = "redo" if journal.type == "undo" else "undo"
-            self.restoring.record(back, guard=journal.guard, of=what, session=journal.session)
+            self.restoring.record(
+                back, guard=journal.guard, of=what, session=journal.session, stands=self._stood(what, back)
+            )
             self.restoring.catalogue.set_undone(what, undone=back == "undo")
         return None
+
+    def _stood(self, operation: str, back: OperationType) -> str | None:
+        about = self.restoring.context.catalogue.operation(operation)
+        if about is None:
+            return None
+        return about.stood if back == "undo" else about.stands
 
 
 def _clear_left(context: Context, restores: Sequence[Journal]) -> tuple[Outcome, ...]:

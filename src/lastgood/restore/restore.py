@@ -15,8 +15,8 @@ from lastgood.model.report import HeadMoved, NotHeld, RestoreReport, planned_out
 from lastgood.model.tree import DIRECTORY, FILE, is_content, same_content
 from lastgood.paths import join, printable, to_text
 from lastgood.restore import parts
-from lastgood.restore.execution import PlanExecution, apply_plan, loses_content
-from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, occupied, plan
+from lastgood.restore.execution import PlanExecution, apply_plan, loses_content, place_of
+from lastgood.restore.plan import DeletionEvidence, barred, conflicts, identify, is_barred, occupied, plan
 from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES
 from lastgood.snapshot import WorkspaceSnapshot
@@ -455,7 +455,16 @@ def _carry_out(
             outcomes=changed.outcomes,
             parts=changed.parts,
         )
+    elif _moves(context, plan):
+        moved = restoring.record("restore", target=target.id, stands=target.id)
+        report = report.replace(operation=moved.id)
     return with_details(context, report, target)
+
+
+def _moves(context: Context, plan: RestorePlan) -> bool:
+    """Tell whether the workspace comes to stand elsewhere although every path of it is right already."""
+    place = None if is_barred(plan.steps) else place_of(context.catalogue, plan)
+    return place is not None and place != context.catalogue.stood(context.key)
 
 
 def _admit(context: Context, request: RestoreRequest) -> None:

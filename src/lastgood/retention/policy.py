@@ -108,6 +108,7 @@ GRACE = DAY
 LEAST = 10
 
 _SESSION_MARKS: tuple[Kind, ...] = ("session-start", "session-end")
+_STANDS = "where the workspace stands"
 _MARK = "its session still has checkpoints"
 _LONGEST_AGE_TEXT = 20
 
@@ -135,18 +136,20 @@ class Conditions(Value):
     """What a decision depends on beside the checkpoints.
 
     ``retention`` holds what is configured, by kind, and takes the place of a kind's row; ``limit``
-    is how many that are not permanent may stay. ``needed`` gives the reason why some must stay.
+    is how many that are not permanent may stay. ``needed`` gives the reason why some must stay, ``stands``
+    is where the workspace stands.
     """
 
     now: int
     retention: Mapping[str, Rungs] = {}
     limit: int
     needed: Mapping[str, str] = {}
+    stands: str | None = None
 
 
 def decide(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> tuple[Decision, ...]:
     """Return what the policy makes of one workspace's checkpoints, which are newest first."""
-    firm = _firm(checkpoints, conditions.needed)
+    firm = _firm(checkpoints, conditions)
     kept = dict(firm)
     ages = ages_of(checkpoints, now=conditions.now)
     for kind in KINDS:
@@ -179,8 +182,9 @@ def explicit_decisions(
     """Return what an explicit request makes of one workspace's checkpoints, which are newest first.
 
     With both ``keep`` and ``older_than`` (nanoseconds) only what both let go goes. Spares what is
-    permanent or needed, which does not count among those kept. Nor does a guard: nobody asked for it,
-    so it pushes nothing out, and a number of checkpoints says nothing about it: its kind's row does.
+    permanent or needed, which does not count among those kept, and where the workspace stands. Nor does a
+    guard count: nobody asked for it, so it pushes nothing out, and a number of checkpoints says nothing
+    about it: its kind's row does.
     """
     ages = ages_of(checkpoints, now=conditions.now)
     numbered = {} if keep is None else _numbered(checkpoints, keep, ages=ages, conditions=conditions)
@@ -196,6 +200,8 @@ def explicit_decisions(
             said.append((young, f"{'not ' if young else ''}older than {_span(older_than)}"))
         stays = any(fits for fits, _ in said)
         reason = ", ".join(words for fits, words in said if fits is stays)
+        if not stays and one.id == conditions.stands:
+            stays, reason = True, _STANDS
         decisions.append(Decision(id=one.id, keep=stays, reason=reason))
     return tuple(decisions)
 
@@ -283,15 +289,17 @@ def age_of(text: str) -> int:
     return int(seconds * 1_000_000_000)
 
 
-def _firm(checkpoints: Sequence[Checkpoint], needed: Mapping[str, str]) -> dict[str, str]:
+def _firm(checkpoints: Sequence[Checkpoint], conditions: Conditions) -> dict[str, str]:
     """Return what stays whatever is configured, with the reasons."""
     firm: dict[str, str] = {}
     sessions: set[str | None] = set()
     for one in checkpoints:
-        reason = permanent(one) or needed.get(one.id)
+        reason = permanent(one) or conditions.needed.get(one.id)
         if one.good and one.manifest.session not in sessions:
             sessions.add(one.manifest.session)
             reason = reason or "the newest good one of its session"
+        if one.id == conditions.stands:
+            reason = reason or _STANDS
         if reason is not None:
             firm[one.id] = reason
     complete = [one for one in checkpoints if not one.partial and one.kind != "guard"]

@@ -163,7 +163,7 @@ def prune_quietly(upkeep: MaintenanceTransaction, *, busy: Collection[str]) -> i
     for row in context.catalogue.workspaces():
         if row.key not in busy:
             checkpoints = _listed(context, row.key)
-            conditions = _conditions(context, needed=needed(context, row.key))
+            conditions = _conditions(context, row.key)
             known[row.key] = checkpoints, decide(checkpoints, conditions)
     settled = _within_size(context, known)
     return sum(
@@ -178,7 +178,7 @@ def delete_unkept(context: Context, checkpoints: Sequence[Checkpoint]) -> tuple[
     automatic prunes it is not on the undo stack (rule T8).
     """
     with SaveTransaction(context) as saving:
-        spared = needed(context, context.key)
+        spared = {*needed(context, context.key), stands(context, context.key)}
         going = [one for one in checkpoints if permanent(one) is None and one.id not in spared]
         return tuple(saving.catalogue.delete_unchanged(going, at=context.clock.now()))
 
@@ -223,6 +223,11 @@ def needed(context: Context, key: str) -> dict[str, str]:
     return found
 
 
+def stands(context: Context, key: str) -> str | None:
+    """Return the checkpoint at which a workspace stands, which no retention takes (rule K1)."""
+    return next((one.id for one in context.catalogue.history(key, limit=1)), None)
+
+
 def _plan(
     context: Context,
     request: PruneRequest,
@@ -231,8 +236,7 @@ def _plan(
     every: Sequence[Checkpoint] | None = None,
 ) -> PrunePlan:
     now = context.clock.now()
-    spared = needed(context, context.key)
-    conditions = _conditions(context, needed=spared)
+    conditions = _conditions(context, context.key)
     if request.keep is None and request.older_than is None:
         decisions = decide(checkpoints, conditions)
         decisions = _within_size(context, {context.key: (checkpoints, decisions)})[context.key]
@@ -261,12 +265,13 @@ def _deleted(context: Context) -> tuple[str, ...]:
     return tuple(one.id for one in every if one.deleted_at is not None)
 
 
-def _conditions(context: Context, *, needed: dict[str, str]) -> Conditions:
+def _conditions(context: Context, key: str) -> Conditions:
     return Conditions(
         now=context.clock.now(),
         retention=context.settings.retention,
         limit=context.settings.limits.max_checkpoints,
-        needed=needed,
+        needed=needed(context, key),
+        stands=stands(context, key),
     )
 
 

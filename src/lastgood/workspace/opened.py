@@ -202,7 +202,7 @@ class OpenWorkspace:
 
     # --- Looking: nothing is changed by any of these ---
 
-    def list(
+    def list(  # noqa: PLR0913 - each is a condition of its own, by keyword alone
         self,
         *,
         limit: int | None = None,
@@ -212,6 +212,7 @@ class OpenWorkspace:
         name: str | None = None,
         message: str | None = None,
         good: bool = False,
+        guards: bool = True,
         all_workspaces: bool = False,
         brief: bool = False,
     ) -> tuple[Checkpoint, ...]:
@@ -237,6 +238,7 @@ class OpenWorkspace:
             name=name,
             message=message,
             good=good,
+            guards=guards,
             brief=brief,
         )
         return tuple(self._context.catalogue.find(query))
@@ -250,12 +252,19 @@ class OpenWorkspace:
         except NotFound:
             return text
 
+    def stands_at(self) -> str | None:
+        """Return the id of the checkpoint at which the workspace stands, which `@` means; None before any.
+
+        That is the complete one, no guard, that was last saved or wholly restored to.
+        """
+        return next((one.id for one in self._context.catalogue.history(self._context.key, limit=1)), None)
+
     def get(self, ref: str) -> Checkpoint:
         """Return the checkpoint that a REF names."""
         return self._view.resolve(ref)
 
     def previous(self, ref: str) -> Checkpoint | None:
-        """Return the newest complete checkpoint before the one that a REF names."""
+        """Return the complete checkpoint before the one that a REF names, along its history."""
         return self._view.previous(self._view.resolve(ref))
 
     def entries(self, ref: str) -> tuple[ListedEntry, ...]:
@@ -312,7 +321,7 @@ class OpenWorkspace:
         patch: bool = True,
         private: bool = False,
     ) -> DiffReport:
-        """Compare two checkpoints, or one (the latest, if none is named) with the workspace.
+        """Compare two checkpoints, or one (if none is named, `@`) with the workspace.
 
         Of files that are private the patch says only that they differ, unless it is asked for (rule S5).
         """

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from lastgood.catalogue import Query
 from lastgood.errors import Invalid, NotFound, Usage
 from lastgood.paths import printable
 from lastgood.root import is_gone
@@ -166,7 +165,7 @@ class Restores(OpenWorkspace):
         The present state is saved first, and every restore can be undone. ``paths`` limit it to
         some files; ``git`` puts the project's HEAD and index back too; ``to`` writes the files into
         a new or empty folder instead and touches nothing else. ``merge`` keeps what changed since
-        ``base`` (by default the newest complete checkpoint), ``conflict`` settles what both sides
+        ``base`` (by default where the workspace stands), ``conflict`` settles what both sides
         changed. ``discard`` goes on where something present cannot be copied, ``force`` although
         another session is at work.
         """
@@ -184,13 +183,12 @@ class Restores(OpenWorkspace):
 
     def rewound(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to."""
-        from lastgood.undo import before_turn
+        from lastgood.undo import before_turn, has_returned
 
         check_count(turns, least=1, what="how many turns to rewind")
-        line = self._context.catalogue.find(
-            Query(workspace_key=self._context.key, complete=True, guards=False)
-        )
-        found = before_turn(line, turns=turns)
+        line = self._view.history()
+        returned = bool(line) and has_returned(self.operations(), line[0].id)
+        found = before_turn(line, turns=turns, returned=returned)
         if found is None:
             raise NotFound(
                 f"cannot rewind {turns}: there is no checkpoint that far back", hint="see: lastgood list"

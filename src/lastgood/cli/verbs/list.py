@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 _HEADER = ("ID", "Name", "Date", "Kind", "Phase / Step", "Files", "Gaps", "Good")
 _NAME = 1
-# On a narrow terminal these go when they say nothing: phase, gaps, good.
+# On a terminal these go when they say nothing: phase, gaps, good.
 _OPTIONAL = (4, 6, 7)
 _NAME_LIMIT = 72
 _PLACE_LIMIT = 48
@@ -42,14 +42,16 @@ def list_verb(call: Call, console: Console) -> int:
             name=call.text("name"),
             good=call.has("good"),
             all_workspaces=everywhere,
+            guards=call.has("all") or call.text("kind") == "guard",
             brief=True,
         )
+        at = workspace.stands_at()
     if console.json:
         from lastgood.documents import list_document
 
-        console.document(list_document(checkpoints))
+        console.document(list_document(checkpoints, at=at))
     elif checkpoints:
-        console.lines(lines(checkpoints, console, everywhere=everywhere))
+        console.lines(lines(checkpoints, console, at=at, everywhere=everywhere))
         _tell_damage(checkpoints, console, call)
     else:
         console.note(_nothing(call))
@@ -57,22 +59,30 @@ def list_verb(call: Call, console: Console) -> int:
 
 
 def lines(
-    checkpoints: Sequence[Checkpoint], console: Console, *, everywhere: bool = False, indent: int = 0
+    checkpoints: Sequence[Checkpoint],
+    console: Console,
+    *,
+    at: str | None = None,
+    everywhere: bool = False,
+    indent: int = 0,
 ) -> list[str]:
-    """Return checkpoints as a table with its header, to be indented by some columns."""
+    """Return checkpoints as a table with its header, to be indented by some columns.
+
+    The one ``at`` which the workspace stands is marked.
+    """
     room = console.columns()
     rows: list[tuple[str, ...]] = [(*_HEADER, "Workspace") if everywhere else _HEADER]
     for one in checkpoints:
-        row = _row(one)
+        row = _row(one, at=at)
         rows.append((*row, printable(one.manifest.workspace)) if everywhere else row)
     shown = table(rows, flexible=_NAME, limit=room and room - indent, optional=_OPTIONAL)
     return [console.styled(shown[0], "bold"), *shown[1:]]
 
 
-def _row(checkpoint: Checkpoint) -> tuple[str, ...]:
+def _row(checkpoint: Checkpoint, *, at: str | None) -> tuple[str, ...]:
     gaps = str(len(checkpoint.gaps))
     return (
-        checkpoint.short_id,
+        f"{checkpoint.short_id} @" if checkpoint.id == at else checkpoint.short_id,
         shortened(title(checkpoint), _NAME_LIMIT),
         moment(checkpoint.manifest.created_at),
         checkpoint.kind,

@@ -67,7 +67,7 @@ def _numbered(console: Console, workspace: Restores) -> Checkpoint | None:
     from lastgood.cli.verbs.list import lines
 
     offered = [one for one in workspace.list(limit=_OFFERED) if one.kind != "guard" or one.name]
-    header, *rows = lines(offered, console, indent=_INDENT)
+    header, *rows = lines(offered, console, at=workspace.stands_at(), indent=_INDENT)
     console.warn(f"{'':{_INDENT}}{header}")
     for number, row in enumerate(rows, 1):
         console.warn(f"{number:{_INDENT - 2}}  {row}")

@@ -31,6 +31,8 @@ def save_verb(call: Call, console: Console) -> int:
     kind = cast("Kind", call.text("kind") or "manual")
     budget = opening.seconds_option(call, "budget")
     metadata = opening.pairs_option(call, "meta")
+    # Rule S10: a message or a check says something about a moment, as a name does.
+    said = kind == "manual" and (order is not None or bool(call.argument(0)))
     with open_group(call, OpenWorkspace, purpose="make") as workspace:
         with _Watched(console, workspace), ProgressLine(console, "saving"):
             report = workspace.save(
@@ -38,8 +40,7 @@ def save_verb(call: Call, console: Console) -> int:
                 name=call.text("name"),
                 kind=kind,
                 metadata=metadata,
-                # Rule S10: a check says something about a moment, as a name does.
-                allow_empty=call.has("allow-empty") or (order is not None and kind == "manual"),
+                allow_empty=call.has("allow-empty") or said,
                 budget=budget,
                 pin=call.has("pin"),
                 task=call.text("task"),

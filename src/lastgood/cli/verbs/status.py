@@ -52,11 +52,13 @@ def _facts(report: StatusReport, call: Call) -> list[tuple[str, str]]:
         ("state", report.state),
         *_sessions(report, call),
         ("checkpoints", f"{report.checkpoints:,}"),
-        ("latest", _latest(report.latest, call)),
+        ("stands at", _told(report.at, call)),
     ]
-    if report.latest is not None:
-        facts.append(("since then", "not looked at" if report.drift is None else changes(report.drift)))
+    if report.at is not None:
+        facts += _drift(report)
         facts += _gaps(report)
+    if report.latest != report.at:
+        facts.append(("latest", _told(report.latest, call)))
     facts += _ignored(report, call)
     facts.append(("durability", report.durability))
     if not report.health:
@@ -83,13 +85,27 @@ def _sessions(report: StatusReport, call: Call) -> list[tuple[str, str]]:
     return facts
 
 
-def _latest(latest: Checkpoint | None, call: Call) -> str:
-    if latest is None:
+def _told(checkpoint: Checkpoint | None, call: Call) -> str:
+    if checkpoint is None:
         return f"none yet; make the first: {call.command('save')}"
-    made = ago(latest.manifest.created_at, now=time.time_ns())
-    said = latest.manifest.conversation
+    made = ago(checkpoint.manifest.created_at, now=time.time_ns())
+    said = checkpoint.manifest.conversation
     spoken = "" if said is None else f", {count(said.messages, 'message')}"
-    return f"{called(latest)}, {latest.kind}, {made}, {count(latest.manifest.files, 'file')}{spoken}"
+    files = count(checkpoint.manifest.files, "file")
+    return f"{called(checkpoint)}, {checkpoint.kind}, {made}, {files}{spoken}"
+
+
+def _drift(report: StatusReport) -> list[tuple[str, str]]:
+    """Tell what changed since the checkpoint at which the workspace stands, the first paths by name."""
+    if report.drift is None:
+        return [("since then", "not looked at")]
+    facts = [("since then", changes(report.drift))]
+    facts += [("", f"  {one.status:8} {path_text(one.path)}") for one in report.changed]
+    drift = report.drift
+    more = drift.added + drift.modified + drift.deleted - len(report.changed)
+    if more:
+        facts.append(("", f"  and {more:,} more: lastgood diff --stat"))
+    return facts
 
 
 def _ignored(report: StatusReport, call: Call) -> list[tuple[str, str]]:
