@@ -56,9 +56,10 @@ class Context(Value):
     ``root`` is the workspace's real path, ``store`` the store's, ``key`` the workspace's name inside
     the store; ``row`` is what the catalogue knows of it, or will with its first checkpoint. ``wait``
     is how long to wait for a lock, in seconds. ``session`` is the session that the caller says it
-    belongs to, if any. ``applier_of`` makes what reads a folder, this one or another, and fills a new one
-    (``restore --to``). ``merger`` finds what merges texts. ``remarks`` say what was met when all this was
-    tied together. ``measure`` looks at how much of the disk the store takes. What not
+    belongs to, if any; ``passing`` that the caller is over in a moment, so that whose its sessions are is
+    told from the processes above it. ``applier_of`` makes what reads a folder, this one or another, and
+    fills a new one (``restore --to``). ``merger`` finds what merges texts. ``remarks`` say what was met when
+    all this was tied together. ``measure`` looks at how much of the disk the store takes. What not
     every verb needs is opened when it is first asked for.
     """
 
@@ -84,6 +85,7 @@ class Context(Value):
     measure: Callable[[], StoreSize]
     writers: Callable[[SharedHold], Writers]
     session: str | None = None
+    passing: bool = False
     remarks: tuple[HealthNote, ...] = ()
     wait: float = 30.0
 

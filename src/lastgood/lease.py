@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood.errors import Ambiguous, NotFound, Usage
-from lastgood.model.session import CurrentWork, SessionReport
+from lastgood.model.session import CurrentWork, Owner, SessionReport
 from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
     from lastgood.context import Context
     from lastgood.model.checkpoint import HealthNote
-    from lastgood.model.session import Session, SessionState
+    from lastgood.model.session import Ancestry, Session, SessionState
 
 
 _NANO = 1_000_000_000
@@ -119,7 +121,7 @@ def session_at_hand(context: Context) -> str | None:
 
 def state_of(context: Context, session: Session) -> SessionState:
     """Return the state of a session as it counts now: an active one may have died."""
-    alive = context.processes.alive(session.owner) if session.state == "active" else None
+    alive = lives(context, session) if session.state == "active" else None
     return judge_lease(
         session,
         alive=alive,
@@ -130,30 +132,87 @@ def state_of(context: Context, session: Session) -> SessionState:
     )
 
 
+def lives(context: Context, session: Session) -> bool | None:
+    """Tell whether whoever is at work in a session lives; None where that cannot be told."""
+    if session.owner.pid is None and session.ancestry is not None:
+        return context.processes.lives(session.ancestry)
+    return context.processes.alive(session.owner)
+
+
+def is_callers(context: Context, session: Session) -> bool:
+    """Tell whether the owner that was found is the caller or above it: that one refuses it nothing."""
+    known = session.ancestry
+    return known is not None and known.found and context.processes.encloses(session.owner)
+
+
+def may_be_callers(context: Context, session: Session) -> bool:
+    """Tell whether a session's owner is the caller or above it, as far as its verbs tell so far."""
+    known = session.ancestry
+    if known is None or known.found or not context.passing:
+        return is_callers(context, session)
+    above = context.processes.ancestry()
+    return above is not None and any(one in above.processes for one in known.processes[: known.owners])
+
+
 def uptime(context: Context) -> int:
     """Return nanoseconds by the clock that nobody sets."""
     return int(context.clock.monotonic() * 1_000_000_000)
 
 
 def beat(context: Context, session: Session) -> None:
-    """Record that a session lives, unless that was done a moment ago (rule P1)."""
+    """Record that a session lives, unless that was done a moment ago, and whose it is (rule P1)."""
     boot, now, up = context.processes.boot(), context.clock.now(), uptime(context)
     expires_after = context.settings.session_expires_after
-    if wants_beat(session, now=now, expires_after=expires_after, uptime=up, boot=boot):
-        context.work.change(
-            lambda work: work.change_session(
-                session.id,
-                lambda found: found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot),
-            )
-        )
+    above = tells_owner(context, session)
+    if above is None and not wants_beat(session, now=now, expires_after=expires_after, uptime=up, boot=boot):
+        return
+
+    def beaten(found: Session) -> Session:
+        renewed = found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+        return renewed if above is None else under(context, renewed, above)
+
+    context.work.change(lambda work: work.change_session(session.id, beaten))
+
+
+def tells_owner(context: Context, session: Session) -> Ancestry | None:
+    """Return who is above this verb if that tells more of whose a session is; None if it does not.
+
+    Only a verb of the session itself does, and only of one whose owner nobody named.
+    """
+    known = session.ancestry
+    if not context.passing or context.session != session.id:
+        return None
+    if known is None and session.owner.pid is not None:
+        return None
+    if known is not None and known.found and lives(context, session) is not False:
+        return None
+    above = context.processes.ancestry()
+    return None if above is None or under(context, session, above) == session else above
+
+
+def placed(context: Context, session: Session) -> Session:
+    """Return a session with what this verb tells of its owner."""
+    above = tells_owner(context, session)
+    return session if above is None else under(context, session, above)
+
+
+def under(context: Context, session: Session, above: Ancestry) -> Session:
+    """Return a session with what one more verb, which was below some processes, tells of its owner."""
+    from lastgood.ancestry import follow
+
+    known = follow(session.ancestry, above, alive=lives(context, session))
+    owner = context.processes.ancestor(known) if known.found else Owner(host=known.host)
+    return session.replace(ancestry=known, owner=owner)
 
 
 def report_on(context: Context, session: Session) -> SessionReport:
     """Return a session as it stands now."""
     state = state_of(context, session)
+    alive = lives(context, session) if session.state == "active" else None
     return SessionReport(
         session=session,
         state=state,
+        owner_state="unknown" if alive is None else "alive" if alive else "dead",
         progress=context.work.progress(session.id),
         words=() if state == "ended" else _words(context, session),
     )
@@ -165,6 +224,17 @@ def unfinished(context: Context) -> tuple[SessionReport, ...]:
     found = (*work.sessions(context.key, state="active"), *work.sessions(context.key, state="incomplete"))
     dead = (one for one in (report_on(context, each) for each in found) if one.state == "incomplete")
     return tuple(sorted(dead, key=lambda one: one.session.started_at, reverse=True))
+
+
+def unattended(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions under way that nobody is proven to be at, but for the caller (rule P7a)."""
+    living = living_sessions(context)
+    return tuple(one for one in living if is_unattended(context, one.session))
+
+
+def is_unattended(context: Context, session: Session) -> bool:
+    """Tell whether nobody, but for the caller, is proven to be at a session under way."""
+    return lives(context, session) is not True or is_callers(context, session)
 
 
 def _words(context: Context, session: Session) -> tuple[str, ...]:
@@ -202,6 +272,40 @@ def session_of(context: Context, name: str) -> Session:
             hint="see what there is: lastgood session list",
         )
     return found[0]
+
+
+def left_elsewhere(context: Context) -> tuple[HealthNote, ...]:
+    """Say which sessions did not finish of a workspace that may have been this one: a checkout made anew.
+
+    This folder has nothing of its own in the store, the other's is not here; and it bears the same name, or
+    is the only one.
+    """
+    if context.catalogue.count(context.key) or context.work.sessions(context.key):
+        return ()
+    import shlex
+
+    from lastgood.model.checkpoint import HealthNote
+
+    rows = context.catalogue.workspaces()
+    name = os.path.basename(os.fsdecode(context.root))
+    notes = []
+    for row in rows:
+        is_like = os.path.basename(row.path) == name or len(rows) == 1
+        is_here = row.machine == context.row.machine and os.path.isdir(row.path)
+        if row.key == context.key or is_here or not is_like:
+            continue
+        there = context.replace(key=row.key, row=row, session=None)
+        for one in (*unfinished(there), *unattended(there)):
+            goal = "" if one.session.goal is None else f" ({printable(one.session.goal)})"
+            place = printable(row.path)
+            notes.append(
+                HealthNote(
+                    code="left-elsewhere",
+                    message=f"session {one.id}{goal} of {place}, which is not here, is incomplete",
+                    hint=f"if this is that project: lastgood workspace attach {shlex.quote(place)}",
+                )
+            )
+    return tuple(notes)
 
 
 def living_sessions(context: Context) -> tuple[SessionReport, ...]:

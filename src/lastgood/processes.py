@@ -16,11 +16,18 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from lastgood.ancestry import Process
+    from lastgood.model.session import Ancestry
+
 _COMMAND_LIMIT = 200
 # Fields of /proc/PID/stat after the name in parentheses, from 0.
-_STARTED, _RESIDENT = 19, 21
+_SESSION, _TERMINAL, _STARTED, _RESIDENT = 3, 4, 19, 21
 # Processor time of its own, and of its children that ended: in user mode and in the kernel.
 _TIMES = (11, 12, 13, 14)
+# The PID namespace of the machine itself, in the kernel's include/linux/proc_ns.h.
+_MACHINES = "pid:[4026531836]"
+# Nobody works below so many processes; what is above is not looked at.
+_HIGHEST = 64
 
 
 class ProcFiles:
@@ -62,6 +69,47 @@ class ProcFiles:
         if owner.namespace != _namespace():
             return True if seen_from_above(owner) else None
         return _lives(owner.pid, owner.started)
+
+    def ancestry(self) -> Ancestry | None:
+        """Return who is above this process, as far as that tells whose work it does; None if nobody can."""
+        from lastgood.ancestry import ancestry, reach
+
+        line, whole = _line(os.getpid())
+        if not line:
+            return None
+        namespace = _namespace()
+        return ancestry(
+            line,
+            host=os.uname().nodename,
+            boot=_boot(),
+            namespace=namespace,
+            counted=reach(line, is_machines=namespace == _MACHINES, whole=whole),
+        )
+
+    def ancestor(self, known: Ancestry) -> Owner:
+        """Describe the owner that was found."""
+        found = known.processes[0]
+        return Owner(
+            host=known.host,
+            pid=found.pid,
+            command=_command(found.pid),
+            started=found.started,
+            boot=known.boot,
+            namespace=known.namespace,
+        )
+
+    def lives(self, known: Ancestry) -> bool | None:
+        """Tell whether whoever is at work below some processes lives; None where that cannot be told."""
+        from lastgood.ancestry import judge
+
+        if known.host != os.uname().nodename:
+            return None
+        boot = _boot()
+        if None not in {known.boot, boot} and known.boot != boot:
+            return False
+        if known.namespace != _namespace():
+            return None
+        return judge(known, [_lives(one.pid, one.started) for one in known.processes])
 
     def boot(self) -> str | None:
         """Return the id of the machine's present run; None where that cannot be told."""
@@ -152,6 +200,28 @@ def seen_from_above(owner: Owner) -> bool:
         if _namespace(pid) == owner.namespace and numbers[-1:] == [b"%d" % (owner.pid or 0)]:
             return True
     return False
+
+
+def _line(pid: int) -> tuple[list[Process], bool]:
+    """Return a process and those above it, up to the first one; and whether all of them were seen."""
+    from lastgood.ancestry import Process
+
+    line: list[Process] = []
+    while pid and len(line) < _HIGHEST:
+        stat = _stat(pid)
+        if stat is None:
+            return line, False
+        line.append(
+            Process(
+                pid=pid,
+                parent=int(stat[PARENT]),
+                session=int(stat[_SESSION]),
+                terminal=stat[_TERMINAL] != b"0",
+                started=stat[_STARTED].decode(),
+            )
+        )
+        pid = int(stat[PARENT])
+    return line, not pid
 
 
 def _lives(pid: int, started: str | None) -> bool | None:

@@ -70,3 +70,11 @@ def _amount(number: str) -> float | None:
     if len(number) > _MOST_DIGITS:
         return None
     return float(number) if dot else int(whole)
+
+
+def span(seconds: float) -> str:
+    """Return how long something was, by its largest unit."""
+    for unit, word in ((86_400, "d"), (3_600, "h"), (60, "min")):
+        if seconds >= unit:
+            return f"{int(seconds // unit)} {word}"
+    return f"{int(seconds)} s"

@@ -2,16 +2,42 @@
 
 from __future__ import annotations
 
+import os
+
 from lastgood import tasks
 from lastgood.catalogue import Query
-from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe
-from lastgood.lease import current_session, current_work, report_on, session_of, state_of, unfinished, uptime
+from lastgood.errors import Ambiguous, Conflict, Damaged, NotFound, Unsafe, Usage
+from lastgood.lease import (
+    current_session,
+    current_work,
+    is_unattended,
+    left_elsewhere,
+    living_sessions,
+    may_be_callers,
+    placed,
+    report_on,
+    session_of,
+    state_of,
+    unattended,
+    unfinished,
+    uptime,
+)
 from lastgood.model.checkpoint import TreeRef
 from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
+from lastgood.paths import join, printable
+from lastgood.quantities import span
 from lastgood.restore.finish import settle_restore
-from lastgood.restore.restore import RestoreRequest, head_moved, irreversible, restore
+from lastgood.restore.restore import (
+    RestoreRequest,
+    apply,
+    head_moved,
+    irreversible,
+    plan_restore,
+    restore,
+)
 from lastgood.sessions.conversation import keep_rest, last_conversation
+from lastgood.sessions.progress import ProgressOwner
 from lastgood.sessions.session import abandon_steps, exclusive_rivals, holder, living_conflict, way_to_end
 from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.status import drift_since
@@ -24,6 +50,7 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.operation import RestorePlan
     from lastgood.model.report import RestoreReport, State
     from lastgood.model.run import Choice, LastConversation
     from lastgood.model.session import Effect, Owner, Session, SessionReport
@@ -34,49 +61,99 @@ if TYPE_CHECKING:
 # --- Which run is meant: the one that died, and the checkpoint that it is seen from (rule P7) ---
 
 SESSION_PREFIX = "sess_"
+# Why a session ended that can be gone on with all the same, if it is named.
+_SET_ASIDE = frozenset({"taken over", "fresh"})
+_SHOWN = 10
 
 
 class Found(Value):
     """A run that died (None: none that is meant), and the checkpoint that it is seen from.
 
-    That is its last one (the newest), or the one asked for; ``returned`` says that it is another, at which
-    the workspace stands.
+    That is its last one (the newest), or the one asked for (``named``); ``returned`` says that it is
+    another, at which the workspace stands.
     """
 
     run: SessionReport | None
     checkpoint: Checkpoint | None
     returned: bool = False
+    named: bool = False
 
 
 def choose(
-    context: Context, view: View, ref: str | None, *, choice: Choice | None, strict: bool = True
+    context: Context,
+    view: View,
+    ref: str | None,
+    *,
+    choice: Choice | None,
+    roll_back: bool = False,
+    strict: bool = True,
+    force: bool = False,
 ) -> Found:
-    """Return what a recovery is about.
+    """Return what a recovery is about: a run that did not finish, which nobody is proven to be at.
 
-    A session is meant by its id, or by a checkpoint of it; without either it is the only one that
-    died. Raises `Ambiguous` with the sessions if there are several, unless they are only looked at;
-    not ``strict``, none of several is meant where nothing was chosen.
+    A run is meant by its session's id, by its goal, or by a checkpoint of it; without any it is the only
+    one. Raises `Ambiguous` with the sessions if there are several, unless they are only looked at;
+    `Usage` where nobody said what is to become of one whose owner may live; `Conflict` for one whose
+    owner lives, unless by ``force``. Not ``strict``, none is meant where nothing was chosen.
     """
-    dead = unfinished(context)
-    if ref is not None and ref.startswith(SESSION_PREFIX):
-        meant = report_on(context, session_of(context, ref))
-        _demand_dead(context, meant)
-        return Found(run=meant, checkpoint=_last(context, meant))
-    if ref is None:
-        if not dead:
-            return Found(run=None, checkpoint=view.latest())
-        if len(dead) > 1 and choice is None and not strict:
-            return Found(run=None, checkpoint=view.latest())
-        if len(dead) > 1 and choice != "review":
-            raise _ambiguous(dead)
-        return Found(run=dead[0], checkpoint=_last(context, dead[0]))
-    checkpoint = view.resolve(ref)
-    run = next((one for one in dead if one.id == checkpoint.session), None)
-    if run is None and choice in {"continue", "fresh"} and dead:
-        if len(dead) > 1:
-            raise _ambiguous(dead)
-        run = dead[0]
-    return Found(run=run, checkpoint=checkpoint)
+    left = waiting(context)
+    changes = roll_back or choice in {"continue", "fresh"}
+    named = None if ref is None else _named_run(context, left, ref)
+    if named is not None:
+        _demand_left(context, named, force=force)
+        found = Found(run=named, checkpoint=_last(context, named))
+    elif ref is not None:
+        found = _seen_from(view.resolve(ref), left, changes=changes)
+    elif not left:
+        found = _living(context, view, changes=changes, force=force)
+    elif len(left) > 1 and choice is None and not strict:
+        found = Found(run=None, checkpoint=view.latest())
+    elif len(left) > 1 and choice != "review":
+        raise _ambiguous(context, left)
+    else:
+        found = Found(run=left[0], checkpoint=_last(context, left[0]))
+    if found.run is not None and choice is None and not roll_back and found.run.state == "active":
+        if strict:
+            raise _undecided(context, found.run)
+        return Found(run=None, checkpoint=view.latest())
+    return found
+
+
+def waiting(context: Context) -> tuple[SessionReport, ...]:
+    """Return the sessions that did not finish and that nobody is proven to be at, newest first."""
+    found = (*unfinished(context), *unattended(context))
+    return tuple(sorted(found, key=lambda one: one.session.started_at, reverse=True))
+
+
+def _named_run(context: Context, left: Sequence[SessionReport], ref: str) -> SessionReport | None:
+    """Return the run that an id of a session or a goal means; None if it means neither."""
+    if ref.startswith(SESSION_PREFIX):
+        return report_on(context, session_of(context, ref))
+    fit = [one for one in left if one.session.goal == ref]
+    if len(fit) > 1:
+        raise _ambiguous(context, fit)
+    if fit:
+        return fit[0]
+    taken = (one for one in context.work.sessions(context.key, state="ended") if one.goal == ref)
+    return next((report_on(context, one) for one in taken if one.ended_by in _SET_ASIDE), None)
+
+
+def _seen_from(checkpoint: Checkpoint, left: Sequence[SessionReport], *, changes: bool) -> Found:
+    run = next((one for one in left if one.id == checkpoint.session), None)
+    if run is None and changes and len(left) == 1:
+        run = left[0]
+    return Found(run=run, checkpoint=checkpoint, named=True)
+
+
+def _living(context: Context, view: View, *, changes: bool, force: bool) -> Found:
+    """Return that nothing waits; what is to change a run is refused beside one whose owner lives."""
+    own = context.session
+    living = [one for one in living_sessions(context) if one.id != own] if changes else []
+    if living and not force:
+        raise _held(context, living[0].session)
+    if living:
+        return Found(run=living[0], checkpoint=_last(context, living[0]))
+    return Found(run=None, checkpoint=view.latest())
 
 
 def _last(context: Context, run: SessionReport) -> Checkpoint | None:
@@ -86,13 +163,13 @@ def _last(context: Context, run: SessionReport) -> Checkpoint | None:
     return found[0] if found else None
 
 
-def _demand_dead(context: Context, run: SessionReport) -> None:
-    if run.state == "incomplete":
+def _demand_left(context: Context, run: SessionReport, *, force: bool) -> None:
+    if run.state == "incomplete" or run.session.ended_by in _SET_ASIDE:
         return
     if run.state == "active":
-        raise living_conflict(
-            context, run.session, doing="is active, so that there is nothing to recover of it"
-        )
+        if force or is_unattended(context, run.session):
+            return
+        raise _held(context, run.session)
     raise Conflict(
         f"session {run.id} has ended: there is nothing to recover of it",
         hint="see all: lastgood session list",
@@ -100,12 +177,47 @@ def _demand_dead(context: Context, run: SessionReport) -> None:
     )
 
 
-def _ambiguous(dead: Sequence[SessionReport]) -> Ambiguous:
+def _held(context: Context, session: Session) -> Conflict:
+    return living_conflict(context, session, doing="is active, so that there is nothing to recover of it")
+
+
+def _undecided(context: Context, run: SessionReport) -> Usage:
+    return Usage(
+        f"{run_words(context, run)}; nobody is proven to be at it",
+        hint=f"go on with it, files as they are: lastgood recover {run.id} --continue"
+        f"\ntake its files back to before what is unfinished: lastgood recover {run.id} --rollback"
+        f"\nend it, and start anew: lastgood recover {run.id} --fresh",
+        details={"sessions": [run.id], "owner": run.owner_state},
+    )
+
+
+def run_words(context: Context, run: SessionReport) -> str:
+    """Return what is known of a run: goal, last sign of life, what is left, whether its owner lives."""
+    session = run.session
+    goal = "" if session.goal is None else f" ({printable(session.goal)})"
+    left = [printable(one.id) for one in tasks.unfinished_tasks(run.progress)]
+    some = ", ".join(left[:_SHOWN]) + (", ..." if len(left) > _SHOWN else "")
+    rest = f", {len(left)} of {len(run.progress.tasks)} tasks left ({some})" if left else ""
+    age = max(0, context.clock.now() - last_sign(context, run)) / 1e9
+    who = f", its owner is {run.owner_state}" if run.session.state == "active" else ""
+    return f"session {run.id}{goal}: last sign of life {span(age)} ago{rest}{who}"
+
+
+def last_sign(context: Context, run: SessionReport) -> int:
+    """Return when a run gave its last sign of life, in nanoseconds: what it told, saved or renewed."""
+    newest = context.catalogue.find(Query(workspace_key=context.key, session=run.id, limit=1, brief=True))
+    told = [moment or 0 for one in run.progress.tasks for moment in (one.started_at, one.ended_at)]
+    saved = [one.manifest.created_at for one in newest]
+    return max(run.session.heartbeat_at, *told, *saved)
+
+
+def _ambiguous(context: Context, left: Sequence[SessionReport]) -> Ambiguous:
+    lines = "".join(f"\n{run_words(context, one)}" for one in left[:_SHOWN])
     return Ambiguous(
-        f"{len(dead)} runs died",
-        hint=f"say which, for example: lastgood recover {dead[0].id} --continue"
-        " (or --fresh; --review tells about the newest)",
-        details={"candidates": [one.id for one in dead]},
+        f"{len(left)} runs did not finish{lines}",
+        hint=f"say which by its id or goal, for example: lastgood recover {left[0].id} --continue"
+        "\nor: --rollback, --fresh; to look only: --review",
+        details={"candidates": [one.id for one in left]},
     )
 
 
@@ -134,12 +246,13 @@ def recover(
     not dead, or was settled by somebody else meanwhile.
     """
     if choice == "review":
-        found = choose(context, view, ref, choice=choice)
+        found = choose(context, view, ref, choice=choice, force=force)
         found = found if ref is not None else _with_position(context, found, target=None)
-        return _report(context, view, found).replace(done="review")
+        report = _report(context, view, found).replace(done="review")
+        return _previewed(context, view, found, report) if roll_back else report
     owner = context.processes.owner(owner_pid)
     if ref is not None:  # what cannot be meant is refused before anything is done
-        choose(context, view, ref, choice=choice)
+        choose(context, view, ref, choice=choice, roll_back=roll_back, force=force)
     settled = settle_restore(context, roll_back=roll_back)
     # What is rolled back is the restore; the run's files too if it is named, or if there was no restore.
     rewinds_files = roll_back and (settled.done is None or choice == "continue")
@@ -168,13 +281,23 @@ def resume_dead_run(
     context: Context, view: View, ref: str | None, *, way: _Way, settled: SettledRestore
 ) -> RecoverReport:
     """Deal with the run that died as was chosen; with none, bring back the artifacts that are missing."""
-    found = choose(context, view, ref, choice=way.choice, strict=settled.done is None)
+    found = choose(
+        context,
+        view,
+        ref,
+        choice=way.choice,
+        roll_back=way.rewinds_files,
+        strict=settled.done is None,
+        force=way.force,
+    )
     if ref is None:
         found = _with_position(context, found, target=settled.target)
+    if found.run is None and way.rewinds_files:
+        return _at_checkpoint(context, view, found, force=way.force)
     if found.run is None:
         return _reloaded(context, view, found, force=way.force).replace(done=settled.done)
     if way.choice == "fresh":
-        return _with_conversation(context, _given_up(context, view, found))
+        return _with_conversation(context, _given_up(context, view, found, force=way.force))
     return _with_conversation(context, _continued(context, view, found, way))
 
 
@@ -214,60 +337,161 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
     """Make the session active again under another owner, its running tasks waiting to be done again."""
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
-        was = _still_dead(context, found.run)
+        was = _still_left(context, found.run, force=way.force)
         replacing: Sequence[Session] = ()
         evicted: Session | None = None
         if was.exclusive:
             replacing, evicted = exclusive_rivals(
-                context, lambda living: _beside(context, living, was), force=way.force, besides=was.id
+                context,
+                lambda living: _beside(context, living, was),
+                force=way.force,
+                besides=was.id,
+                is_own=may_be_callers,
             )
-        back = _taken_back(context, view, found, force=way.force) if way.rewinds_files else None
-        anew = was.replace(
-            owner=way.owner,
-            state="active",
-            heartbeat_at=context.clock.now(),
-            heartbeat_uptime=uptime(context),
-            heartbeat_boot=context.processes.boot(),
-            ended_at=None,
-            ended_by=None,
-        )
+        back = None
+        if way.rewinds_files:
+            target = _target_of(context, found)
+            was = _laid_down(context, was)
+            back = _taken_back(context, view, found.run, target=target, force=way.force)
+            found = found.replace(checkpoint=target, returned=not found.named)
+        anew = _taken_up(context, was, owner=way.owner)
         change = tasks.released if back is None else back.change
         _settle(context, anew, was=was, change=change, replacing=replacing)
         if evicted is not None:
             abandon_steps(context, evicted.id)
     report = _report(context, view, found.replace(run=report_on(context, anew)))
     report = report.replace(done="continue", took_over=evicted)
-    if back is None:
-        return report
-    return report.replace(restored=back.report, irreversible=back.irreversible, outcomes=back.report.outcomes)
+    return report if back is None else back.told(report)
+
+
+def _taken_up(context: Context, was: Session, *, owner: Owner) -> Session:
+    """Return a session as it is once it is active again."""
+    anew = was.replace(
+        owner=owner,
+        state="active",
+        heartbeat_at=context.clock.now(),
+        heartbeat_uptime=uptime(context),
+        heartbeat_boot=context.processes.boot(),
+        ended_at=None,
+        ended_by=None,
+        ancestry=None,
+    )
+    return placed(context.replace(session=was.id), anew)
+
+
+def _laid_down(context: Context, was: Session) -> Session:
+    """Record that nobody is at a session: else its own task would keep its files from coming back."""
+    if was.state != "active":
+        return was
+    return context.work.change(
+        lambda work: work.change_session(was.id, lambda found: found.replace(state="incomplete"))
+    )
 
 
 class _Back(Value):
     """Files that were taken back to a checkpoint, and what else that means."""
 
+    target: Checkpoint
     report: RestoreReport
     irreversible: tuple[Effect, ...]
-    change: Callable[[Progress], Progress]
+    edited: tuple[bytes, ...]
+    undone: tuple[str, ...]
+
+    def change(self, present: Progress) -> Progress:
+        """Return the progress that goes with the files."""
+        return tasks.back_to(present, self.target.manifest.progress)
+
+    def told(self, report: RecoverReport) -> RecoverReport:
+        """Return a report with what was taken back."""
+        return report.replace(
+            restored=self.report,
+            irreversible=self.irreversible,
+            outcomes=self.report.outcomes,
+            rolled_back_to=self.target.id,
+            edited=self.edited,
+            undone_tasks=self.undone,
+        )
 
 
-def _taken_back(context: Context, view: View, found: Found, *, force: bool) -> _Back:
-    target = found.checkpoint
+def _target_of(context: Context, found: Found) -> Checkpoint:
+    """Return where a rollback leads: to the checkpoint that was named, else to before what is unfinished."""
+    from lastgood.sessions.rollback import rollback_target
+
+    assert found.run is not None
+    target = found.checkpoint if found.named else rollback_target(context, found.run.session)
     if target is None:
         raise NotFound(
             "the run has no checkpoint to go back to",
             hint="go on with the files as they are: lastgood recover --continue",
         )
-    then = target.manifest.progress
+    return target
+
+
+def _taken_back(
+    context: Context, view: View, run: SessionReport, *, target: Checkpoint, force: bool
+) -> _Back:
     gone = irreversible(context, target)
-    report = restore(context, view, RestoreRequest(target=target, scopes=("files",), force=force))
-    return _Back(report=report, irreversible=gone, change=lambda present: tasks.back_to(present, then))
+    request = RestoreRequest(target=target, scopes=("files",), force=force)
+    plan = plan_restore(context, view, request)
+    edited = _edited(context, plan, since=last_sign(context, run))
+    report = apply(context, view, plan)
+    return _Back(
+        target=target,
+        report=report,
+        irreversible=gone,
+        edited=edited,
+        undone=tasks.done_since(run.progress, target.manifest.progress),
+    )
 
 
-def _given_up(context: Context, view: View, found: Found) -> RecoverReport:
+def _previewed(context: Context, view: View, found: Found, report: RecoverReport) -> RecoverReport:
+    """Return a report with what a rollback would do."""
+    if found.run is None:
+        return report
+    target = _target_of(context, found)
+    plan = plan_restore(context, view, RestoreRequest(target=target, scopes=("files",), force=True))
+    return report.replace(
+        rolled_back_to=target.id,
+        edited=_edited(context, plan, since=last_sign(context, found.run)),
+        undone_tasks=tasks.done_since(found.run.progress, target.manifest.progress),
+        irreversible=irreversible(context, target),
+    )
+
+
+def _edited(context: Context, plan: RestorePlan, *, since: int) -> tuple[bytes, ...]:
+    """Return the paths of a plan that changed after some moment, by whomever."""
+    going = (step.path for step in plan.of("write", "delete", "chmod") if step.have is not None)
+    return tuple(path for path in going if _changed_at(join(context.root, path)) > since)
+
+
+def _changed_at(path: bytes) -> int:
+    try:
+        return os.lstat(path).st_mtime_ns
+    except OSError:
+        return 0
+
+
+def _at_checkpoint(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
+    """Take files and progress to the checkpoint that was named, where no run waits."""
+    target = found.checkpoint
+    if target is None or not found.named:
+        raise NotFound(
+            "no run waits to be recovered, and no restore was interrupted: there is nothing to take back",
+            hint="go back to a checkpoint: lastgood restore REF\ntake the last restore back: lastgood undo",
+        )
+    gone = irreversible(context, target)
+    request = RestoreRequest(target=target, scopes=("files", "progress"), force=force)
+    restored = restore(context, view, request)
+    return _report(context, view, found).replace(
+        restored=restored, outcomes=restored.outcomes, irreversible=gone, rolled_back_to=target.id
+    )
+
+
+def _given_up(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
     """End the session; its files and its checkpoints stay as they are."""
     assert found.run is not None
     with context.locks.recovery(context.key, wait=context.wait):
-        was = _still_dead(context, found.run)
+        was = _still_left(context, found.run, force=force)
         ended = was.replace(state="ended", ended_at=context.clock.now(), ended_by="fresh")
         _settle(context, ended, was=was, change=tasks.released)
     told = _report(context, view, found.replace(run=report_on(context, ended)))
@@ -289,16 +513,20 @@ def _settle(
     )
 
 
-def _still_dead(context: Context, run: SessionReport) -> Session:
+def _still_left(context: Context, run: SessionReport, *, force: bool) -> Session:
     """Return the session as it is recorded now, under the lock of recoveries."""
     session = context.work.session(run.id)
-    if session is None or session.state == "ended" or state_of(context, session) != "incomplete":
-        raise Conflict(
-            f"session {run.id} was settled by somebody else a moment ago",
-            hint=f"see where it stands: lastgood session show {run.id}",
-            details={"sessions": [run.id]},
-        )
-    return session
+    if session is not None and session == run.session and (force or not _is_held(context, session)):
+        return session
+    raise Conflict(
+        f"session {run.id} was settled by somebody else a moment ago",
+        hint=f"see where it stands: lastgood session show {run.id}",
+        details={"sessions": [run.id]},
+    )
+
+
+def _is_held(context: Context, session: Session) -> bool:
+    return state_of(context, session) == "active" and not is_unattended(context, session)
 
 
 def _beside(context: Context, living: Session, dead: Session) -> Conflict:
@@ -321,7 +549,7 @@ def _report(context: Context, view: View, found: Found) -> RecoverReport:
             progress = present if not (present := current_work(context).progress).empty else progress
     interrupted = context.journal.read() is not None
     moved = None if checkpoint is None else head_moved(context, checkpoint)
-    waiting = tuple(one for one in unfinished(context) if run is None or one.id != run.id)
+    others = tuple(one for one in waiting(context) if run is None or one.id != run.id)
     return RecoverReport(
         state="interrupted" if interrupted else _state(context),
         checkpoint=checkpoint,
@@ -333,9 +561,10 @@ def _report(context: Context, view: View, found: Found) -> RecoverReport:
         head_moved=moved,
         drift=None if checkpoint is None or interrupted else drift_since(context, view, checkpoint),
         artifacts=tuple(_artifact(context, path) for path in progress.position.artifacts),
-        waiting=waiting,
+        waiting=others,
         beside=_other(context) if run is None else None,
         returned=found.returned,
+        elsewhere=() if run is not None or checkpoint is not None else left_elsewhere(context),
         conversation=_conversation(context, run, checkpoint),
     )
 
@@ -379,13 +608,18 @@ def _artifact(context: Context, path: bytes) -> Artifact:
 
 
 def _reloaded(context: Context, view: View, found: Found, *, force: bool) -> RecoverReport:
-    """Bring back the artifacts of the checkpoint that are missing, unless another session is at work."""
+    """Bring back the artifacts of the checkpoint that are missing, unless another session is at work.
+
+    Of one that was named the position is recorded too: work goes on from there.
+    """
     report = _report(context, view, found)
     checkpoint = found.checkpoint
     if checkpoint is None or checkpoint.manifest.workspace_key != context.key:
         return report
     if report.beside is not None and not force:
         return report
+    if found.named and report.beside is None:
+        report = report.replace(progress=_moved_to(context, checkpoint))
     held = _held_artifacts(view, report, found)
     if not held:
         return report
@@ -404,6 +638,15 @@ def _reloaded(context: Context, view: View, found: Found, *, force: bool) -> Rec
         outcomes=restored.outcomes,
         drift=drift_since(context, view, checkpoint),
     )
+
+
+def _moved_to(context: Context, checkpoint: Checkpoint) -> Progress:
+    """Record the position of a checkpoint as the present one, and return the progress with it."""
+    position = checkpoint.manifest.progress.position
+    present = current_work(context).progress
+    if position.empty or position == present.position:
+        return checkpoint.manifest.progress if present.empty else present
+    return ProgressOwner(context).change(lambda found: found.replace(position=position))[1]
 
 
 def _held_artifacts(view: View, report: RecoverReport, found: Found) -> tuple[bytes, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from lastgood.catalogue import Query
 from lastgood.conversation.capture import transcript_notes
 from lastgood.errors import Busy, Damaged
-from lastgood.lease import current_session, living_sessions, unfinished
+from lastgood.lease import current_session, left_elsewhere, living_sessions, unfinished
 from lastgood.model.checkpoint import HealthNote
 from lastgood.model.report import ChangedPath, StatusReport
 from lastgood.model.tree import compare, counts
@@ -34,6 +34,8 @@ def status(context: Context, view: View) -> StatusReport:
     """Report without changing anything; an interrupted restore is named instead of the drift."""
     at = view.at()
     notes, left = _interruption(context), _left_over(context)
+    if at is None:
+        left = (*left, *left_elsewhere(context))
     look, busy = (None, ()) if at is None or notes else _look(context, view, at)
     incomplete = unfinished(context)
     living = living_sessions(context)
@@ -55,7 +57,14 @@ def status(context: Context, view: View) -> StatusReport:
         durability=context.settings.durability,
         checkpoints=context.catalogue.count(context.key),
         store_parts=context.measure(),
-        health=(*notes, *left, *busy, *context.remarks, *transcript_notes(context, own), *_health(context)),
+        health=(
+            *notes,
+            *left,
+            *busy,
+            *context.remarks,
+            *transcript_notes(context, own),
+            *_health(context),
+        ),
         session=about,
         position=None if progress.position.empty else progress.position,
         sessions=living,

@@ -361,6 +361,51 @@ def back_to(present: Progress, then: Progress) -> Progress:
     return then.replace(goal=then.goal or present.goal, tasks=tuple(tasks))
 
 
+def unfinished_attempt(progress: Progress, steps: Sequence[Effect]) -> Effect | None:
+    """Return the attempt with which what is unfinished began; None if no task is under way (rule P7b).
+
+    ``steps`` are those of one run in the order of their start, without those that were taken back since.
+    Of a task that was tried several times it is the first attempt since it was done last. Where none is
+    under way, it is that of the task that was begun last, unless another one was done later.
+    """
+    first: dict[str, Effect] = {}
+    begun: dict[str, int] = {}
+    for place, step in enumerate(steps):
+        if step.task is None or step.task != step.name:
+            continue
+        begun[step.task] = place
+        if step.state == "done":
+            first.pop(step.task, None)
+        else:
+            first.setdefault(step.task, step)
+    running = [first[task.id] for task in progress.tasks if task.state == "running" and task.id in first]
+    if running:
+        return min(running, key=lambda step: step.after)
+    left = [task for task in progress.tasks if task.state in {"failed", "pending"} and task.id in first]
+    last = max(left, key=lambda task: begun[task.id], default=None)
+    if last is None or any(_is_done_after(task, last, begun=begun) for task in progress.tasks):
+        return None
+    return first[last.id]
+
+
+def _is_done_after(task: Task, other: Task, *, begun: Mapping[str, int]) -> bool:
+    if task.state != "done":
+        return False
+    later = None not in {task.ended_at, other.ended_at} and (task.ended_at or 0) > (other.ended_at or 0)
+    return later or begun.get(task.id, -1) > begun[other.id]
+
+
+def unfinished_tasks(progress: Progress) -> tuple[Task, ...]:
+    """Return the tasks that are left to be done."""
+    return tuple(task for task in progress.tasks if task.state in {"running", "pending"})
+
+
+def done_since(present: Progress, then: Progress) -> tuple[str, ...]:
+    """Return the tasks that are done, and were not at an earlier moment."""
+    before = {task.id for task in then.tasks if task.state == "done"}
+    return tuple(task.id for task in present.tasks if task.state == "done" and task.id not in before)
+
+
 def unknown_effects(effects: Sequence[Effect]) -> tuple[Effect, ...]:
     """Return the steps of which nobody saw the end, irreversible ones first.
 

@@ -373,7 +373,7 @@ def test_force_is_said_on_the_command_line(
     done = lastgood("recover", dead, "--force")
     assert f"took over from {other}: process {agent.pid} (" in done.err
     assert f"Session {dead} is active again" in done.out
-    assert lastgood("recover", "--json").json["took_over"] is None
+    assert lastgood("recover", "--review", "--json").json["took_over"] is None
 
 
 @pytest.mark.parametrize("choice", ["--fresh", "--review"])

@@ -116,7 +116,7 @@ class Command:
             if not part:
                 break
             out += part
-            if pending and out.rstrip(b" ").endswith((b"[y/N]", b"to leave:")):
+            if pending and out.rstrip(b" ").endswith((b"[y/N]", b"to leave:", b"to quit:")):
                 line, _, pending = pending.partition("\n")
                 os.write(terminal, line.encode() + b"\n")
         os.close(terminal)

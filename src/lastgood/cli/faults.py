@@ -24,7 +24,7 @@ def tell(error: LastgoodError, console: Console) -> int:
         return error.exit_code
     lines = [f"lastgood: {_escaped(error.message)}"]
     if "candidates" in error.details:
-        lines += _listed(error.details["candidates"])
+        lines += _listed(error.details["candidates"], told=error.message)
     elif "finds" in error.details:
         lines += _listed(error.details["finds"])
     elif error.exit_code == 13:

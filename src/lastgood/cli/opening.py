@@ -61,6 +61,7 @@ def open_group(call: Call, group: type[Opened], *, purpose: Purpose, anywhere: b
         flags=call.texts("set"),
         purpose=purpose,
         project=not anywhere,
+        passing=True,
     )
     if purpose == "find" and call.has("store"):
         _tell_absent(call)

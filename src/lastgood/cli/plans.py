@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from lastgood.model.operation import Outcome, PartOutcome, RestorePlan, Step
     from lastgood.model.report import RestoreReport
     from lastgood.model.run import Artifact, RecoverReport
-    from lastgood.model.session import Effect, Progress, SessionReport
+    from lastgood.model.session import Effect, Progress, Session, SessionReport
 
 
 _PHRASES = (
@@ -248,15 +248,32 @@ def run_lines(run: SessionReport, *, now: int) -> Iterator[str]:
     yield f"Session {session.id}{goal}: {_why(run)}; {beat}."
 
 
+_LEFT = {
+    "interrupted": "interrupted before it finished",
+    "unfinished": "ended with tasks left",
+    "error": "ended by an error",
+}
+
+
 def _why(run: SessionReport) -> str:
     session = run.session
-    if run.state != "incomplete":
-        return {"active": "active again"}.get(run.state, f"ended ({session.ended_by})")
-    if session.ended_by == "interrupted":
-        return "interrupted before it finished"
+    if run.state == "ended":
+        return f"ended ({session.ended_by})"
+    if run.state == "active":
+        return f"did not finish, its owner is {run.owner_state}"
+    if session.ended_by in _LEFT:
+        return _LEFT[session.ended_by]
     if session.owner.pid is None:
         return "stopped without finishing, its lease ran out"
     return f"stopped without finishing, process {session.owner.pid} is gone"
+
+
+def owner(session: Session) -> str:
+    """Return whose a session is."""
+    who = session.owner
+    if who.pid is None:
+        return "it lives by heartbeat"
+    return f"process {who.pid} ({printable(who.command or '?')})"
 
 
 def going_on(run: SessionReport, call: Call) -> str:
@@ -337,8 +354,10 @@ def artifact_line(artifact: Artifact, report: RecoverReport) -> str:
 
 def restored_line(report: RecoverReport) -> str | None:
     """Return what was brought back of a run's files."""
-    if report.restored is None or report.checkpoint is None or report.done != "continue":
+    if report.restored is None or report.checkpoint is None or report.rolled_back_to is None:
         return None
+    if report.restored.operation is None:
+        return f"No file was taken back: all are as in {called(report.checkpoint)}."
     counted = report_counts(report.restored.outcomes)
     return f"Files taken back to {called(report.checkpoint)}: {counted}."
 

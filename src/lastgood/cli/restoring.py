@@ -79,6 +79,22 @@ def consented(
     return agreed("Go ahead?", console)
 
 
+def many_agreed(plan: RestorePlan, call: Call, console: Console) -> bool:
+    """Ask about a plan that deletes a large part of the workspace, whatever was said before (rule T16)."""
+    if call.text("plan") == plan.id:
+        return True
+    if not console.can_ask:
+        raise Unsafe(
+            f"this would delete {count(plan.deletions, 'file')}, a large part of the workspace",
+            hint=f"if that is what you want, say so with: {_again(call, f'--plan {plan.id}')}",
+            details={"plan": plan.id, "deletions": plan.deletions},
+        )
+    for line in shortened_plan(plan):
+        console.warn(line)
+    console.warn(f"This deletes {count(plan.deletions, 'file')}, a large part of the workspace.")
+    return agreed("Go ahead?", console)
+
+
 def agreed(question: str, console: Console) -> bool:
     """Ask a person; anything but a plain yes means no."""
     if console.ask(f"{question} [y/N] ").lower() in {"y", "yes"}:

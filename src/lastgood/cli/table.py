@@ -279,9 +279,10 @@ FILES: tuple[Verb, ...] = (
             "First finishes an interrupted restore. Then finds the run that died, says where it\n"
             "stood, and goes on with it: its session is active again, finished tasks stay done, a\n"
             "task that was running waits to be done again, and steps of which nobody saw the end\n"
-            "are named. REF is a checkpoint or a session. On a terminal it asks; elsewhere a REF,\n"
-            "or the only run that died, goes on. With nothing dead it tells the position of REF or\n"
-            "of the latest checkpoint, and brings back artifacts that are missing."
+            "are named. REF is a checkpoint, a session or its goal. On a terminal it asks; elsewhere\n"
+            "a REF, or the only run that died, goes on; of one whose owner may live it has to be\n"
+            "said what becomes of it. With nothing dead it tells the position of REF or of the\n"
+            "latest checkpoint, and brings back artifacts that are missing."
         ),
         spellings=("resume",),
         arguments=(Argument(name="REF", form="ref", required=False),),
@@ -291,14 +292,15 @@ FILES: tuple[Verb, ...] = (
             Option(name="review", says="only say where it stood"),
             Option(
                 name="rollback",
-                says="take back: an interrupted restore; else the run's files and progress to its"
-                " last checkpoint, or REF",
+                says="take back: an interrupted restore; else files and progress to before what the run"
+                " left unfinished, or to REF",
             ),
+            Option(name="plan", value="ID", says="consent to a plan that takes very many files away"),
             Option(
                 name="owner-pid",
                 value="PID",
                 form="number",
-                says="the session lives as long as this process (default: by heartbeat)",
+                says="the session lives as long as this process (default: who is above its verbs)",
             ),
             Option(
                 name="force",
@@ -307,7 +309,7 @@ FILES: tuple[Verb, ...] = (
         ),
         examples=(
             ("lastgood recover", "after a crash"),
-            ("lastgood recover --continue --rollback", "go on from the run's last checkpoint"),
+            ("lastgood recover --rollback", "go on from before what is unfinished"),
             ("lastgood recover --review", "only look"),
         ),
         codes=(0, 2, 3, 10, 11, 13, 14),

@@ -58,8 +58,9 @@ _TABLE = {
     " beyond_undo:lost faults",
     "PurgePlan": "... others elsewhere",
     "RecoverReport": "state session checkpoint returned position progress! tasks unknown_effects"
-    " irreversible live_processes git_matches head_moved drift artifacts waiting done interrupted_restore"
-    " guard operation files parts conversation? took_over:took_over.id beside:beside.id",
+    " irreversible rolled_back_to edited undone_tasks live_processes git_matches head_moved drift artifacts"
+    " waiting elsewhere done interrupted_restore guard operation files parts conversation?"
+    " took_over:took_over.id beside:beside.id",
     "RestoreReport": "plan target guard operation dry_run scopes counts files head_moved irreversible"
     " conversation progress parts conflicts directory folder_made not_held",
     "RunEvent": "event:type at session task? sprint? attempt? checkpoint? kind? good? exit_code? seconds?"
@@ -69,7 +70,7 @@ _TABLE = {
     "Session": "id goal sprint owner started_at heartbeat_at ended_at ended_by exclusive took_over"
     " transcript_host? transcript_session?",
     "SessionActivity": "*report seconds tasks checkpoints stored_bytes tokens memory_bytes cpu_seconds",
-    "SessionReport": "*session state position:progress.position! progress",
+    "SessionReport": "*session state owner_state position:progress.position! progress",
     "StatusReport": "... store_bytes",
     "TaskCounts": "... total success_ratio",
     "UndoReport": "operation guard files parts",

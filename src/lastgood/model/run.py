@@ -10,7 +10,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping
     from typing import Literal
 
-    from lastgood.model.checkpoint import Checkpoint
+    from lastgood.model.checkpoint import Checkpoint, HealthNote
     from lastgood.model.operation import Outcome, PartOutcome
     from lastgood.model.report import HeadMoved, RestoreReport, State
     from lastgood.model.session import Effect, Living, Position, Session, SessionReport, Task
@@ -146,9 +146,12 @@ class RecoverReport(Value):
     is what counts: the session's, else the checkpoint's. ``interrupted_restore`` tells what
     became of one, ``restored`` what was brought back beside that: files of ``--rollback``, or
     artifacts that were missing. ``outcomes`` are the paths of both. ``irreversible`` are steps done after
-    the checkpoint that files were taken back to. ``took_over`` is a session that lived, and has ended for
-    this one to go on; ``beside`` one that lives and is at work, where nothing died. ``conversation`` is that
-    of the run, kept to its last whole line unless it is only looked at.
+    the checkpoint ``rolled_back_to``, that files were, or would be, taken back to; ``undone_tasks`` were done
+    after it, and ``edited`` are paths among these that changed after the run's last sign of life, by
+    whomever. ``elsewhere`` tells of runs that did not finish in a folder that this one may have been.
+    ``took_over`` is a session that lived, and has ended for this one to go on; ``beside`` one that lives
+    and is at work, where nothing died. ``conversation`` is that of the run, kept to its last whole line
+    unless it is only looked at.
     """
 
     state: State
@@ -168,6 +171,10 @@ class RecoverReport(Value):
     restored: RestoreReport | None = None
     outcomes: tuple[Outcome, ...] = ()
     parts: tuple[PartOutcome, ...] = ()
+    rolled_back_to: str | None = None
+    edited: tuple[bytes, ...] = ()
+    undone_tasks: tuple[str, ...] = ()
+    elsewhere: tuple[HealthNote, ...] = ()
     took_over: Session | None = None
     beside: Session | None = None
     returned: bool = False

@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from lastgood.value import Text, Timestamp
 
     TaskState = Literal["pending", "running", "done", "failed", "skipped"]
+    OwnerState = Literal["alive", "dead", "unknown"]
     SessionState = Literal["active", "ended", "incomplete"]
     EffectState = Literal["running", "done", "failed", "unknown"]
 
@@ -113,6 +114,31 @@ class Owner(Value):
     namespace: str | None = None
 
 
+class Ancestor(Value):
+    """A process above a verb; ``started`` is its start as the kernel counts it."""
+
+    pid: int
+    started: str
+
+
+class Ancestry(Value):
+    """The processes above a session's verbs, nearest first, if nobody named its owner (`lastgood.ancestry`).
+
+    The first ``owners`` of them may own it; the others are witnesses, by whose death alone something is
+    proven. ``found`` says that the first one is above all verbs, and so owns it; ``open`` that somebody
+    whom nobody saw may be at work. ``verb`` is the last one that was counted.
+    """
+
+    host: str
+    processes: tuple[Ancestor, ...]
+    verb: Ancestor
+    boot: str | None = None
+    namespace: str | None = None
+    owners: int = 0
+    found: bool = False
+    open: bool = False
+
+
 class Living(Value):
     """A process that still runs."""
 
@@ -135,10 +161,11 @@ class Session(Value):
     open by hooks. ``transcript`` is the file that the conversation is captured from at every
     checkpoint, ``transcript_host`` the program that writes it, and ``transcript_session`` what that
     calls the conversation; None where nobody knows. ``took_over`` names the session that this one pushed
-    aside by force, ``ended_by`` says why an ended one ended (``finished``, ``interrupted``,
+    aside by force, ``ended_by`` says why one ended (``finished``, ``interrupted``, ``unfinished``,
     ``taken over``, ``fresh``, ``error``, or ``failed``: its start did). ``heartbeat_uptime`` is when the
     last heartbeat was by a clock that nobody sets, in nanoseconds of the machine's run
-    ``heartbeat_boot``.
+    ``heartbeat_boot``. ``ancestry`` is what is known of an owner that nobody named; once it is found, it
+    stands in ``owner`` too.
     """
 
     id: str
@@ -156,6 +183,7 @@ class Session(Value):
     took_over: str | None = None
     heartbeat_uptime: int | None = None
     heartbeat_boot: str | None = None
+    ancestry: Ancestry | None = None
     transcript_host: str | None = None
     transcript_session: str | None = None
 
@@ -164,13 +192,15 @@ class SessionReport(Value):
     """A session as it stands now: ``state`` is the one that counts, whatever was recorded.
 
     ``words`` are what to give to ``lastgood`` so that a plan goes on that the session carries out; none
-    where there is no plan, or nothing left to do.
+    where there is no plan, or nothing left to do. ``owner_state`` says whether who was at work in a session
+    recorded as active lives.
     """
 
     session: Session
     state: SessionState
     progress: Progress
     words: tuple[str, ...] = ()
+    owner_state: OwnerState = "unknown"
 
     id = Alias["str"]("session.id", "The session's id.")
 
@@ -296,12 +326,14 @@ BRIEF_PROGRESS = Form(
     Position=Form(Position),
     Features=Form(Features),
 )
+_ANCESTOR = Form(Ancestor)
 SESSION = Form(
     Session,
     "a session",
     version=VERSION,
-    sparse="transcript_host transcript_session",
+    sparse="ancestry transcript_host transcript_session",
     Owner=Form(Owner),
+    Ancestry=Form(Ancestry, Ancestor=_ANCESTOR),
     SessionState=words(*SESSION_STATES),
 )
 EFFECT = Form(Effect, "a step of the work", version=VERSION, EffectState=words(*EFFECT_STATES))

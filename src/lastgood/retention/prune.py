@@ -24,6 +24,7 @@ from lastgood.retention.policy import (
 )
 from lastgood.retention.sweep import SweepTransaction, inventory, kept_of, refuse_older, roots
 from lastgood.sessions.progress import starts
+from lastgood.sessions.rollback import left, rollback_target
 from lastgood.transaction import MarkTransaction, SaveTransaction
 from lastgood.value import Value
 
@@ -203,10 +204,14 @@ def needed(context: Context, key: str) -> dict[str, str]:
     """Return the checkpoints that operations and runs of a workspace need, with the reason.
 
     For as long as a guard lives by default: the guard of a restore that can be undone, and the
-    target of one that was undone and can be done again. And what an attempt of a run that is not over
-    may be taken back to.
+    target of one that was undone and can be done again. And what a session that is not over, or an attempt
+    of it, may be taken back to.
     """
     found = {id: f"task {task} may be taken back to it" for id, task in starts(context, key).items()}
+    for session in left(context, key):
+        target = rollback_target(context, session)
+        if target is not None:
+            found.setdefault(target.id, f"recover --rollback of {session.id} leads to it")
     horizon = context.clock.now() - GUARD_LIFE
     for one in context.catalogue.operations(key):
         if one.type != "restore" or one.at < horizon:

@@ -283,12 +283,12 @@ def last_step(context: Context, name: str, *, task: str | None) -> Effect | None
     if not mine:
         return None
     last = mine[-1]
-    if last.state == "done" and not last.irreversible and _is_taken_back(context, last):
+    if last.state == "done" and not last.irreversible and is_taken_back(context, last):
         return None
     return last
 
 
-def _is_taken_back(context: Context, step: Effect) -> bool:
+def is_taken_back(context: Context, step: Effect) -> bool:
     """Tell whether files were taken back since a step to where they were before it."""
     for one in context.catalogue.operations(context.key):
         if one.type != "restore" or one.undone or not one.steps or not _is_later(context, one, step):

@@ -5,7 +5,19 @@ from __future__ import annotations
 from lastgood import tasks
 from lastgood.errors import Ambiguous, Busy, Conflict, NotFound
 from lastgood.ids import effect_id, session_id
-from lastgood.lease import current_session, report_on, session_of, state_of, unfinished, uptime
+from lastgood.lease import (
+    current_session,
+    is_callers,
+    is_unattended,
+    placed,
+    report_on,
+    session_of,
+    state_of,
+    tells_owner,
+    under,
+    unfinished,
+    uptime,
+)
 from lastgood.model.canonical import iso
 from lastgood.model.report import SessionEnded, SessionStarted
 from lastgood.model.session import Effect, Session
@@ -36,9 +48,14 @@ def holder(session: Session) -> str:
 
 
 def way_to_end(context: Context, session: Session) -> str:
-    """Return what ends a session that lives; a runner that is seen ends its own, with its task."""
+    """Return what ends a session that lives; a runner that is seen ends its own, with its task.
+
+    One that nobody is proven to be at is to be looked at first.
+    """
     if _is_run_in_sight(context, session):
         return f"ask it to end: kill {session.owner.pid}"
+    if is_unattended(context, session):
+        return f"nobody is proven to be at it; see where it stands: lastgood recover {session.id} --review"
     return f"end it: lastgood session end {session.id}"
 
 
@@ -53,6 +70,8 @@ def exclusive_conflict(context: Context, session: Session, *, by: Owner) -> Conf
     first = f"join it: export LASTGOOD_SESSION={session.id}"
     if _is_run_in_sight(context, session):
         first = f"wait until its plan is carried out\nor {way_to_end(context, session)}"
+    elif is_unattended(context, session):
+        first = f"{first}\nor, if nobody is at it any more: lastgood recover {session.id}"
     return _conflict(
         session,
         f"a session is already active: {session.id} of {holder(session)}",
@@ -220,7 +239,7 @@ def start(
         heartbeat_boot=context.processes.boot(),
     )
     inside = context.replace(session=session.id)
-    saved = _opened(context, session, replacing=replacing, evicted=evicted, plan=plan)
+    saved = _opened(context, placed(inside, session), replacing=replacing, evicted=evicted, plan=plan)
     return SessionStarted(
         session=report_on(inside, context.work.session(session.id) or session),
         saved=saved,
@@ -287,7 +306,7 @@ def resumable(context: Context, goal: str | None) -> Session | None:
     if len(fit) > 1:
         raise Ambiguous(
             f"{len(fit)} sessions of this goal did not finish",
-            hint=f"end those that are not to go on, for example: lastgood session end {fit[-1].id}",
+            hint=f"say which is to go on: lastgood recover {fit[0].id} --continue",
             details={"candidates": [one.id for one in fit]},
         )
     return fit[0] if fit else None
@@ -323,12 +342,16 @@ def end(
 
 
 def end_asked(context: Context, name: str | None = None, *, finished: bool = True) -> SessionEnded:
-    """End a session as anybody may ask for it; `Conflict` for that of a run under way."""
+    """End a session as anybody may ask for it; `Conflict` for that of a run under way.
+
+    One with tasks that run or wait has not finished: it is left incomplete, whatever was said.
+    """
     session = session_of(context, name) if name is not None else _at_hand(context)
     refuse_run(context, session)
-    return (
-        end(context, session.id, finished=finished) if name is not None else end(context, finished=finished)
-    )
+    left = tasks.unfinished_tasks(context.work.progress(session.id))
+    by = "unfinished" if finished and left and state_of(context, session) == "active" else None
+    asked = None if name is None else session.id
+    return end(context, asked, finished=finished and by is None, by=by)
 
 
 def break_off(context: Context, name: str, *, reason: str, interrupted: bool, save: bool) -> SessionEnded:
@@ -381,11 +404,13 @@ def heartbeat(context: Context, name: str | None = None) -> SessionReport:
     """Record that a session lives; `Conflict` if it does not hold its lease any more."""
     session = session_of(context, name) if name is not None else _at_hand(context)
     now, up, boot = context.clock.now(), uptime(context), context.processes.boot()
+    above = tells_owner(context.replace(session=session.id), session)
 
     def beaten(found: Session) -> Session:
         if found.state != "active":
             raise _lost(found, state=found.state)
-        return found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+        renewed = found.replace(heartbeat_at=now, heartbeat_uptime=up, heartbeat_boot=boot)
+        return renewed if above is None else under(context, renewed, above)
 
     return report_on(context, context.work.change(lambda work: work.change_session(session.id, beaten)))
 
@@ -428,17 +453,23 @@ def _none() -> NotFound:
 
 
 def exclusive_rivals(
-    context: Context, refusal: Callable[[Session], Conflict], *, force: bool, besides: str | None = None
+    context: Context,
+    refusal: Callable[[Session], Conflict],
+    *,
+    force: bool,
+    besides: str | None = None,
+    is_own: Callable[[Context, Session], bool] = is_callers,
 ) -> tuple[Sequence[Session], Session | None]:
     """Return the other exclusive sessions as they are to be recorded, and the living one among them.
 
-    Those that died unnoticed are incomplete. A living one is refused, or with ``force`` taken over from.
+    Those that died unnoticed, and the caller's own (``is_own``), are incomplete. A living one is refused, or
+    with ``force`` taken over from.
     """
     changed, evicted = [], None
     for session in context.work.sessions(context.key, state="active"):
         if not session.exclusive or session.id == besides:
             continue
-        if state_of(context, session) != "active":
+        if state_of(context, session) != "active" or (is_own(context, session) and not force):
             changed.append(session.replace(state="incomplete"))
             continue
         if not force:
@@ -459,7 +490,7 @@ def _lost(session: Session, *, state: str) -> Conflict:
         )
     return Conflict(
         f"session {session.id} is incomplete: it stopped without finishing",
-        hint=f"go on with it: lastgood recover\nor give it up: lastgood session end {session.id}",
+        hint=f"see where it stood, and go on with it: lastgood recover {session.id}",
         details=details,
     )
 

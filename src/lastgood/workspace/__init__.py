@@ -239,27 +239,26 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
     clock: Clock | None = None,
     purpose: Purpose = "make",
     project: bool = True,
+    passing: bool = False,
 ) -> Opened:
     """Open a workspace as `open_workspace` does, for one group of verbs: no other is loaded.
 
-    To ``find`` makes no store: one that is not there reads as an empty one; to ``need`` one that is not
-    there is `NotFound`. ``flags`` are settings of the form ``KEY=VALUE``, over all that is configured;
-    without ``project`` the folder's own file is not read.
+    To ``find`` makes no store (one that is not there reads as empty), to ``need`` it is `NotFound`. ``flags``
+    are settings ``KEY=VALUE``. Without ``project`` its own file is not read; ``passing`` ends with the call.
     """
     given = dict(os.environ) if environment is None else environment
     directory = store_path(None if store is None else to_text(plain(store)), given)
     wanted = None if path is None else to_text(plain(path))
-    chosen = _Chosen(settings, given, flags=flags, project=project)
     stored = os.path.lexists(f"{directory}/format")
-    if wanted is not None or not stored:
-        # Nothing is made for a workspace that cannot be one, nor with settings that are wrong.
+    chosen = _Chosen(settings, given, flags=flags, project=project)
+    if wanted is not None or not stored:  # nothing is made for what cannot be one, or is set up wrongly
         first = find_root(wanted, given, known=_nothing)
         if not stored or os.path.isdir(first):
             admit(first, given, allow_root=allow_root)
             chosen.of(first)
         if not stored and purpose == "make" and not allow_root:
             _outside(directory, first)
-    opened = _opened(to_bytes(directory), clock=SystemClock() if clock is None else clock, purpose=purpose)
+    opened = _opened(to_bytes(directory), clock=clock or SystemClock(), purpose=purpose)
     catalogue = opened.catalogue(durability=chosen.durability)
     try:
         root = _root(wanted, given, opened, catalogue=catalogue, purpose=purpose, allow_root=allow_root)
@@ -270,6 +269,7 @@ def open_as(  # noqa: PLR0913 - what `open_workspace` takes, and what a command 
             root=to_bytes(root),
             environment=given,
             maintenance=_mode(maintenance, given),
+            passing=passing,
         )
         return kind(state)
     except BaseException:
@@ -328,8 +328,10 @@ class WorkspaceState:
         root: bytes,
         environment: Mapping[str, str],
         maintenance: Maintenance,
+        passing: bool,
     ) -> None:
         self._session = environment.get(SESSION_VARIABLE) or None
+        self._passing = passing
         self._search_path = programs(environment, to_text(root))
         self._opened = opened
         self._catalogue = catalogue
@@ -391,6 +393,7 @@ class WorkspaceState:
                 ledgers=self._ledgers,
             ),
             session=self._session,
+            passing=self._passing,
             remarks=(*opened.remarks, *told),
         )
 

@@ -283,9 +283,10 @@ class Recovers(OpenWorkspace):
     ) -> RecoverReport:
         """Finish an interrupted restore, then continue the run that died, end it, or only look.
 
-        ``ref`` names a checkpoint or a session; ``choice`` is ``continue``, ``fresh`` or ``review``.
-        Without one the named or the only dead run continues, under ``owner_pid`` or else by heartbeat.
-        Its files stay as they are; ``roll_back`` takes them and its progress back to the checkpoint, or
+        ``ref`` names a checkpoint, a session or its goal; ``choice`` is ``continue``, ``fresh`` or
+        ``review``. Without one the named or the only dead run continues, under ``owner_pid`` or else by
+        heartbeat; `Usage` where its owner may live. Its files stay as they are; ``roll_back`` takes them
+        and its progress back to before what it left unfinished, or to the checkpoint that was named, or
         an interrupted restore back. With nothing dead it reports the position and reloads artifacts
         that are missing, unless another session is at work. ``force`` brings files back beside such a
         session, and takes over from one that holds the workspace. Raises `Ambiguous` if several runs

@@ -7,8 +7,8 @@ import time
 
 from lastgood.cli.hints import hint_lines
 from lastgood.cli.opening import ProgressLine, open_group
-from lastgood.cli.plans import going_on
-from lastgood.cli.verbs.work import owner, standing
+from lastgood.cli.plans import going_on, owner
+from lastgood.cli.verbs.work import standing
 from lastgood.cli.wording import ago, called, changes, count, pairs, path_text, place, size
 from lastgood.configuration import added_by_project
 from lastgood.paths import printable, to_text

@@ -7,6 +7,7 @@ import time
 
 from lastgood.cli import opening
 from lastgood.cli.opening import OMISSIONS, ProgressLine, open_at_work, open_for
+from lastgood.cli.plans import owner
 from lastgood.cli.wording import (
     ago,
     artifacts,
@@ -33,7 +34,7 @@ if TYPE_CHECKING:
     from lastgood.model.checkpoint import SaveReport
     from lastgood.model.report import ProgressReport, SessionEnded, SessionStarted
     from lastgood.model.session import Progress as Record
-    from lastgood.model.session import Session, SessionReport
+    from lastgood.model.session import SessionReport
     from lastgood.workspace import Workspace
 
 
@@ -136,15 +137,22 @@ def session_verb(call: Call, console: Console) -> int:
 
 def _start(call: Call, console: Console) -> int:
     pid = opening.number_option(call, "owner-pid")
-    with open_for(call, purpose="make") as workspace, ProgressLine(console, "saving"):
-        report = workspace.session_start(
-            goal=call.text("goal"),
-            sprint=call.text("sprint"),
-            owner_pid=pid,
-            transcript=call.text("transcript"),
-            exclusive=not call.has("shared"),
-            force=call.has("force"),
-        )
+    with open_for(call, purpose="make") as workspace:
+        if console.can_ask and not (call.has("force") or call.has("shared")):
+            from lastgood.cli.verbs.recover import settled_before_start
+
+            settled = settled_before_start(workspace, call, console, owner_pid=pid)
+            if settled is not None:
+                return settled
+        with ProgressLine(console, "saving"):
+            report = workspace.session_start(
+                goal=call.text("goal"),
+                sprint=call.text("sprint"),
+                owner_pid=pid,
+                transcript=call.text("transcript"),
+                exclusive=not call.has("shared"),
+                force=call.has("force"),
+            )
     said = {
         **_saved(report),
         "took_over": None if report.took_over is None else report.took_over.id,
@@ -178,7 +186,9 @@ def _tell_start(report: SessionStarted, call: Call, console: Console) -> None:
         tell_lacks(report.saved, console)
     console.line(f"for every process that works in it: export LASTGOOD_SESSION={session.id}")
     for id in report.unfinished:
-        console.warn(f"session {id} did not finish: {call.command('recover')}")
+        console.warn(
+            f"session {id} did not finish; see where it stood: {call.command(f'recover {id} --review')}"
+        )
 
 
 def _code(saved: SaveReport | None) -> int:
@@ -190,16 +200,18 @@ def _end(call: Call, console: Console) -> int:
     with open_for(call) as workspace, ProgressLine(console, "saving"):
         report = workspace.session_end(call.argument(1), finished=not call.has("incomplete"))
     if not console.answer("session", {**_saved(report), "unknown_effects": report.unknown}):
-        _tell_end(report, console)
+        _tell_end(report, call, console)
     return _code(report.saved)
 
 
-def _tell_end(report: SessionEnded, console: Console) -> None:
+def _tell_end(report: SessionEnded, call: Call, console: Console) -> None:
     session = report.session
     how = "ended" if session.state == "ended" else "left incomplete"
     console.line(f"{how}: session {session.id}")
     for line in standing(session):
         console.line(f"  {line}")
+    if session.session.ended_by == "unfinished":
+        console.warn(f"tasks are left; go on with it, or give it up: {call.command(f'recover {session.id}')}")
     if report.saved is not None:
         console.line(f"last checkpoint {called(report.saved.checkpoint)}")
         tell_lacks(report.saved, console)
@@ -268,14 +280,6 @@ def _heartbeat(call: Call, console: Console) -> int:
     if not console.answer("session", {"session": report}):
         console.line(f"session {report.id} lives")
     return 0
-
-
-def owner(session: Session) -> str:
-    """Return whose a session is."""
-    who = session.owner
-    if who.pid is None:
-        return "it lives by heartbeat"
-    return f"process {who.pid} ({printable(who.command or '?')})"
 
 
 def standing(report: SessionReport) -> list[str]:

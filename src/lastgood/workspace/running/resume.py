@@ -265,7 +265,8 @@ def _reclaim(workspace: RunWorkspace, plan: WorkPlan) -> None:
         run, owner = workspace.context.work.run(one.id), one.session.owner
         if run is None:
             continue
-        if workspace.is_out_of_sight(owner) or (owner.pid is None and _is_same(run, plan)):
+        idle = owner.pid is None or workspace.is_callers(one.session)
+        if workspace.is_out_of_sight(owner) or (idle and _is_same(run, plan)):
             workspace.verbs.session_break_off(
                 one.id, reason="its runner is gone", interrupted=True, save=False
             )
@@ -503,7 +504,8 @@ def _still_living(session: str, left: Sequence[Living]) -> Busy:
 
 def _refuse_the_living(workspace: RunWorkspace) -> None:
     for one in workspace.living():
-        raise workspace.refused_beside(one.session)
+        if not workspace.is_callers(one.session):
+            raise workspace.refused_beside(one.session)
 
 
 # --- A session that finished, and whether what it left is still there (rules T15, P7) ---

@@ -142,6 +142,12 @@ class RunWorkspace(OpenWorkspace):
         processes = self._context.processes
         return owner.boot is not None and owner.boot == processes.boot() and processes.alive(owner) is None
 
+    def is_callers(self, session: Session) -> bool:
+        """Tell whether the owner that was found of a session is whoever started this run."""
+        from lastgood.lease import is_callers
+
+        return is_callers(self._context, session)
+
     def unfinished(self) -> tuple[tuple[SessionReport, PlannedRun], ...]:
         """Return the runs of a plan that ended without finishing, newest first."""
         found = ((one, self._context.work.run(one.id)) for one in self.all_unfinished())

@@ -1,0 +1,127 @@
+"""Whose a session is, told from the processes above its verbs (rule P1).
+
+A verb of the command line is over in a moment; what goes on is a shell, a script, an agent above it. The
+nearest process above all verbs of a session owns it. Neither names nor guesses say how far up that may
+be: what starts everybody's work (a terminal's window, a service, the first process) is nobody's owner.
+"""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+from lastgood.model.session import Ancestor, Ancestry
+from lastgood.value import Value
+
+TYPE_CHECKING = False
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+_FIRST = 1
+
+
+class Process(Value):
+    """One process as the kernel tells of it.
+
+    ``parent`` is 0 where that is in another PID namespace, ``session`` the process that leads its
+    session, ``terminal`` whether that has one; ``started`` is its start as the kernel counts it.
+    """
+
+    pid: int
+    parent: int
+    session: int
+    terminal: bool
+    started: str
+
+
+class Reach(Value):
+    """How much of a line of processes counts: the first ``owners`` may own, of ``known`` the death counts.
+
+    ``open`` says that somebody beyond these, who lives or not, may be at work.
+    """
+
+    owners: int
+    known: int
+    open: bool
+
+
+def reach(line: Sequence[Process], *, is_machines: bool, whole: bool = True) -> Reach:
+    """Return how much of a line counts: a verb, and who is above it, up to the first process.
+
+    Not ``whole``, there are more, which could not be seen. ``is_machines`` says that the first process is
+    the machine's own, which only starts others; that of a container may be anybody.
+    """
+    for place, (child, one) in enumerate(pairwise(line)):
+        above = line[place + 2] if place + 2 < len(line) else None
+        is_first = one.pid == _FIRST
+        if child.terminal and not one.terminal:
+            return Reach(owners=place, known=place, open=is_first and not is_machines)
+        if is_first:
+            return Reach(owners=place, known=place, open=not is_machines)
+        if not one.terminal and above is not None and _adopts(above, one):
+            last = len(line) - 2 if line[-1].pid == _FIRST else len(line) - 1
+            return Reach(owners=place, known=last, open=not (whole and is_machines))
+    return Reach(owners=max(0, len(line) - 1), known=max(0, len(line) - 1), open=not whole)
+
+
+def _adopts(parent: Process, child: Process) -> bool:
+    """Tell whether a process takes in what others leave behind: the first one, or a subreaper.
+
+    One that began after its child, or whose child belongs to a session that it neither leads nor is in,
+    has not begotten it. A service without a terminal whose children lead sessions of their own starts
+    everybody's work, as a user's service manager does.
+    """
+    if parent.pid == _FIRST or int(parent.started) > int(child.started):
+        return True
+    if child.session == child.pid:
+        return parent.parent == _FIRST and not parent.terminal
+    return child.session not in {parent.session, parent.pid}
+
+
+def follow(known: Ancestry | None, seen: Ancestry, *, alive: bool | None) -> Ancestry:
+    """Return what is known of an owner after one more verb, which was ``seen`` below some processes.
+
+    ``alive`` says whether who is known lives. A verb from elsewhere changes nothing while an owner lives,
+    or may live out of sight. Where verbs have nobody in common, none of them owns.
+    """
+    if known is None or known.verb == seen.verb:
+        return known or seen
+    if known.found and alive is not False:
+        return known
+    if (known.host, known.boot, known.namespace) != (seen.host, seen.boot, seen.namespace):
+        return seen if alive is False else known
+    shared = [one for one in known.processes[: known.owners] if one in seen.processes]
+    if shared:
+        rest = known.processes[known.owners :]
+        return known.replace(processes=(*shared, *rest), owners=len(shared), found=True, verb=seen.verb)
+    if alive is False:
+        return seen
+    others = tuple(one for one in known.processes if one not in seen.processes)
+    return seen.replace(processes=(*seen.processes, *others), owners=0, open=seen.open or known.open)
+
+
+def judge(known: Ancestry, states: Sequence[bool | None]) -> bool | None:
+    """Tell whether a session's owner lives, from whether its processes do; None where nobody can tell.
+
+    An owner that was found decides. Else nobody is proven to live, and death is proven only where every
+    process is dead that may be at work.
+    """
+    if known.found:
+        return states[0]
+    gone = all(state is False for state in states)
+    return False if gone and states and not known.open else None
+
+
+def ancestry(
+    line: Sequence[Process], *, host: str, boot: str | None, namespace: str | None, counted: Reach
+) -> Ancestry:
+    """Return what a verb, the first of a line, tells of its session's owner."""
+    above = tuple(Ancestor(pid=one.pid, started=one.started) for one in line[1 : counted.known + 1])
+    return Ancestry(
+        host=host,
+        boot=boot,
+        namespace=namespace,
+        processes=above,
+        owners=counted.owners,
+        open=counted.open,
+        verb=Ancestor(pid=line[0].pid, started=line[0].started),
+    )

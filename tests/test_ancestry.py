@@ -1,0 +1,203 @@
+"""Whose a session is, from lines of processes alone: every rule of P1 about owners that are found."""
+
+from __future__ import annotations
+
+import pytest
+
+from lastgood.ancestry import Process, Reach, ancestry, follow, judge, reach
+from lastgood.model.session import Ancestor, Ancestry
+
+INIT = Process(pid=1, parent=0, session=1, terminal=False, started="1")
+
+
+def process(pid: int, parent: int, *, terminal: bool = False, session: int = 50, started: int = 0) -> Process:
+    return Process(
+        pid=pid, parent=parent, session=session, terminal=terminal, started=str(started or 1000 + pid)
+    )
+
+
+def line(*pids: int, terminal: bool = True) -> list[Process]:
+    """Return a verb and who is above it, all of one session."""
+    return [
+        process(pid, above, terminal=terminal, session=pids[-1])
+        for pid, above in zip(pids, (*pids[1:], 1), strict=True)
+    ]
+
+
+WINDOW = process(50, 40, session=40)
+SERVICE = process(40, 1, session=40)
+DAEMON = process(30, 1, session=30)
+AT_DAEMON = process(60, 30, session=30)
+
+
+@pytest.mark.parametrize(
+    ("given", "expected"),
+    [
+        pytest.param(
+            [*line(90, 80, 70), INIT], Reach(owners=2, known=2, open=False), id="below the first process"
+        ),
+        pytest.param(
+            [
+                process(90, 80, terminal=True),
+                process(80, 70, terminal=True),
+                process(70, 50, terminal=True),
+                WINDOW,
+                SERVICE,
+                INIT,
+            ],
+            Reach(owners=2, known=2, open=False),
+            id="below the window of a terminal",
+        ),
+        pytest.param(
+            [process(90, 60, session=30), AT_DAEMON, DAEMON, INIT],
+            Reach(owners=1, known=2, open=False),
+            id="below what the first process started",
+        ),
+        pytest.param(
+            [
+                process(90, 80, session=80),
+                process(80, 70, session=80),
+                process(70, 40, session=70),
+                SERVICE,
+                INIT,
+            ],
+            Reach(owners=1, known=3, open=False),
+            id="below what a service manager started",
+        ),
+        pytest.param(
+            [process(90, 80, session=77), process(80, 60, session=77), AT_DAEMON, DAEMON, INIT],
+            Reach(owners=0, known=3, open=False),
+            id="below what was adopted: its session is not that of whom it is below",
+        ),
+        pytest.param(
+            [process(90, 80), process(80, 60, started=5), process(60, 55, started=9), WINDOW, INIT],
+            Reach(owners=0, known=3, open=False),
+            id="below what was adopted: who is above it began later",
+        ),
+        pytest.param(
+            [process(90, 80, terminal=True, session=90), process(80, 70), process(70, 1), INIT],
+            Reach(owners=0, known=0, open=False),
+            id="a verb with a terminal of its own",
+        ),
+        pytest.param(
+            [process(90, 80), process(80, 0)],
+            Reach(owners=1, known=1, open=False),
+            id="up to what came from outside into a container",
+        ),
+    ],
+)
+def test_the_search_for_an_owner_stops_by_structure(given: list[Process], expected: Reach) -> None:
+    """P1."""
+    assert reach(given, is_machines=True) == expected
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        [*line(90, 80), INIT],
+        [*line(90, 80, terminal=False), INIT],
+        [process(90, 80, terminal=True), process(80, 1, terminal=True), INIT],
+    ],
+)
+def test_the_first_process_of_a_container_may_be_anybody(given: list[Process]) -> None:
+    """P1: nobody is proven dead as long as it may be an agent."""
+    assert reach(given, is_machines=False).open
+
+
+def test_where_not_everybody_is_seen_nobody_is_proven_dead() -> None:
+    """P1."""
+    assert reach(line(90, 80), is_machines=True, whole=False).open
+
+
+# Verbs one after the other. A letter is a process; the first one is the verb.
+
+
+def seen(pids: str, *, owners: int | None = None, open: bool = False, boot: str = "b") -> Ancestry:
+    given = line(*map(ord, pids))
+    counted = Reach(owners=len(pids) - 1 if owners is None else owners, known=len(pids) - 1, open=open)
+    return ancestry(given, host="h", boot=boot, namespace="n", counted=counted)
+
+
+def told(*verbs: str, dead: str = "") -> tuple[str, bool, bool | None]:
+    """Return who owns after some verbs, whether that is settled, and whether it lives."""
+    known: Ancestry | None = None
+    for verb in verbs:
+        alive = None if known is None else judge(known, states(known, dead=dead))
+        known = follow(known, seen(verb), alive=alive)
+    assert known is not None
+    owners = "".join(chr(one.pid) for one in known.processes[: known.owners])
+    return owners, known.found, judge(known, states(known, dead=dead))
+
+
+def states(known: Ancestry, *, dead: str) -> list[bool | None]:
+    return [chr(one.pid) not in dead for one in known.processes]
+
+
+@pytest.mark.parametrize(
+    ("verbs", "dead", "owner", "found", "alive"),
+    [
+        pytest.param(["vsab"], "", "sab", False, None, id="one verb proves no life"),
+        pytest.param(["vsab"], "s", "sab", False, None, id="one verb: its shell alone proves no death"),
+        pytest.param(["vsab"], "sab", "sab", False, False, id="one verb: dead when all are"),
+        pytest.param(["vsab", "wsab"], "", "sab", True, True, id="two verbs of a script"),
+        pytest.param(["vsab", "wsab"], "s", "sab", True, False, id="a script that was killed"),
+        pytest.param(["vsab", "wtab"], "st", "ab", True, True, id="a new shell for each verb"),
+        pytest.param(["vsab", "wtab", "xuab"], "stu", "ab", True, True, id="and again"),
+        pytest.param(["vsab", "wtab"], "sta", "ab", True, False, id="an agent that was killed"),
+        pytest.param(["vsab", "wtab", "xb"], "st", "ab", True, True, id="a verb from elsewhere"),
+        pytest.param(["vsab", "vsab"], "", "sab", False, None, id="the same verb twice is one"),
+        pytest.param(["vsab", "wsab", "xtab"], "s", "ab", True, True, id="a first shell of two verbs"),
+        pytest.param(["vsab", "wtcd"], "", "", False, None, id="nobody in common"),
+        pytest.param(["vsab", "wtcd"], "tcd", "", False, None, id="nobody in common, one side dead"),
+        pytest.param(["vsab", "wtcd"], "sab", "tcd", False, None, id="gone on by somebody else"),
+        pytest.param(["vsab", "wtcd", "xucd"], "sabtu", "cd", True, True, id="who then is found"),
+    ],
+)
+def test_the_owner_is_the_nearest_above_all_verbs(
+    verbs: list[str], dead: str, *, owner: str, found: bool, alive: bool | None
+) -> None:
+    """P1."""
+    assert told(*verbs, dead=dead) == (owner, found, alive)
+
+
+def test_a_hundred_new_shells_leave_the_agent_the_owner() -> None:
+    """P1."""
+    known: Ancestry | None = None
+    for number in range(100):
+        shell = Ancestor(pid=1000 + number, started=str(number))
+        agent = Ancestor(pid=7, started="1")
+        verb = Ancestor(pid=2000 + number, started=str(number))
+        one = Ancestry(host="h", processes=(shell, agent), verb=verb, owners=2)
+        known = follow(known, one, alive=None if known is None else True)
+    assert known is not None
+    assert (known.processes, known.found) == ((Ancestor(pid=7, started="1"),), True)
+
+
+def test_another_process_of_the_same_number_is_another_one() -> None:
+    """P1: numbers are used again."""
+    known = follow(seen("vsab"), seen("wtab"), alive=None)
+    again = seen("xuab").replace(
+        processes=(Ancestor(pid=ord("u"), started="1"), Ancestor(pid=ord("a"), started="9999"))
+    )
+    assert follow(known, again.replace(owners=2), alive=False) == again.replace(owners=2)
+
+
+def test_what_cannot_be_compared_changes_nothing_unless_the_owner_is_dead() -> None:
+    """P1: a verb from another run of the machine, another one, another namespace."""
+    other = seen("wsab", boot="another")
+    assert follow(seen("vsab"), other, alive=None) == seen("vsab")
+    assert follow(seen("vsab"), other, alive=False) == other
+
+
+def test_an_owner_out_of_sight_is_not_replaced() -> None:
+    """P1."""
+    known = follow(seen("vsab"), seen("wsab"), alive=None)
+    assert follow(known, seen("xt"), alive=None) == known
+
+
+def test_whoever_cannot_be_seen_is_not_proven_dead() -> None:
+    """P1."""
+    known = seen("vsab")
+    assert judge(known, [False, None, False]) is None
+    assert judge(known.replace(open=True), [False, False, False]) is None
+    assert judge(known.replace(processes=()), []) is None
