@@ -147,6 +147,75 @@ def test_a_command_that_ends_by_ctrl_c_was_interrupted(
     assert lastgood("status", "--json").json["state"] == "incomplete"
 
 
+HANDLES = "trap 'exit 2' INT; echo ready; while :; do sleep 0.1; done"
+
+
+def test_a_command_that_handles_ctrl_c_and_fails_was_interrupted(
+    direct: Callable[..., Terminal], lastgood: Command
+) -> None:
+    """P8c: whatever code it ends with, no retry follows."""
+    with direct("sh", "-c", HANDLES, options=("--retries", "2")) as seen:
+        seen.until("ready")
+        seen.type("\x03")
+        assert seen.end() == 130
+        assert seen.shown.count("ready") == 1
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+
+
+def test_ctrl_c_takes_nothing_back_and_starts_no_other_task(
+    shell: Shell, lastgood: Command, plan_file: Callable[..., str]
+) -> None:
+    """P8c."""
+    work = f"echo work > made-by-hand; {HANDLES}"
+    plan = plan_file(
+        {"id": "tests", "run": work, "terminal": True, "on_failure": "rollback"},
+        {"id": "deploy", "run": "touch deployed"},
+    )
+    shell.type(f"{RUN} {plan}\n")
+    shell.says("ready")
+    shell.type("\x03")
+    shell.until("interrupted by SIGINT")
+    shell.at_prompt()
+    assert (lastgood.project / "made-by-hand").exists()
+    assert not (lastgood.project / "deployed").exists()
+
+
+def test_a_code_of_130_without_ctrl_c_near_is_a_failure(
+    direct: Callable[..., Terminal], lastgood: Command
+) -> None:
+    """P8c: as of a shell that saw Ctrl-C at its prompt long before."""
+    caught = "trap 'date +caught' INT; echo ready; read line; sleep 3.2; exit 130"
+    with direct("bash", "-c", caught) as seen:
+        seen.until("ready")
+        seen.type("\x03")
+        seen.until("caught")
+        seen.type("line\n")
+        assert seen.end() == 130
+        assert any("it ended with exit code 130" in line for line in seen.shown)
+    assert lastgood("status", "--json").json["state"] != "incomplete"
+
+
+def test_what_hears_the_keys_outlasts_signals_of_the_command_and_is_not_left(
+    direct: Callable[..., Terminal],
+) -> None:
+    """P8c."""
+    work = (
+        "trap '' TERM USR1; trap 'exit 4' INT; kill -TERM 0; kill -USR1 0; kill -TSTP 0; echo ready; read x"
+    )
+    with direct("bash", "-c", f"trap '' TSTP; {work}") as seen:
+        seen.until("ready")
+        seen.type("\x03")
+        assert seen.end() == 130
+        assert any("interrupted by SIGINT" in line for line in seen.shown)
+        assert not any("running" in line for line in seen.shown)
+
+
+def test_a_command_that_kills_its_group_ends(direct: Callable[..., Terminal]) -> None:
+    """P8c."""
+    with direct("sh", "-c", "kill -KILL 0") as seen:
+        assert seen.end() == 137
+
+
 def test_ctrl_z_and_fg_are_those_of_the_shell(shell: Shell) -> None:
     """P8c."""
     shell.type(f"{RUN} -- sh -c 'echo ready; read line; echo got $line'\n")

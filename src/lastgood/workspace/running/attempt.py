@@ -388,8 +388,8 @@ class Attempt:
         self._demand_workspace()
         if ran.ending == "interrupted":
             raise Interrupted(ran.code)
-        if self._lent and _was_stopped_by_person(ran):
-            raise Interrupted(SIGINT)
+        if self._lent and not (ran.ending == "exited" and ran.code == 0):
+            self._heed_terminal(ran)
         self._context.exit_code = _exit_code(ran)
         reason = _fault(ran, timeout=self._task.timeout) or self._own_word()
         if reason is not None:
@@ -399,6 +399,15 @@ class Attempt:
             return self._done(None)
         self._effect = session.finish(self._context.workspace.context, self.effect, state="done")
         return self._checked()
+
+    def _heed_terminal(self, ran: CommandResult) -> None:
+        """Raise `Interrupted` if a command that had the terminal ended by a key, or with its window."""
+        if ran.ending not in {"exited", "killed"}:
+            return
+        if ran.key:
+            raise Interrupted(ran.key)
+        if ran.ending == "killed" and ran.code in {SIGINT, SIGQUIT}:
+            raise Interrupted(ran.code)
 
     def _demand_workspace(self) -> None:
         """Record as failed what took the workspace itself away: nothing can be saved of that."""
@@ -591,13 +600,6 @@ class Attempt:
 
     def _seconds(self) -> float:
         return round(self._context.workspace.monotonic() - self._began, 3)
-
-
-def _was_stopped_by_person(ran: CommandResult) -> bool:
-    """Tell whether a command ended by a key of the terminal that it had: Ctrl-C, Ctrl and backslash."""
-    if ran.ending == "killed":
-        return ran.code in {SIGINT, SIGQUIT}
-    return ran.ending == "exited" and ran.code == _SIGNALLED + SIGINT
 
 
 def _exit_code(ran: CommandResult) -> int | None:
