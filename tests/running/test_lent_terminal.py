@@ -115,10 +115,13 @@ def test_it_reaches_the_terminal_by_its_name(direct: Callable[..., Terminal]) ->
 
 def test_a_window_that_changes_its_size_tells_the_command(direct: Callable[..., Terminal]) -> None:
     """P8c."""
-    with direct("bash", "-c", "trap 'stty size' WINCH; echo ready; while :; do sleep 0.1; done") as seen:
+    with direct(
+        "bash", "-c", "trap 'stty size; echo told' WINCH; echo ready; while :; do read -t 0.1; done"
+    ) as seen:
         seen.until("ready")
         seen.resize(60, 12)
         seen.until("12 60")
+        seen.until("told")  # bash lets a Ctrl-C pass while a program of its own ends well
         seen.type("\x03")
         assert seen.end() == 130
 
