@@ -219,6 +219,44 @@ def test_a_command_that_kills_its_group_ends(direct: Callable[..., Terminal]) ->
         assert seen.end() == 137
 
 
+@pytest.mark.parametrize("work", ["echo ready; sleep 1000", HANDLES])
+def test_ctrl_c_reaches_who_called_lastgood_too(
+    shell: Shell, lastgood: Command, tmp_path: Path, work: str
+) -> None:
+    """P8c: once the run is told and the terminal is back."""
+    (tmp_path / "work").write_text(work)
+    script = tmp_path / "script"
+    script.write_text(f"{RUN} -q -- sh {tmp_path}/work\ntouch went-on\n")
+    shell.type(f"sh {script}\n")
+    shell.says("ready")
+    shell.type("\x03")
+    shell.until("interrupted by SIGINT")
+    shell.at_prompt()
+    shell.type("echo code $?\n")
+    shell.says("code 130")
+    assert not (lastgood.project / "went-on").exists()
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    "work", ["sleep 1000", "trap 'exit 3' HUP; while :; do sleep 0.1; done", "read line; exit 5"]
+)
+def test_a_window_that_is_closed_interrupts_the_run(lastgood: Command, work: str) -> None:
+    """P8c: nothing is taken back."""
+    environment = lastgood.environment | {"PS1": "$ ", "PS2": ""}
+    words = ["bash", "--norc", "--noprofile", "-i"]
+    made = lastgood.project / "made"
+    with Shell(words, cwd=lastgood.project, environment=environment, columns=200) as seen:
+        seen.at_prompt()
+        (lastgood.project.parent / "work").write_text(f"echo work > made; echo ready; {work}")
+        seen.type(f"{RUN} --on-failure rollback -- sh {lastgood.project.parent}/work\n")
+        seen.says("ready")
+        seen.hang_up()
+        assert eventually(lambda: lastgood("status", "--json").json["state"] == "incomplete")
+    assert made.read_text() == "work\n"
+    assert lastgood("recover", "--review", "--json").json["session"]
+
+
 def test_ctrl_z_and_fg_are_those_of_the_shell(shell: Shell) -> None:
     """P8c."""
     shell.type(f"{RUN} -- sh -c 'echo ready; read line; echo got $line'\n")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from signal import SIGINT, SIGQUIT
+from signal import SIGHUP, SIGINT, SIGQUIT
 
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
@@ -12,8 +12,10 @@ from lastgood.root import gone, is_gone
 from lastgood.sessions import progress, session
 from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
+from lastgood.terminal import is_hung_up
 from lastgood.value import Value
 from lastgood.workspace.running.context import Interrupted, message_of, name_of
+from lastgood.workspace.running.given import STDIN
 from lastgood.workspace.running.output import Output
 
 TYPE_CHECKING = False
@@ -337,6 +339,10 @@ _LEFT_TOLD = 5
 _NOT_RECORDED = b"[it had the terminal: what it printed is not recorded]\n"
 
 
+class KeyPressed(Interrupted):
+    """A key of the terminal that a command had ended it; only that has got the signal."""
+
+
 class Ended(Value):
     """How an attempt ended: ``reason`` says why it failed, None if it did not.
 
@@ -404,10 +410,15 @@ class Attempt:
         """Raise `Interrupted` if a command that had the terminal ended by a key, or with its window."""
         if ran.ending not in {"exited", "killed"}:
             return
+        if ran.key in {SIGINT, SIGQUIT}:
+            raise KeyPressed(ran.key)
         if ran.key:
             raise Interrupted(ran.key)
-        if ran.ending == "killed" and ran.code in {SIGINT, SIGQUIT}:
+        if ran.ending == "killed" and ran.code in {SIGINT, SIGQUIT, SIGHUP}:
             raise Interrupted(ran.code)
+        if is_hung_up(STDIN):
+            raise Interrupted(SIGHUP)
+        self._context.signals.check()
 
     def _demand_workspace(self) -> None:
         """Record as failed what took the workspace itself away: nothing can be saved of that."""
