@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 import lastgood
+from lastgood.catalogue.backup import ask, is_sound
 from lastgood.errors import Busy, Conflict, Invalid, NotFound
 from lastgood.workspace import Workspace
 from tools.command import module
@@ -226,6 +227,85 @@ def test_a_catalogue_that_is_lost_afterwards_comes_back_without_it(
         assert [one.id for one in again.list()] == ids
         assert again.verify(deep=True).ok
         assert [gap.reason for gap in again.get("with").gaps] == ["purged"]
+
+
+def lose_catalogue(store: Path, *, backups: str = "") -> None:
+    """Delete the list of checkpoints, and the backups that a pattern fits."""
+    for path in [*store.glob("catalogue.sqlite3*"), *(store.glob(backups) if backups else ())]:
+        path.unlink()
+
+
+@pytest.mark.parametrize("kept", ["older", "newest", "none"])
+def test_a_catalogue_rebuilt_from_any_backup_keeps_all_other_files(
+    leaky: Workspace, project: Path, store: Path, kept: str
+) -> None:
+    """S5, K4: one of before the purge names commits that are gone; their reduced copies are there."""
+    leaky.maintain()
+    before = (store / "catalogue.backup.sqlite3.gz").read_bytes()
+    ids = {one.id for one in leaky.list()}
+    leaky.purge("src/key")
+    leaky.close()
+    lose_catalogue(store, backups="" if kept == "newest" else "catalogue.backup.sqlite3*")
+    if kept == "older":
+        (store / "catalogue.backup.sqlite3.gz").write_bytes(before)
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert {one.id for one in again.list()} == ids
+        assert again.verify(deep=True).ok
+        for name, content in (("without", b"one\n"), ("with", b"one\n"), ("later", b"two\n")):
+            assert again.read(name, "src/app.py") == content
+        assert [gap.reason for gap in again.get("with").gaps] == ["purged"]
+        assert again.plan_purge("src/key").again
+
+
+def test_no_backup_that_names_what_was_purged_stays(leaky: Workspace, store: Path) -> None:
+    """S5, K4."""
+    leaky.maintain()
+    leaky.save("more", allow_empty=True)
+    leaky.maintain()
+    gone = {one.commit for one in leaky.list() if one.id != leaky.get("without").id}
+    leaky.purge("src/key")
+    found = sorted(store.glob("catalogue.backup.sqlite3*"))
+    assert found
+    for path in found:
+        assert is_sound(str(path)), path
+        named = ask(str(path), lambda known: known.execute("SELECT commit_id FROM checkpoint").fetchall())
+        assert gone.isdisjoint(commit for (commit,) in named), path
+
+
+def test_a_purge_that_was_killed_while_it_freed_has_a_backup_that_names_what_is_left(
+    leaky: Workspace, project: Path, store: Path, killed: Kill
+) -> None:
+    """S5, K4: made before the first byte goes."""
+    leaky.maintain()
+    killed(lambda: leaky.purge("src/key"), event="os.remove", path="/objects.git/objects/pack/")
+    leaky.close()
+    lose_catalogue(store)
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert [gap.reason for gap in again.get("with").gaps] == ["purged"]
+        assert again.verify(deep=True).ok
+        again.purge("src/key")
+    assert not is_stored(store, SECRET)
+
+
+def test_a_rebuild_lets_a_whole_checkpoint_be_although_a_copy_of_it_was_begun(
+    leaky: Workspace, project: Path, store: Path, killed: Kill
+) -> None:
+    """S5, K4: the purge had not come to take anything out of the list."""
+    leaky.maintain()
+    before = (store / "catalogue.backup.sqlite3.gz").read_bytes()
+    killed(lambda: leaky.purge("src/key"), event="os.remove", path="/objects.git/objects/pack/")
+    leaky.close()
+    lose_catalogue(store, backups="catalogue.backup.sqlite3*")
+    (store / "catalogue.backup.sqlite3.gz").write_bytes(before)
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert again.read("with", "src/key") == SECRET
+        assert again.verify(deep=True).ok
+        again.purge("src/key")
+        assert again.verify(deep=True).ok
+    assert not is_stored(store, SECRET)
 
 
 def test_a_private_file_that_was_purged_is_held_no_more_once_it_is_excluded(

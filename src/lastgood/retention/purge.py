@@ -226,7 +226,7 @@ def purge(context: Context, path: bytes, *, everywhere: bool, interrupted: Calla
                 plan = _plan(context, path)
                 _refuse_others(plan, everywhere=everywhere)
                 _take_out(sweeping, plan)
-            upkeep.catalogue.back_up()  # the one before names commits that are gone
+            upkeep.catalogue.back_up()
             after = context.measure()
     finally:
         context.reserve.lay_in(again=given)
@@ -246,6 +246,8 @@ def _take_out(sweeping: SweepTransaction, plan: PurgePlan) -> None:
     rows = _reduced_copies(sweeping, plan)
     if rows:
         sweeping.catalogue.reduce(rows)
+    # Before a byte goes: a backup of before names commits that will be gone.
+    sweeping.catalogue.back_up(alone=True)
     sweeping.sweep(roots(context, deleted_after=horizon))
     sweeping.engine.refresh()
     left = set(oids) - sweeping.engine.missing(oids)
