@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -10,7 +11,8 @@ import pytest
 
 import lastgood
 from lastgood.catalogue.backup import ask, is_sound
-from lastgood.errors import Busy, Conflict, Invalid, NotFound
+from lastgood.engine import CheckpointContents, Engine
+from lastgood.errors import Busy, Conflict, Damaged, Invalid, NotFound
 from lastgood.workspace import Workspace
 from tools.command import module
 from tools.values import not_none
@@ -181,6 +183,62 @@ def test_a_purge_that_was_killed_before_it_freed_anything_ends_when_it_is_called
     assert is_stored(store, SECRET)
     assert leaky.plan_purge("src/key").again
     leaky.purge("src/key")
+    assert not is_stored(store, SECRET)
+    assert leaky.verify(deep=True).ok
+
+
+@pytest.fixture
+def hurt(project: Path, workspace: Workspace, store: Path) -> Workspace:
+    """Return the workspace with a key in two versions, of which the first is damaged on the disk."""
+    (project / "keep").write_text("kept\n")
+    workspace.save("without", name="without")
+    (project / "key").write_bytes(random.Random(1).randbytes(9000))
+    workspace.save("first", name="first")
+    largest = max(
+        (store / "objects.git" / "objects" / "pack").glob("*.pack"), key=lambda one: one.stat().st_size
+    )
+    (project / "key").write_bytes(SECRET)
+    workspace.save("second", name="second")
+    largest.chmod(0o600)
+    held = bytearray(largest.read_bytes())
+    held[len(held) // 2] ^= 0xFF
+    largest.write_bytes(held)
+    return workspace
+
+
+@pytest.mark.parametrize("before", ["verify --repair", "list"])
+def test_a_damaged_version_does_not_keep_the_others(
+    hurt: Workspace, project: Path, store: Path, before: str
+) -> None:
+    """S5, K4."""
+    hurt.close()
+    module(project, store, *before.split())
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.purge("key")
+        assert not is_stored(store, SECRET)
+        assert [gap.reason for gap in workspace.get("second").gaps] == ["purged"]
+        assert [(gap.path, gap.reason) for gap in workspace.get("first").gaps] == [(b"key", "purged")]
+        assert workspace.read("first", "keep") == b"kept\n"
+        assert workspace.verify(deep=True).ok
+
+
+def test_a_checkpoint_whose_commit_is_damaged_is_reduced_all_the_same(
+    leaky: Workspace, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S5: its row says what it is."""
+    hit = bytes.fromhex(leaky.get("with").commit)
+    engine = type(leaky._context.engine)
+    real = engine.contents
+
+    def contents(self: Engine, commit: bytes) -> CheckpointContents:
+        if commit == hit:
+            raise Damaged("this commit is damaged")
+        return real(self, commit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "contents", contents)
+        leaky.purge("src/key")
+    assert [gap.reason for gap in leaky.get("with").gaps] == ["purged"]
     assert not is_stored(store, SECRET)
     assert leaky.verify(deep=True).ok
 
