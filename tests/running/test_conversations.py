@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 
+from lastgood.conversation.hosts import claude_folder
 from lastgood.conversation.reader import resume_command
 from lastgood.workspace import Workspace
 from tools import agent_program
@@ -269,6 +270,54 @@ def test_a_conversation_found_without_a_name_is_let_go_once_a_strangers_grows_be
     code, out = agents.end(run)
     assert code == 0
     assert "nobody can tell whose is whose" in out
+    assert workspace.get_session().session.transcript is None
+
+
+def test_a_conversation_is_not_taken_for_mere_words_of_a_program_that_is_not_its_host(
+    lastgood: Command, agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    one = "e4aa09d3-e3e0-4098-81e2-362f44393299"
+    line = json.dumps({"type": "user", "sessionId": one, "cwd": "/home/other", "message": {}})
+    for folder in ("-home-other", claude_folder(str(lastgood.project))):
+        projects = tmp_path / "home/.claude/projects" / folder
+        projects.mkdir(parents=True)
+        (projects / f"{one}.jsonl").write_text(line + "\n")
+    lastgood("run", "--", "sh", "-c", "sleep 1; echo x > b", "viewer", "--session", one)
+    assert workspace.get_session().session.transcript is None
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_named_conversation_of_another_folder_needs_to_be_of_the_workspace(
+    inside: object, lastgood: Command, agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    one = "e4aa09d3-e3e0-4098-81e2-362f44393299"
+    where = str(lastgood.project / "sub") if inside else "/home/other"
+    line = json.dumps({"type": "user", "sessionId": one, "cwd": where, "message": {}})
+    file = tmp_path / "home/.claude/projects/-home-other" / f"{one}.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"type":"summary"}\n' + line + "\n")
+    claude = tmp_path / "claude"
+    claude.write_text("sleep 1; echo x > b")
+    lastgood("run", "--", "sh", str(claude), "--resume", one)
+    assert workspace.get_session().session.transcript == (str(file) if inside else None)
+
+
+def test_a_record_that_another_process_left_gives_a_plain_shell_no_conversation(
+    lastgood: Command, agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    one = "e4aa09d3-e3e0-4098-81e2-362f44393299"
+    home = tmp_path / "home/.claude"
+    file = home / "projects" / claude_folder(str(lastgood.project)) / f"{one}.jsonl"
+    for folder in (file.parent, home / "sessions"):
+        folder.mkdir(parents=True)
+    file.write_text(json.dumps({"type": "user", "sessionId": one}) + "\n")
+    record = json.dumps({"pid": 0, "sessionId": one, "cwd": str(lastgood.project)}).replace("0", "$$", 1)
+    program = f"cat > '{home}/sessions/'$$.json <<END\n{record}\nEND\nsleep 1; echo x > b"
+    lastgood("run", "--", "sh", "-c", program)
+    assert list((home / "sessions").iterdir())
     assert workspace.get_session().session.transcript is None
 
 
