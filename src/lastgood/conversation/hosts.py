@@ -23,6 +23,10 @@ _ROLLOUT = re.compile(r"/sessions/\d{4}/\d\d/\d\d/rollout-[^/]*\.jsonl\Z")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]")
 _NAMED = frozenset({"--resume", "-r", "--session-id", "--session", "-s"})
 _GEMINI = ("gemini", "gemini.js")
+_CLAUDE = ("claude", "claude.exe", "claude.js")
+# What is given a program's script to run.
+_INTERPRETERS = ("node", "bun", "deno", "python", "sh", "bash", "dash")
+_GIVEN_TEXT = frozenset({"-c", "-lc", "-ec", "-e", "-m"})
 
 
 class HostProcess(Value):
@@ -45,10 +49,14 @@ class FoundConversation(Value):
 
 
 class Chosen(Value):
-    """The conversation of a command, None where none can be told; ``doubt`` says why, or what is left out."""
+    """The conversation of a command, None where none can be told; ``doubt`` says why, or what is left out.
+
+    ``withdrawn`` is one that was told before, and that nobody can tell any more.
+    """
 
     conversation: FoundConversation | None = None
     doubt: str | None = None
+    withdrawn: str | None = None
 
 
 def claude_home(environment: Mapping[str, str]) -> str | None:
@@ -72,13 +80,30 @@ def claude_folder(folder: str) -> str:
     return _NO_LETTER.sub("-", folder)
 
 
-def claude_session(process: HostProcess, record: Mapping[str, object]) -> tuple[str, str] | None:
+def is_claude(words: Sequence[str]) -> bool:
+    """Tell whether a process is Claude Code: by the program's name, or by that of the script it was given."""
+    program = words[0].rpartition("/")[2] if words else ""
+    if program in _CLAUDE or not program.startswith(_INTERPRETERS):
+        return program in _CLAUDE
+    place = next((place for place, word in enumerate(words) if place and not word.startswith("-")), None)
+    if place is None or not _GIVEN_TEXT.isdisjoint(words[:place]):
+        return False
+    return words[place].rpartition("/")[2] in _CLAUDE or "/@anthropic-ai/claude-code/" in words[place]
+
+
+def claude_session(
+    process: HostProcess, record: Mapping[str, object], *, newer: bool = False
+) -> tuple[str, str] | None:
     """Return the conversation of a process and its folder, as its own record says; None if it is another's.
 
-    A record that a killed process left says when that began: the number may be another one's by now.
+    A record that a killed process left says when that began: the number may be another one's by now. One
+    that does not say so has to be ``newer`` than the process, and that to bear the program's name.
     """
     session, folder = record.get("sessionId"), record.get("cwd")
-    if record.get("pid") != process.pid or record.get("procStart", process.started) != process.started:
+    fits = record["procStart"] == process.started if "procStart" in record else newer
+    if record.get("pid") != process.pid or not fits:
+        return None
+    if "procStart" not in record and not is_claude(process.words):
         return None
     if not isinstance(session, str) or not isinstance(folder, str) or not is_uuid(session):
         return None
@@ -136,15 +161,16 @@ def one_of_grown(
 ) -> tuple[str | None, str | None]:
     """Return the conversation of a host that says nothing, and why none can be told.
 
-    ``grown`` are those of its folder that were written to since the command began; one of them was
-    ``named`` when it was started, or ``known`` before. Beside ``strangers``, others of the same host in
-    the same folder, a file that grew proves nothing.
+    ``grown`` are those of its folder that were written to since it began; one of them was ``named`` when
+    it was started, or ``known`` before as the only one. Beside ``strangers``, others of the same host in
+    the same folder, a file that grew proves nothing; of several one that was only known may be another's.
     """
-    for one in (named, known):
-        if one in grown:
-            return one, None
+    if named in grown:
+        return named, None
     if not grown or named is not None:
         return None, None
+    if known in grown and len(grown) == 1:
+        return known, None
     if strangers or len(grown) > 1:
         return None, "another of its kind works in the same folder, so that nobody can tell whose is whose"
     return next(iter(grown)), None
