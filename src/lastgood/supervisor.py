@@ -339,7 +339,8 @@ class _Supervision:
 
         if group == self._command or is_group_gone(group):
             return True
-        return any(int(stat_of(pid)[GROUP]) == group for pid in self._living())
+        # One that vanished meanwhile has no group any more.
+        return any(int(fields[GROUP]) == group for fields in map(stat_of, self._living()) if fields[GROUP:])
 
     def _signal_all(self, number: int) -> None:
         for pid in self._living():

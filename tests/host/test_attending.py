@@ -700,3 +700,18 @@ def test_what_others_write_to_its_output_without_end_holds_nobody(tmp_path: Path
     )
     assert (ran.ending, ran.code) == ("exited", 0)
     assert strangers[0].wait() == 0
+
+
+def test_a_process_that_vanishes_while_groups_are_compared_is_of_none(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P8c: whose group has the terminal is asked while processes end."""
+    from lastgood import supervisor
+
+    asleep, awake = os.pipe()
+    watched = supervisor._Supervision(1 << 30, mark=None, caller=1, asleep=asleep, lent=None)
+    monkeypatch.setattr(watched, "_living", lambda: iter([os.getpid(), 1 << 30]))
+    monkeypatch.setattr("lastgood.supervisor.stat_of", lambda _pid: [])
+    assert not watched._is_ours(os.getpgrp())
+    for end in (asleep, awake):
+        os.close(end)
