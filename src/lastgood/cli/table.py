@@ -281,8 +281,8 @@ FILES: tuple[Verb, ...] = (
             "task that was running waits to be done again, and steps of which nobody saw the end\n"
             "are named. REF is a checkpoint, a session or its goal. On a terminal it asks; elsewhere\n"
             "a REF, or the only run that died, goes on; of one whose owner may live it has to be\n"
-            "said what becomes of it. With nothing dead it tells the position of REF or of the\n"
-            "latest checkpoint, and brings back artifacts that are missing."
+            "said what becomes of it. With nothing dead it tells the position of REF or of where\n"
+            "the workspace stands (`@`), and brings back artifacts that are missing from there."
         ),
         spellings=("resume",),
         arguments=(Argument(name="REF", form="ref", required=False),),
