@@ -266,6 +266,7 @@ class _Running:
         self._over = False
         self._group: int | None = None
         self._status: int | None = None
+        self._key = 0
         self._seconds = 0.0
         self._fault = ""
         self._left: tuple[Living, ...] = ()
@@ -333,6 +334,7 @@ class _Running:
         return CommandResult(
             ending=ending,
             code=code,
+            key=self._key,
             seconds=self._seconds,
             tail=self._tail,
             fault=self._fault,
@@ -428,6 +430,8 @@ class _Running:
                 self._seconds = time.monotonic() - self._started
             elif word in {b"still", b"moving", b"stopped"}:
                 self._hear_of_stop(word, first)
+            elif word == b"key":
+                self._key = int(first)
             elif word == b"over":
                 self._over = True
             elif word == b"left":

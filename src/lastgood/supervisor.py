@@ -7,7 +7,8 @@ PR_SET_CHILD_SUBREAPER), so that it also finds what became a daemon or put off i
 Descriptor 0 brings the order, then a byte for each request; 1 is the command's output; 2 takes lines that
 say what happens: ``starting``, then ``started PID`` or ``unstarted NUMBER PLACE``; ``still TIME`` and
 ``moving TIME`` when the command is stopped with the caller and goes on with it; ``ended STATUS``,
-``left PID COMMAND``, and at last ``over``.
+``left PID COMMAND``, and at last ``over``. ``key NUMBER`` before ``ended`` says which signal its terminal
+sent to a command that ended soon after it (Ctrl-C).
 
 A command that is lent the caller's terminal runs in the caller's session, in a group of its own, and is
 brought to the foreground. ``stopped NUMBER`` says that it was stopped there (Ctrl-Z): the terminal is the
@@ -29,7 +30,7 @@ TYPE_CHECKING = False
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from lastgood.terminal import Terminal
+    from lastgood.terminal import KeyWatch, Terminal
 
     # The descriptors that the command gets as 0, 1 and 2 (all of them, the first, or none); the caller's
     # group where the first is a terminal that is lent to it, else 0; and whether only when it asks for it.
@@ -47,6 +48,8 @@ GRACE = 2.0
 LAST_WAIT = 20.0
 # How long what a command left behind may take to end by itself, if nobody says otherwise.
 SETTLING = 0.5
+# What ends so soon after a key (seconds) ended by it.
+_BY_KEY = 3.0
 _TICK = 0.02
 _LOOK = 0.5
 _STOPPED = b"T"
@@ -109,12 +112,17 @@ def _terminal(given: Given) -> _LentTerminal | None:
 
 def _start(order: Order, *, ignored: list[int], terminal: _LentTerminal | None) -> int | None:
     receiving, sending = os.pipe()
+    gate, opening = os.pipe()
     parent = os.getpid()
     _tell(b"starting")
     pid = os.fork()
     if pid == 0:
-        _become(order, ignored=ignored, sending=sending, parent=parent, terminal=terminal)
-    os.close(sending)
+        os.close(opening)
+        _become(order, ignored=ignored, sending=sending, parent=parent, terminal=terminal, gate=gate)
+    if terminal is not None:
+        terminal.watch_keys(pid)
+    for descriptor in (sending, gate, opening):
+        os.close(descriptor)
     for descriptor in order[7][0][1:] if terminal else order[7][0]:
         os.close(descriptor)  # who reads from the other end is to hear that the command ended
     with open(receiving, "rb") as faults:
@@ -122,6 +130,7 @@ def _start(order: Order, *, ignored: list[int], terminal: _LentTerminal | None) 
     if fault:
         os.waitpid(pid, 0)
         if terminal is not None:
+            terminal.key()
             terminal.take_back(lambda group: group == pid, reset=False)
         _tell(b"unstarted " + fault)
         return None
@@ -130,9 +139,9 @@ def _start(order: Order, *, ignored: list[int], terminal: _LentTerminal | None) 
 
 
 def _become(
-    order: Order, *, ignored: list[int], sending: int, parent: int, terminal: _LentTerminal | None
+    order: Order, *, ignored: list[int], sending: int, parent: int, terminal: _LentTerminal | None, gate: int
 ) -> None:
-    """Turn into the command; never returns."""
+    """Turn into the command when the gate is open; never returns."""
     words, directory, environment = order[:3]
     place = directory
     try:
@@ -140,6 +149,7 @@ def _become(
             os.setsid()
         else:
             os.setpgid(0, 0)
+            os.read(gate, 1)
             terminal.begin(os.getpid())
         _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
         if os.getppid() != parent:
@@ -178,6 +188,37 @@ class _LentTerminal:
         self._terminal = terminal
         self._on_demand = on_demand
         self.take_back = terminal.take_back
+        self._watch: KeyWatch | None = None
+
+    @property
+    def watch(self) -> int | None:
+        """The process that hears the keys: none of the command's."""
+        return None if self._watch is None else self._watch.pid
+
+    def watch_keys(self, command: int) -> None:
+        """Begin to hear which keys send a signal to a command's group, which is made if it is not there."""
+        from lastgood.terminal import CAN_WATCH_KEYS, KeyWatch
+
+        try:
+            os.setpgid(command, command)
+            if CAN_WATCH_KEYS:
+                self._watch = KeyWatch(
+                    command, die_with_parent=lambda: _prctl(_DIE_WITH_PARENT, signal.SIGKILL)
+                )
+        except OSError:
+            return  # it was killed at once, or there is no room for one more process
+
+    def key(self) -> int:
+        """Return the signal of a key that was pressed a moment ago, else 0; no more is heard."""
+        watch, self._watch = self._watch, None
+        number, at = (0, 0.0) if watch is None else watch.end()
+        return number if time.monotonic() - at <= _BY_KEY else 0
+
+    def lost_watch(self) -> None:
+        """Do without what heard the keys: it was killed, and reaped."""
+        assert self._watch is not None
+        self._watch.close()
+        self._watch = None
 
     def begin(self, command: int) -> None:
         """Lend it to a command that begins, or goes on; a caller in the background has none to lend."""
@@ -286,7 +327,10 @@ class _Supervision:
         # What ends by itself says how it leaves the terminal, as stty does.
         self._spoiled = self._spoiled or status < 0 or status > _SIGNALLED
         if self._lent is not None:
+            key = self._lent.key()
             self._lent.take_back(self._is_ours, reset=self._spoiled)
+            if key:
+                _tell(b"key %d" % key)
         _tell(b"ended %d" % status)
 
     def _is_ours(self, group: int) -> bool:
@@ -377,6 +421,8 @@ class _Supervision:
                     self._stopped_by(os.WSTOPSIG(status))
             elif pid == self._command:
                 self._ended_with(os.waitstatus_to_exitcode(status))
+            elif self._lent is not None and pid == self._lent.watch:
+                self._lent.lost_watch()
 
     def _living(self) -> Iterator[int]:
         """Yield what lives of all that the command started, and itself.
@@ -385,11 +431,12 @@ class _Supervision:
         can be read has little time to do so.
         """
         me = os.getpid()
+        ours = {me, None if self._lent is None else self._lent.watch}
         below: dict[int, list[int]] = {}
         told: set[int] = set()
         for pid in pids():
             fields = stat_of(pid)
-            if len(fields) <= GROUP or fields[STATE] in GONE or pid == me:
+            if len(fields) <= GROUP or fields[STATE] in GONE or pid in ours:
                 continue
             parent = int(fields[PARENT])
             if parent == me or int(fields[GROUP]) == self._command or self._marked(pid):

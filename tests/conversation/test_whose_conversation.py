@@ -12,6 +12,7 @@ from lastgood.conversation.hosts import (
     claude_session,
     codex_session,
     gemini_session,
+    is_claude,
     is_gemini,
     is_rollout,
     is_within,
@@ -36,6 +37,30 @@ def test_a_record_is_that_of_the_process_that_bears_its_number_and_began_then() 
     assert claude_session(PROCESS, {**record, "pid": 8}) is None
     assert claude_session(PROCESS, {**record, "sessionId": "../../etc"}) is None
     assert claude_session(PROCESS, {**record, "cwd": 5}) is None
+
+
+def test_a_record_that_does_not_say_when_its_process_began_needs_the_programs_name_and_to_be_newer() -> None:
+    """P8c."""
+    record = {"pid": 7, "sessionId": ONE, "cwd": "/w"}
+    claude = HostProcess(pid=7, started="3616428", words=("claude", "-p", "x"))
+    assert claude_session(claude, record, newer=True) == (ONE, "/w")
+    assert claude_session(claude, record) is None
+    shell = HostProcess(pid=7, started="3616428", words=("sh", "-c", "claude"))
+    assert claude_session(shell, record, newer=True) is None
+
+
+@pytest.mark.parametrize(
+    ("words", "so"),
+    [
+        (["claude", "--resume", ONE], True),
+        (["node", "/opt/node_modules/@anthropic-ai/claude-code/cli.js"], True),
+        (["sh", "-c", "sleep 1", "viewer", "--session", ONE], False),
+        (["viewer", "claude"], False),
+    ],
+)
+def test_claude_is_told_by_the_program_and_not_by_what_it_was_given(words: list[str], so: object) -> None:
+    """P8c."""
+    assert is_claude(words) == so
 
 
 def test_the_folder_of_a_project_is_named_as_claude_code_names_it() -> None:

@@ -9,14 +9,20 @@ import signal
 import subprocess
 import sys
 import time
+import tracemalloc
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
 
+from lastgood.conversation.hosts import Chosen, FoundConversation, claude_folder
 from lastgood.conversation.reader import resume_command
+from lastgood.errors import Storage
+from lastgood.sessions import conversation
 from lastgood.workspace import Workspace
+from lastgood.workspace.running.context import RunContext
 from tools import agent_program
 from tools.command import COMMAND, Command
 from tools.living import eventually, eventually_gone
@@ -270,6 +276,112 @@ def test_a_conversation_found_without_a_name_is_let_go_once_a_strangers_grows_be
     assert code == 0
     assert "nobody can tell whose is whose" in out
     assert workspace.get_session().session.transcript is None
+
+
+def test_a_conversation_is_not_taken_for_mere_words_of_a_program_that_is_not_its_host(
+    lastgood: Command, agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    one = "e4aa09d3-e3e0-4098-81e2-362f44393299"
+    line = json.dumps({"type": "user", "sessionId": one, "cwd": "/home/other", "message": {}})
+    for folder in ("-home-other", claude_folder(str(lastgood.project))):
+        projects = tmp_path / "home/.claude/projects" / folder
+        projects.mkdir(parents=True)
+        (projects / f"{one}.jsonl").write_text(line + "\n")
+    lastgood("run", "--", "sh", "-c", "sleep 1; echo x > b", "viewer", "--session", one)
+    assert workspace.get_session().session.transcript is None
+
+
+@pytest.mark.parametrize("inside", [False, True])
+def test_a_named_conversation_of_another_folder_needs_to_be_of_the_workspace(
+    inside: object, lastgood: Command, agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    one = "e4aa09d3-e3e0-4098-81e2-362f44393299"
+    where = str(lastgood.project / "sub") if inside else "/home/other"
+    line = json.dumps({"type": "user", "sessionId": one, "cwd": where, "message": {}})
+    file = tmp_path / "home/.claude/projects/-home-other" / f"{one}.jsonl"
+    file.parent.mkdir(parents=True)
+    file.write_text('{"type":"summary"}\n' + line + "\n")
+    claude = tmp_path / "claude"
+    claude.write_text("sleep 1; echo x > b")
+    lastgood("run", "--", "sh", str(claude), "--resume", one)
+    assert workspace.get_session().session.transcript == (str(file) if inside else None)
+
+
+def test_a_record_that_another_process_left_gives_a_plain_shell_no_conversation(
+    lastgood: Command, agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    one = "e4aa09d3-e3e0-4098-81e2-362f44393299"
+    home = tmp_path / "home/.claude"
+    file = home / "projects" / claude_folder(str(lastgood.project)) / f"{one}.jsonl"
+    for folder in (file.parent, home / "sessions"):
+        folder.mkdir(parents=True)
+    file.write_text(json.dumps({"type": "user", "sessionId": one}) + "\n")
+    record = json.dumps({"pid": 0, "sessionId": one, "cwd": str(lastgood.project)}).replace("0", "$$", 1)
+    program = f"cat > '{home}/sessions/'$$.json <<END\n{record}\nEND\nsleep 1; echo x > b"
+    lastgood("run", "--", "sh", "-c", program)
+    assert list((home / "sessions").iterdir())
+    assert workspace.get_session().session.transcript is None
+
+
+def test_the_agent_of_a_check_does_not_take_the_place_of_the_tasks_conversation(
+    agents: Agents, plan_file: Callable[..., str]
+) -> None:
+    """P8c."""
+    check = " ".join(agents.words("claude-code"))
+    run = agents.start("run", plan_file({"id": "one", "run": "echo x > b", "check": check}))
+    assert eventually(lambda: up(agents.control) != [])
+    time.sleep(1)
+    kept = agents.keeps()
+    assert agents.end(run)[0] == 0
+    assert not kept
+    assert not agents.keeps()
+
+
+def test_that_a_conversation_cannot_be_kept_is_said_once_and_tried_less_and_less_often() -> None:
+    """P5."""
+    now, tried, said = [0.0], [0], []
+
+    def refuse(*_words: object, **_named: object) -> None:
+        tried[0] += 1
+        raise Storage("the disk is full")
+
+    found = FoundConversation(host="codex", session="one", transcript="/one", pid=7)
+    context: Any = RunContext.__new__(RunContext)
+    context.workspace = SimpleNamespace(
+        monotonic=lambda: now[0], said_more=lambda: False, keep_conversation=refuse
+    )
+    context.events = SimpleNamespace(notice=lambda reason, **_: said.append(reason))
+    context._search = SimpleNamespace(look=lambda **_: Chosen(conversation=found))
+    context._doubts, context._transcript, context._failed, context._follows = set(), None, {}, True
+    task = SimpleNamespace(id="one", transcript=None)
+    for _ in range(600):
+        context.follow_conversation(task)
+        now[0] += 0.1
+    assert said == ["the conversation is not kept: the disk is full"]
+    assert 1 < tried[0] < 10
+    context.follow_conversation(task, over=True)
+    assert tried[0] < 11
+
+
+def test_counting_the_messages_of_a_long_conversation_takes_no_memory_by_its_length(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """P7c."""
+    line = b'{"role": "user", "content": "%s"}\n'
+    lines: Any = (line % (b"%d" % number * 200) for number in range(20_000))
+    monkeypatch.setattr(conversation, "_whole_lines", lambda *_: lines)
+    monkeypatch.setattr(conversation, "has_rest", lambda *_: True)
+    session: Any = SimpleNamespace(transcript="/one")
+    tracemalloc.start()
+    try:
+        assert conversation._messages(None, session, None) == 20_000  # type: ignore[arg-type]
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 1 << 20
 
 
 def test_a_conversation_that_was_named_at_the_start_is_told_from_a_strangers(

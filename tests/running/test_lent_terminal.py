@@ -115,10 +115,13 @@ def test_it_reaches_the_terminal_by_its_name(direct: Callable[..., Terminal]) ->
 
 def test_a_window_that_changes_its_size_tells_the_command(direct: Callable[..., Terminal]) -> None:
     """P8c."""
-    with direct("bash", "-c", "trap 'stty size' WINCH; echo ready; while :; do sleep 0.1; done") as seen:
+    with direct(
+        "bash", "-c", "trap 'stty size; echo told' WINCH; echo ready; while :; do read -t 0.1; done"
+    ) as seen:
         seen.until("ready")
         seen.resize(60, 12)
         seen.until("12 60")
+        seen.until("told")  # bash lets a Ctrl-C pass while a program of its own ends well
         seen.type("\x03")
         assert seen.end() == 130
 
@@ -145,6 +148,113 @@ def test_a_command_that_ends_by_ctrl_c_was_interrupted(
         assert any("interrupted by SIGINT" in line for line in seen.shown)
         assert seen.shown.count("ready") == 1
     assert lastgood("status", "--json").json["state"] == "incomplete"
+
+
+HANDLES = "trap 'exit 2' INT; echo ready; while :; do sleep 0.1; done"
+
+
+def test_a_command_that_handles_ctrl_c_and_fails_was_interrupted(
+    direct: Callable[..., Terminal], lastgood: Command
+) -> None:
+    """P8c: whatever code it ends with, no retry follows."""
+    with direct("sh", "-c", HANDLES, options=("--retries", "2")) as seen:
+        seen.until("ready")
+        seen.type("\x03")
+        assert seen.end() == 130
+        assert seen.shown.count("ready") == 1
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+
+
+def test_ctrl_c_takes_nothing_back_and_starts_no_other_task(
+    shell: Shell, lastgood: Command, plan_file: Callable[..., str]
+) -> None:
+    """P8c."""
+    work = f"echo work > made-by-hand; {HANDLES}"
+    plan = plan_file(
+        {"id": "tests", "run": work, "terminal": True, "on_failure": "rollback"},
+        {"id": "deploy", "run": "touch deployed"},
+    )
+    shell.type(f"{RUN} {plan}\n")
+    shell.says("ready")
+    shell.type("\x03")
+    shell.until("interrupted by SIGINT")
+    shell.at_prompt()
+    assert (lastgood.project / "made-by-hand").exists()
+    assert not (lastgood.project / "deployed").exists()
+
+
+def test_a_code_of_130_without_ctrl_c_near_is_a_failure(
+    direct: Callable[..., Terminal], lastgood: Command
+) -> None:
+    """P8c: as of a shell that saw Ctrl-C at its prompt long before."""
+    caught = "trap 'date +caught' INT; echo ready; read line; sleep 3.2; exit 130"
+    with direct("bash", "-c", caught) as seen:
+        seen.until("ready")
+        seen.type("\x03")
+        seen.until("caught")
+        seen.type("line\n")
+        assert seen.end() == 130
+        assert any("it ended with exit code 130" in line for line in seen.shown)
+    assert lastgood("status", "--json").json["state"] != "incomplete"
+
+
+def test_what_hears_the_keys_outlasts_signals_of_the_command_and_is_not_left(
+    direct: Callable[..., Terminal],
+) -> None:
+    """P8c."""
+    work = (
+        "trap '' TERM USR1; trap 'exit 4' INT; kill -TERM 0; kill -USR1 0; kill -TSTP 0; echo ready; read x"
+    )
+    with direct("bash", "-c", f"trap '' TSTP; {work}") as seen:
+        seen.until("ready")
+        seen.type("\x03")
+        assert seen.end() == 130
+        assert any("interrupted by SIGINT" in line for line in seen.shown)
+        assert not any("running" in line for line in seen.shown)
+
+
+def test_a_command_that_kills_its_group_ends(direct: Callable[..., Terminal]) -> None:
+    """P8c."""
+    with direct("sh", "-c", "kill -KILL 0") as seen:
+        assert seen.end() == 137
+
+
+@pytest.mark.parametrize("work", ["echo ready; sleep 1000", HANDLES])
+def test_ctrl_c_reaches_who_called_lastgood_too(
+    shell: Shell, lastgood: Command, tmp_path: Path, work: str
+) -> None:
+    """P8c: once the run is told and the terminal is back."""
+    (tmp_path / "work").write_text(work)
+    script = tmp_path / "script"
+    script.write_text(f"{RUN} -q -- sh {tmp_path}/work\ntouch went-on\n")
+    shell.type(f"sh {script}\n")
+    shell.says("ready")
+    shell.type("\x03")
+    shell.until("interrupted by SIGINT")
+    shell.at_prompt()
+    shell.type("echo code $?\n")
+    shell.says("code 130")
+    assert not (lastgood.project / "went-on").exists()
+    assert lastgood("status", "--json").json["state"] == "incomplete"
+
+
+@pytest.mark.parametrize(
+    "work", ["sleep 1000", "trap 'exit 3' HUP; while :; do sleep 0.1; done", "read line; exit 5"]
+)
+def test_a_window_that_is_closed_interrupts_the_run(lastgood: Command, work: str) -> None:
+    """P8c: nothing is taken back."""
+    environment = lastgood.environment | {"PS1": "$ ", "PS2": ""}
+    words = ["bash", "--norc", "--noprofile", "-i"]
+    made = lastgood.project / "made"
+    with Shell(words, cwd=lastgood.project, environment=environment, columns=200) as seen:
+        seen.at_prompt()
+        (lastgood.project.parent / "work").write_text(f"echo work > made; echo ready; {work}")
+        seen.type(f"{RUN} --on-failure rollback -- sh {lastgood.project.parent}/work\n")
+        seen.says("ready")
+        seen.hang_up()
+        assert eventually(lambda: lastgood("status", "--json").json["state"] == "incomplete")
+    assert made.read_text() == "work\n"
+    assert lastgood("recover", "--review", "--json").json["session"]
 
 
 def test_ctrl_z_and_fg_are_those_of_the_shell(shell: Shell) -> None:

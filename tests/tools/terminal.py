@@ -74,6 +74,12 @@ class Terminal:
         termios.tcsetwinsize(self._descriptor, (rows, columns))
         self._screen.resize(rows, columns)
 
+    def hang_up(self) -> None:
+        """Close the window; the program's end is awaited."""
+        os.close(self._descriptor)
+        self._descriptor = os.open(os.devnull, os.O_RDWR)
+        self.code = os.waitstatus_to_exitcode(os.waitpid(self.pid, 0)[1])
+
     def until(self, seen: str | Callable[[], bool]) -> None:
         """Read on until something is to be seen on the screen."""
         ends = time.monotonic() + _WAIT

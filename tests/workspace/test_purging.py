@@ -109,13 +109,40 @@ def test_the_same_content_is_saved_again_by_who_wants_it(leaky: Workspace, proje
     assert (project / "src" / "key").read_bytes() == SECRET * 2
 
 
-def test_the_same_content_goes_wherever_it_is_and_that_is_shown(leaky: Workspace, project: Path) -> None:
-    """S5: a content is purged, not a name."""
-    (project / "copy").write_bytes(SECRET)
+def test_the_same_content_goes_wherever_it_is_if_that_was_said(leaky: Workspace, project: Path) -> None:
+    """S5."""
+    (project / "copy").write_bytes(SECRET * 2)
     leaky.save("copied", name="copied")
-    assert leaky.plan_purge("src/key").elsewhere == (b"copy",)
-    leaky.purge("src/key")
+    assert leaky.plan_purge("src/key", everywhere=True).elsewhere == (b"copy",)
+    report = leaky.purge("src/key", everywhere=True)
+    assert (report.plan.spared, report.plan.spared_contents) == ((), ())
     assert [gap.path for gap in leaky.get("copied").gaps] == [b"copy", b"src/key"]
+
+
+@pytest.mark.parametrize("path", ["src/key", "src"])
+def test_what_lies_at_another_path_too_stays_and_is_named(
+    leaky: Workspace, project: Path, store: Path, path: str
+) -> None:
+    """S5: nobody has looked at that file."""
+    (project / "copy").write_bytes(SECRET * 2)
+    leaky.save("copied", name="copied")
+    plan = leaky.purge(path).plan
+    assert (plan.elsewhere, plan.spared, len(plan.spared_contents)) == ((b"copy",), (b"copy",), 1)
+    assert leaky.read("copied", "copy") == SECRET * 2
+    assert leaky.read("copied", "src/key") == SECRET * 2
+    assert not is_stored(store, SECRET)
+    assert leaky.verify(deep=True).ok
+
+
+def test_where_all_is_at_other_paths_too_nothing_is_purged(leaky: Workspace, project: Path) -> None:
+    """S5."""
+    (project / "one").write_bytes(SECRET)
+    (project / "two").write_bytes(SECRET * 2)
+    leaky.save("copied")
+    plan = leaky.purge("src/key").plan
+    assert (plan.contents, plan.checkpoints, plan.again) == ((), (), False)
+    assert plan.spared == (b"one", b"two")
+    assert leaky.read("with", "src/key") == SECRET
 
 
 def test_guards_and_deleted_checkpoints_lose_it_too(leaky: Workspace, project: Path, store: Path) -> None:

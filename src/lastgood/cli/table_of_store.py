@@ -71,13 +71,15 @@ STORE: tuple[Verb, ...] = (
         says="take what a file holds out of every checkpoint, for good",
         about=(
             "For a secret that was saved. All contents that the file (or the files in a folder)\n"
-            "ever had go out of every checkpoint, guards too, and out of the store's files; what\n"
-            "else has the same content loses it, too. Checkpoints stay, with a gap. It shows them\n"
-            "first, and asks. Exports, conversations and what runs printed are not reached."
+            "ever had go out of every checkpoint, guards too, and out of the store's files. What\n"
+            "is at another path too stays and is named, but with --everywhere. Checkpoints stay,\n"
+            "with a gap. It shows them first, and asks. Exports, conversations and what runs\n"
+            "printed are not reached."
         ),
         arguments=(Argument(name="PATH", form="folder"),),
         options=(
             Option(name="dry-run", short="n", says="show where it is, change nothing"),
+            Option(name="everywhere", says="also contents that are at other paths too, and there as well"),
             Option(name="all-workspaces", says="also where other workspaces of the store hold it"),
             Option(name="yes", short="y", says="do not ask"),
         ),
@@ -85,7 +87,7 @@ STORE: tuple[Verb, ...] = (
             ("lastgood purge .env --dry-run", "which checkpoints hold it"),
             ("lastgood purge .env", "a key that must not be kept"),
         ),
-        codes=(0, 2, 10, 13, 14, 16),
+        codes=(0, 2, 3, 10, 13, 14, 16),
     ),
     Verb(
         name="verify",

@@ -23,6 +23,10 @@ _ROLLOUT = re.compile(r"/sessions/\d{4}/\d\d/\d\d/rollout-[^/]*\.jsonl\Z")
 _NO_LETTER = re.compile(r"[^A-Za-z0-9]")
 _NAMED = frozenset({"--resume", "-r", "--session-id", "--session", "-s"})
 _GEMINI = ("gemini", "gemini.js")
+_CLAUDE = ("claude", "claude.exe", "claude.js")
+# What is given a program's script to run.
+_INTERPRETERS = ("node", "bun", "deno", "python", "sh", "bash", "dash")
+_GIVEN_TEXT = frozenset({"-c", "-lc", "-ec", "-e", "-m"})
 
 
 class HostProcess(Value):
@@ -76,13 +80,30 @@ def claude_folder(folder: str) -> str:
     return _NO_LETTER.sub("-", folder)
 
 
-def claude_session(process: HostProcess, record: Mapping[str, object]) -> tuple[str, str] | None:
+def is_claude(words: Sequence[str]) -> bool:
+    """Tell whether a process is Claude Code: by the program's name, or by that of the script it was given."""
+    program = words[0].rpartition("/")[2] if words else ""
+    if program in _CLAUDE or not program.startswith(_INTERPRETERS):
+        return program in _CLAUDE
+    place = next((place for place, word in enumerate(words) if place and not word.startswith("-")), None)
+    if place is None or not _GIVEN_TEXT.isdisjoint(words[:place]):
+        return False
+    return words[place].rpartition("/")[2] in _CLAUDE or "/@anthropic-ai/claude-code/" in words[place]
+
+
+def claude_session(
+    process: HostProcess, record: Mapping[str, object], *, newer: bool = False
+) -> tuple[str, str] | None:
     """Return the conversation of a process and its folder, as its own record says; None if it is another's.
 
-    A record that a killed process left says when that began: the number may be another one's by now.
+    A record that a killed process left says when that began: the number may be another one's by now. One
+    that does not say so has to be ``newer`` than the process, and that to bear the program's name.
     """
     session, folder = record.get("sessionId"), record.get("cwd")
-    if record.get("pid") != process.pid or record.get("procStart", process.started) != process.started:
+    fits = record["procStart"] == process.started if "procStart" in record else newer
+    if record.get("pid") != process.pid or not fits:
+        return None
+    if "procStart" not in record and not is_claude(process.words):
         return None
     if not isinstance(session, str) or not isinstance(folder, str) or not is_uuid(session):
         return None

@@ -133,15 +133,17 @@ class ConversationSearch:
         home = hosts.claude_home(process.environment)
         if home is None:
             return None
-        record = _json(f"{home}/sessions/{process.pid}.json", _RECORD_BYTES)
-        said = None if record is None else hosts.claude_session(process, record)
-        if said is None and record is None:  # an older one keeps no such record
+        note = f"{home}/sessions/{process.pid}.json"
+        record = _json(note, _RECORD_BYTES)
+        newer = _written_since(note, _began(process))
+        said = None if record is None else hosts.claude_session(process, record, newer=newer)
+        if record is None and hosts.is_claude(process.words):  # an older one keeps no such record
             named = hosts.named_session(process.words)
             said = None if named is None else (named, process.folder)
         if said is None or not hosts.is_within(said[1], self._root):
             return None
         session, folder = said
-        path = _claude_transcript(f"{home}/projects", folder=folder, session=session)
+        path = _claude_transcript(f"{home}/projects", folder=folder, session=session, root=self._root)
         if path is None:
             return None
         return FoundConversation(host="claude-code", session=session, transcript=path, pid=process.pid)
@@ -240,13 +242,33 @@ def _begin(path: str, limit: int) -> bytes:
         os.close(descriptor)
 
 
-def _claude_transcript(projects: str, *, folder: str, session: str) -> str | None:
-    """Return the file of a conversation: in the folder of its project, whose name may be cut short."""
+def _claude_transcript(projects: str, *, folder: str, session: str, root: str) -> str | None:
+    """Return the file of a conversation: in the folder of its project, whose name may be cut short.
+
+    One in any other folder has to say itself that it is of the workspace.
+    """
     likely = f"{projects}/{hosts.claude_folder(folder)}/{session}.jsonl"
     if os.path.isfile(likely):
         return likely
     paths = (f"{projects}/{name}/{session}.jsonl" for name in _names(projects))
-    return next((path for path in paths if os.path.isfile(path)), None)
+    return next((path for path in paths if os.path.isfile(path) and _is_of(path, root)), None)
+
+
+def _is_of(path: str, root: str) -> bool:
+    """Tell whether the first folder that a conversation of Claude Code names lies in the workspace."""
+    try:
+        lines = _begin(path, _HEAD_BYTES).split(b"\n")
+    except OSError:
+        return False
+    for line in lines:
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        folder = record.get("cwd") if isinstance(record, dict) else None
+        if isinstance(folder, str):
+            return hosts.is_within(folder, root)
+    return False
 
 
 def _grown(projects: str, *, folder: str, since: int) -> dict[str, str]:
@@ -258,7 +280,8 @@ def _grown(projects: str, *, folder: str, since: int) -> dict[str, str]:
         chats = f"{projects}/{name}/chats"
         for file in _names(chats):
             path = f"{chats}/{file}"
-            head = _json(path, _HEAD_BYTES) if _written_since(path, since) else None
+            grew = path.endswith(".jsonl") and _written_since(path, since)
+            head = _json(path, _HEAD_BYTES) if grew else None
             session = None if head is None else hosts.gemini_session(head)
             if session is not None:
                 found[session] = path
@@ -267,7 +290,7 @@ def _grown(projects: str, *, folder: str, since: int) -> dict[str, str]:
 
 def _written_since(path: str, since: int) -> bool:
     try:
-        return path.endswith(".jsonl") and os.stat(path).st_mtime_ns >= since
+        return os.stat(path).st_mtime_ns >= since
     except OSError:
         return False
 

@@ -435,7 +435,8 @@ class CommandResult(Value):
     caller was asked to end and it was ``interrupted`` with it, whatever it made of that; else 0.
     ``stopped`` means that it was still running when its time was over. ``tail`` is the end of what it
     wrote to standard output and standard error together. ``fault`` says why it could not start.
-    ``left`` is what it had started and left running, which was ended after it.
+    ``left`` is what it had started and left running, which was ended after it. ``key`` is the number of
+    the signal that the terminal it had sent it shortly before it ended (Ctrl-C, or a window that closed).
     """
 
     ending: Ending
@@ -444,6 +445,7 @@ class CommandResult(Value):
     tail: bytes
     fault: str = ""
     left: tuple[Living, ...] = ()
+    key: int = 0
 
 
 class CheckOrder(Value):

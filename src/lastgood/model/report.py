@@ -241,7 +241,8 @@ class PurgePlan(Value):
     """What a purge takes away: contents by blob id in hex, ``size`` bytes together, all that a path ever had.
 
     Whatever else has such a content loses it, too. ``again`` tells that it was purged before, and nothing
-    is left of it but perhaps bytes that are not freed.
+    is left of it but perhaps bytes that are not freed. ``spared_contents`` stay, also at the path: the
+    workspace has them at the paths ``spared`` too, and a purge everywhere was not asked for.
     """
 
     path: bytes
@@ -250,6 +251,8 @@ class PurgePlan(Value):
     size: int
     checkpoints: tuple[PurgedCheckpoint, ...]
     again: bool = False
+    spared: tuple[bytes, ...] = ()
+    spared_contents: tuple[str, ...] = ()
 
     @property
     def others(self) -> tuple[str, ...]:
@@ -259,8 +262,8 @@ class PurgePlan(Value):
 
     @property
     def elsewhere(self) -> tuple[bytes, ...]:
-        """The other paths that have such a content."""
-        held = {path for one in self.checkpoints for path in one.paths}
+        """The other paths that have a content which the path ever had, ``spared`` or not."""
+        held = {path for one in self.checkpoints for path in one.paths} | set(self.spared)
         return tuple(sorted(path for path in held if not within(path, self.path)))
 
 

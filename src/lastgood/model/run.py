@@ -99,7 +99,8 @@ class RunReport(Value):
     ``unknown_effects`` are steps of which nobody saw the end, ``live_processes`` what an earlier runner
     left running. ``exit_code`` is that of the last command that ran, as a shell would say it; None if
     none did, or if it was stopped because its time was over. ``signal`` is the number of the one that
-    interrupted the run. ``outputs`` is the folder where each attempt's output is kept. ``conversation`` is
+    interrupted the run; ``by_key`` means that a key of the terminal sent it to the last command alone, which
+    had that. ``outputs`` is the folder where each attempt's output is kept. ``conversation`` is
     that of the agent which the last task ran, if it is known. With ``finished_at`` the plan had finished
     before, and nothing was carried out. ``start`` is the checkpoint from before its first attempt, also if
     that was made by an earlier process.
@@ -118,6 +119,7 @@ class RunReport(Value):
     live_processes: tuple[Living, ...] = ()
     outputs: OsText | None = None
     signal: int | None = None
+    by_key: bool = False
     finished_at: Timestamp | None = None
     start: str | None = None
     conversation: LastConversation | None = None

@@ -35,15 +35,15 @@ _SHOWN = 3
 
 
 class Places:
-    """Finds where trees hold some blobs; a tree that several checkpoints share is read once."""
+    """Finds where trees hold which of some blobs; a tree that several checkpoints share is read once."""
 
     def __init__(self, objects: ObjectReader, oids: Iterable[bytes]) -> None:
         self._objects = objects
         self._oids = frozenset(oids)
-        self._known: dict[TreeId, tuple[bytes, ...]] = {}
+        self._known: dict[TreeId, tuple[tuple[bytes, bytes], ...]] = {}
 
-    def of(self, root: TreeId) -> tuple[bytes, ...]:
-        """Return the paths at which a tree holds them; what cannot be read holds none."""
+    def of(self, root: TreeId) -> tuple[tuple[bytes, bytes], ...]:
+        """Return the paths at which a tree holds them, with the blobs; what cannot be read holds none."""
         opened: dict[TreeId, Sequence[Entry]] = {}
         # A stack of our own: trees may be deeper than Python's recursion limit.
         waiting = [root]
@@ -64,12 +64,13 @@ class Places:
         except Damaged:
             return ()
 
-    def _among(self, entries: Iterable[Entry]) -> Iterator[bytes]:
+    def _among(self, entries: Iterable[Entry]) -> Iterator[tuple[bytes, bytes]]:
         for entry in entries:
             if entry.kind == DIRECTORY:
-                yield from (join(entry.name, path) for path in self._known.get(entry.tree_id, ()))
+                inside = self._known.get(entry.tree_id, ())
+                yield from ((join(entry.name, path), oid) for path, oid in inside)
             elif entry.oid in self._oids:
-                yield entry.name
+                yield entry.name, entry.oid
 
 
 def without(
@@ -119,16 +120,17 @@ def reduced(manifest: Manifest, *, commit: str, root: TreeId, gaps: tuple[Gap, .
 # --- What a purge would do ---
 
 
-def plan_purge(context: Context, path: bytes) -> PurgePlan:
+def plan_purge(context: Context, path: bytes, *, everywhere: bool) -> PurgePlan:
     """Return which contents a path ever had, and every checkpoint of the store that holds one of them.
 
-    Raises `NotFound` where no checkpoint of the workspace holds anything there, or ever did.
+    What the workspace has at other paths too stays, unless ``everywhere``. Raises `NotFound` where no
+    checkpoint of the workspace holds anything there, or ever did.
     """
     with context.locks.share_store(wait=context.wait):
-        return _plan(context, path)
+        return _plan(context, path, everywhere=everywhere)
 
 
-def _plan(context: Context, path: bytes) -> PurgePlan:
+def _plan(context: Context, path: bytes, *, everywhere: bool) -> PurgePlan:
     if not path:
         raise Invalid(
             "a workspace is not purged as a whole",
@@ -143,6 +145,8 @@ def _plan(context: Context, path: bytes) -> PurgePlan:
             hint="what the latest holds: lastgood show @ --files",
         )
     places = Places(context.engine, sizes)
+    held = [(one, places.of(tree_of(one))) for one in every]
+    spared = {} if everywhere else _outside((pairs for one, pairs in held if _is_own(context, one)), path)
     found = [
         PurgedCheckpoint(
             id=one.id,
@@ -150,17 +154,29 @@ def _plan(context: Context, path: bytes) -> PurgePlan:
             workspace_key=one.manifest.workspace_key,
             paths=tuple(sorted(paths)),
         )
-        for one in every
-        if (paths := places.of(tree_of(one)))
+        for one, pairs in held
+        if (paths := [at for at, oid in pairs if oid not in spared])
     ]
     return PurgePlan(
         path=path,
         workspace_key=context.key,
-        contents=tuple(sorted(oid.hex() for oid in sizes)),
-        size=sum(sizes.values()),
+        contents=tuple(sorted(oid.hex() for oid in sizes if oid not in spared)),
+        size=sum(size for oid, size in sizes.items() if oid not in spared),
         checkpoints=tuple(found),
         again=again,
+        spared=tuple(sorted(set().union(*spared.values()))),
+        spared_contents=tuple(sorted(oid.hex() for oid in spared)),
     )
+
+
+def _outside(held: Iterable[Iterable[tuple[bytes, bytes]]], path: bytes) -> dict[bytes, set[bytes]]:
+    """Return the blobs that are at other paths than one and what is in it, with those paths."""
+    found: dict[bytes, set[bytes]] = {}
+    for pairs in held:
+        for at, oid in pairs:
+            if not within(at, path):
+                found.setdefault(oid, set()).add(at)
+    return found
 
 
 def _is_own(context: Context, checkpoint: Checkpoint) -> bool:
@@ -209,11 +225,19 @@ def _size(objects: ObjectReader, oid: bytes) -> int | None:
 # --- purge: reduced copies first, then no byte of the contents ---
 
 
-def purge(context: Context, path: bytes, *, everywhere: bool, interrupted: Callable[[], bool]) -> PurgeReport:
+def purge(
+    context: Context,
+    path: bytes,
+    *,
+    everywhere: bool,
+    all_workspaces: bool,
+    interrupted: Callable[[], bool],
+) -> PurgeReport:
     """Take the contents that a path ever had out of the store; there is no way back.
 
     Killed at any moment it leaves every checkpoint readable, as it was or reduced; called again it ends what
-    it began. Raises `Conflict` if other workspaces hold some of them, unless ``everywhere``.
+    it began. What the workspace has at other paths too stays, unless ``everywhere``. Raises `Conflict` if
+    other workspaces hold some of the rest, unless ``all_workspaces``.
     """
     given = context.reserve.make_room()
     try:
@@ -223,9 +247,11 @@ def purge(context: Context, path: bytes, *, everywhere: bool, interrupted: Calla
                 # Asked under the lock: a restore that runs now holds it too.
                 if interrupted():
                     raise _interrupted()
-                plan = _plan(context, path)
-                _refuse_others(plan, everywhere=everywhere)
-                _take_out(sweeping, plan)
+                plan = _plan(context, path, everywhere=everywhere)
+                _refuse_others(plan, everywhere=all_workspaces)
+                # One that was killed before it freed what it took out is ended, too.
+                if plan.contents or plan.again or context.catalogue.freed():
+                    _take_out(sweeping, plan)
             upkeep.catalogue.back_up()
             after = context.measure()
     finally:

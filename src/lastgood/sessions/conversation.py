@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import chain, islice
+
 from lastgood.catalogue import Query
 from lastgood.conversation import reader
 from lastgood.conversation.capture import GivenConversation
@@ -76,11 +78,12 @@ def _messages(context: Context, session: Session, held: Conversation | None) -> 
     if path is None or not has_rest(context, session):
         return kept
     try:
-        lines = list(_whole_lines(context, path))
+        lines = _whole_lines(context, path)
+        head = list(islice(lines, _HEAD_LINES))
+        form = reader.form_of([reader.parsed(line) for line in head])
+        return sum(reader.is_message(form, line) for line in chain(head, lines))
     except LastgoodError:
         return kept
-    form = reader.form_of([reader.parsed(line) for line in lines[:_HEAD_LINES]])
-    return sum(reader.is_message(form, line) for line in lines)
 
 
 def _whole_lines(context: Context, path: bytes) -> Iterator[bytes]:

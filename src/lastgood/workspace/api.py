@@ -436,16 +436,17 @@ class Workspace(Restores, Recovers):
             "pruned", lambda: prune(self._context, wanted, interrupted=lambda: bool(self._interrupted()))
         )
 
-    def plan_purge(self, path: PathLike) -> PurgePlan:
+    def plan_purge(self, path: PathLike, *, everywhere: bool = False) -> PurgePlan:
         """Return which contents a path ever had, and which checkpoints hold them; `NotFound` if none does."""
         from lastgood.retention.purge import plan_purge
 
-        return plan_purge(self._context, inside(path, self._context.root))
+        return plan_purge(self._context, inside(path, self._context.root), everywhere=everywhere)
 
-    def purge(self, path: PathLike, *, all_workspaces: bool = False) -> PurgeReport:
+    def purge(self, path: PathLike, *, everywhere: bool = False, all_workspaces: bool = False) -> PurgeReport:
         """Take all contents that a file, or the files of a folder, ever had out of the store, for good.
 
-        Whatever else has such a content loses it, too. Checkpoints keep their ids, with a gap in the place of
+        A content that the workspace has at another path too stays, and the report's plan names it (`spared`),
+        unless ``everywhere``: then it goes there too. Checkpoints keep their ids, with a gap in the place of
         what is gone. `Conflict` if other workspaces hold some of it, unless ``all_workspaces``. It cannot be
         undone; killed half-way, it goes on when it is called again.
         """
@@ -455,7 +456,8 @@ class Workspace(Restores, Recovers):
         return purge(
             self._context,
             wanted,
-            everywhere=all_workspaces,
+            everywhere=everywhere,
+            all_workspaces=all_workspaces,
             interrupted=lambda: bool(self._interrupted()),
         )
 

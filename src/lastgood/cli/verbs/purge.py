@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.cli.opening import DECLINED, ProgressLine, open_for, path_of
+from lastgood.cli.opening import DECLINED, OMISSIONS, ProgressLine, open_for, path_of
 from lastgood.cli.restoring import agreed
 from lastgood.cli.wording import count, path_text, size
 from lastgood.errors import Usage
@@ -11,7 +11,7 @@ from lastgood.paths import printable
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Iterator
+    from collections.abc import Iterator, Sequence
 
     from lastgood.cli.grammar import Call
     from lastgood.cli.opening import Console
@@ -31,23 +31,34 @@ def purge_verb(call: Call, console: Console) -> int:
         path = path_of(call.arguments[0], call, workspace)
         if not call.has("yes") and not call.has("dry-run"):
             _demand_terminal(call, console)
-        if call.has("dry-run") or not call.has("yes"):
-            plan = workspace.plan_purge(path)
-            if call.has("dry-run"):
-                return _show(plan, call, console)
-            console.warn("\n".join(_plan_lines(plan, call)))
-            if not agreed("Take it out of all of these? It cannot be undone.", console):
-                return DECLINED
+        plan = workspace.plan_purge(path, everywhere=call.has("everywhere"))
+        if call.has("dry-run"):
+            return _show(plan, call, console)
+        if not _agreed(plan, call, console):
+            return DECLINED
         report = _purged(workspace, path, call, console)
-    if console.answer("purge", _said(report.plan, report)):
-        return 0
-    _tell(report, console)
-    return 0
+    if not console.answer("purge", _said(report.plan, report)):
+        _tell(report, console)
+    return OMISSIONS if report.plan.spared_contents else 0
+
+
+def _agreed(plan: PurgePlan, call: Call, console: Console) -> bool:
+    """Show what would go, and ask, unless a yes was given: then only what else is hit is shown."""
+    if call.has("yes"):
+        for line in () if console.json else _elsewhere_lines(plan):
+            console.warn(line)
+        return True
+    console.warn("\n".join(_plan_lines(plan, call)))
+    if not plan.contents:
+        return True  # there is nothing to ask about
+    return agreed("Take it out of all of these? It cannot be undone.", console)
 
 
 def _purged(workspace: Workspace, path: str, call: Call, console: Console) -> PurgeReport:
     with ProgressLine(console, "purging"):
-        return workspace.purge(path, all_workspaces=call.has("all-workspaces"))
+        return workspace.purge(
+            path, everywhere=call.has("everywhere"), all_workspaces=call.has("all-workspaces")
+        )
 
 
 def _said(plan: PurgePlan, report: PurgeReport | None) -> dict[str, object]:
@@ -86,14 +97,28 @@ def _plan_lines(plan: PurgePlan, call: Call) -> Iterator[str]:
         yield f"  {short(one.id)}  {', '.join(path_text(path) for path in one.paths[:3])}"
     if len(plan.checkpoints) > _SHOWN:
         yield f"  and {len(plan.checkpoints) - _SHOWN:,} more"
-    if plan.elsewhere:
-        shown = ", ".join(path_text(path) for path in plan.elsewhere[:_SHOWN])
-        more = f" and {len(plan.elsewhere) - _SHOWN:,} more" if len(plan.elsewhere) > _SHOWN else ""
-        yield f"The same content goes at: {shown}{more}"
+    yield from _elsewhere_lines(plan)
     for other in plan.others:
         yield f"It is also held for: {printable(other)}"
     if plan.others and not call.has("all-workspaces"):
         yield "  to take it out there as well: --all-workspaces"
+
+
+def _elsewhere_lines(plan: PurgePlan) -> Iterator[str]:
+    """Yield which other paths lose a content too, and which contents stay because of other paths."""
+    going = [path for path in plan.elsewhere if path not in plan.spared]
+    if going:
+        yield f"The same content goes at {count(len(going), 'other path')}: {_first(going)}"
+    if plan.spared:
+        what = count(len(plan.spared_contents), "version")
+        where = count(len(plan.spared), "other path")
+        yield f"{what} will stay, being at {where} too: {_first(plan.spared)}"
+        yield "  to take it out there as well: --everywhere"
+
+
+def _first(paths: Sequence[bytes]) -> str:
+    shown = ", ".join(path_text(path) for path in paths[:_SHOWN])
+    return shown + (f" and {len(paths) - _SHOWN:,} more" if len(paths) > _SHOWN else "")
 
 
 def _checkpoints(plan: PurgePlan) -> str:
@@ -104,6 +129,8 @@ def _tell(report: PurgeReport, console: Console) -> None:
     plan = report.plan
     if plan.again:
         console.line(f"{path_text(plan.path)} was purged before; nothing of it is left in checkpoints")
+    elif not plan.contents:
+        console.line(f"nothing of {path_text(plan.path)} was purged: all of it is at other paths too")
     else:
         versions = count(len(plan.contents), "version")
         console.line(

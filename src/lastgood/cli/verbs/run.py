@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import time
 from functools import partial
 
@@ -160,7 +161,15 @@ def run_verb(call: Call, console: Console) -> int:
             code = tell_interrupted(console)
             return SIGNALLED + stop.args[0] if stop.args else code
         console.flush()
+    if report.by_key and report.signal is not None:
+        _let_pass(report.signal)
     return exit_code(report)
+
+
+def _let_pass(number: int) -> None:
+    """Let a key reach those beside us, which the command's own group kept from them: a script that ran us."""
+    signal.signal(number, signal.SIG_IGN)
+    os.kill(0, number)
 
 
 def _schema(call: Call, console: Console) -> int:

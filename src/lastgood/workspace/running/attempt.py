@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from signal import SIGINT, SIGQUIT
+from signal import SIGHUP, SIGINT, SIGQUIT
 
 from lastgood.errors import Conflict, LastgoodError
 from lastgood.ids import short
@@ -12,8 +12,10 @@ from lastgood.root import gone, is_gone
 from lastgood.sessions import progress, session
 from lastgood.tasks import ATTEMPT
 from lastgood.tasks import task as task_of
+from lastgood.terminal import is_hung_up
 from lastgood.value import Value
 from lastgood.workspace.running.context import Interrupted, message_of, name_of
+from lastgood.workspace.running.given import STDIN
 from lastgood.workspace.running.output import Output
 
 TYPE_CHECKING = False
@@ -337,6 +339,10 @@ _LEFT_TOLD = 5
 _NOT_RECORDED = b"[it had the terminal: what it printed is not recorded]\n"
 
 
+class KeyPressed(Interrupted):
+    """A key of the terminal that a command had ended it; only that has got the signal."""
+
+
 class Ended(Value):
     """How an attempt ended: ``reason`` says why it failed, None if it did not.
 
@@ -388,8 +394,8 @@ class Attempt:
         self._demand_workspace()
         if ran.ending == "interrupted":
             raise Interrupted(ran.code)
-        if self._lent and _was_stopped_by_person(ran):
-            raise Interrupted(SIGINT)
+        if self._lent and not (ran.ending == "exited" and ran.code == 0):
+            self._heed_terminal(ran)
         self._context.exit_code = _exit_code(ran)
         reason = _fault(ran, timeout=self._task.timeout) or self._own_word()
         if reason is not None:
@@ -399,6 +405,20 @@ class Attempt:
             return self._done(None)
         self._effect = session.finish(self._context.workspace.context, self.effect, state="done")
         return self._checked()
+
+    def _heed_terminal(self, ran: CommandResult) -> None:
+        """Raise `Interrupted` if a command that had the terminal ended by a key, or with its window."""
+        if ran.ending not in {"exited", "killed"}:
+            return
+        if ran.key in {SIGINT, SIGQUIT}:
+            raise KeyPressed(ran.key)
+        if ran.key:
+            raise Interrupted(ran.key)
+        if ran.ending == "killed" and ran.code in {SIGINT, SIGQUIT, SIGHUP}:
+            raise Interrupted(ran.code)
+        if is_hung_up(STDIN):
+            raise Interrupted(SIGHUP)
+        self._context.signals.check()
 
     def _demand_workspace(self) -> None:
         """Record as failed what took the workspace itself away: nothing can be saved of that."""
@@ -591,13 +611,6 @@ class Attempt:
 
     def _seconds(self) -> float:
         return round(self._context.workspace.monotonic() - self._began, 3)
-
-
-def _was_stopped_by_person(ran: CommandResult) -> bool:
-    """Tell whether a command ended by a key of the terminal that it had: Ctrl-C, Ctrl and backslash."""
-    if ran.ending == "killed":
-        return ran.code in {SIGINT, SIGQUIT}
-    return ran.ending == "exited" and ran.code == _SIGNALLED + SIGINT
 
 
 def _exit_code(ran: CommandResult) -> int | None:

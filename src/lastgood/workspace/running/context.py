@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from lastgood.command import GuardedCommands
+    from lastgood.conversation.hosts import FoundConversation
     from lastgood.conversation.search import ConversationSearch
     from lastgood.model.checkpoint import Checkpoint, SaveReport
     from lastgood.model.run import PlannedTask, RunEventType, RunObserver, WorkPlan
@@ -162,6 +163,8 @@ def _never() -> bool:
 BEAT = 30.0
 # A task that ends so soon, in seconds, needs no word on it.
 _AT_ONCE = 0.5
+# How soon it is tried again to keep a conversation, in seconds: after twice as long each time.
+_RETRY, _RETRY_MOST = 2.0, 60.0
 
 
 class RunContext:
@@ -187,6 +190,8 @@ class RunContext:
         self.outputs = outputs
         self._search = search
         self._doubts: set[str] = set()
+        self._failed: dict[str | None, tuple[float, float]] = {}
+        self._follows = False
         self._transcript = workspace.kept_transcript
         self.input = input
         self.exit_code: int | None = None
@@ -242,7 +247,8 @@ class RunContext:
         if now >= self._beats:
             self._beats = now + BEAT
             self._beat()
-        self.follow_conversation(task)
+        if self._follows:
+            self.follow_conversation(task)
         if now < self._due:
             return
         self.rested()
@@ -257,6 +263,7 @@ class RunContext:
 
     def expect_conversation(self, task: PlannedTask) -> None:
         """Get ready for a task's conversation: the file that the plan names, or one to be looked for."""
+        self._follows = True
         if task.transcript is None:
             self._search.renew()
         else:
@@ -265,26 +272,42 @@ class RunContext:
             self._transcript = path
 
     def follow_conversation(self, task: PlannedTask, *, over: bool = False) -> None:
-        """Have checkpoints hold the conversation of the host that the task runs, as soon as there is one."""
+        """Have checkpoints hold the conversation of the host that the task runs, as soon as there is one.
+
+        When its command is ``over`` that is the last look: what its check runs is not the task's agent.
+        """
+        self._follows = self._follows and not over
         looked = None if task.transcript is not None else self._search.look(over=over)
         if looked is None:
             return
-        if looked.doubt is not None and looked.doubt not in self._doubts:
-            self._doubts.add(looked.doubt)
-            self.events.notice(looked.doubt, task=task.id)
-        if looked.withdrawn is not None and self._transcript is not None:
-            self.workspace.keep_conversation(None)
-            self._transcript = None
+        if looked.doubt is not None:
+            self._say_once(looked.doubt, task)
         found = looked.conversation
-        if found is None or found.transcript == self._transcript:
+        wanted = self._transcript if looked.withdrawn is None else None
+        wanted = wanted if found is None else found.transcript
+        after, wait = self._failed.get(wanted, (0.0, _RETRY))
+        now = self.workspace.monotonic()
+        if wanted == self._transcript or (now < after and not over):
             return
         try:
+            self._keep_other(found, task)
+        except LastgoodError as error:
+            self._failed[wanted] = (now + wait, min(wait * 2, _RETRY_MOST))
+            self._say_once("the conversation is not kept: " + message_of(error), task)
+
+    def _keep_other(self, found: FoundConversation | None, task: PlannedTask) -> None:
+        if found is None:  # nobody can tell any more whose it is
+            self.workspace.keep_conversation(None)
+        else:
             if self.workspace.said_more():  # in the one before
                 self.events.saved(self.workspace.keep("auto", f"while task {task.id} runs", task=task.id))
             self.workspace.keep_conversation(found.transcript, host=found.host, name=found.session)
-            self._transcript = found.transcript
-        except LastgoodError as error:
-            self.events.notice(f"the conversation is not kept: {message_of(error)}", task=task.id)
+        self._transcript = None if found is None else found.transcript
+
+    def _say_once(self, reason: str, task: PlannedTask) -> None:
+        if reason not in self._doubts:
+            self._doubts.add(reason)
+            self.events.notice(reason, task=task.id)
 
     def _beat(self) -> None:
         try:

@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 
     from lastgood.model.run import PlannedTask
 
-_STDIN = 0
+STDIN = 0
 _BLOCK = 1 << 16
 
 
@@ -30,21 +30,21 @@ class StandardInput:
     def __init__(self, folder: bytes, *, check: Callable[[], None]) -> None:
         self._folder = folder
         self._check = check
-        self._descriptor = _STDIN
+        self._descriptor = STDIN
         self._task: str | None = None
         self._begins: int | None = None
 
     def is_lent_to(self, task: PlannedTask) -> bool:
         """Tell whether a task is to have the terminal itself."""
-        return task.terminal and os.isatty(_STDIN)
+        return task.terminal and os.isatty(STDIN)
 
     def given(self, task: PlannedTask) -> Given:
         """Return what the next attempt of a task is given; an earlier one's input is given again."""
-        if not task.terminal or not _is_open(_STDIN):
+        if not task.terminal or not _is_open(STDIN):
             return Given()
-        if os.isatty(_STDIN):
+        if os.isatty(STDIN):
             return Given(terminal=True)
-        if task.retries and self._descriptor == _STDIN and _comes_once(_STDIN):
+        if task.retries and self._descriptor == STDIN and _comes_once(STDIN):
             self._descriptor = self._copied()
         if self._task != task.id:
             self._task, self._begins = task.id, _place(self._descriptor)
@@ -54,9 +54,9 @@ class StandardInput:
 
     def close(self) -> None:
         """Part with what was read of standard input."""
-        if self._descriptor != _STDIN:
+        if self._descriptor != STDIN:
             os.close(self._descriptor)
-            self._descriptor = _STDIN
+            self._descriptor = STDIN
 
     def _copied(self) -> int:
         """Return a file that has all that is still to come."""
@@ -78,8 +78,8 @@ class StandardInput:
         try:
             while part:
                 self._check()
-                if select([_STDIN], [], [], 0.1)[0]:
-                    part = os.read(_STDIN, _BLOCK)
+                if select([STDIN], [], [], 0.1)[0]:
+                    part = os.read(STDIN, _BLOCK)
                     write_whole(copy, part)
             os.lseek(copy, 0, os.SEEK_SET)
         except BaseException:

@@ -12,7 +12,7 @@ from lastgood.paths import to_text
 from lastgood.root import is_gone
 from lastgood.sessions.progress import attempts
 from lastgood.tasks import ATTEMPT, doubt_of, outlook
-from lastgood.workspace.running.attempt import Attempt, keep_once, take_back
+from lastgood.workspace.running.attempt import Attempt, KeyPressed, keep_once, take_back
 from lastgood.workspace.running.context import (
     Interrupted,
     RunContext,
@@ -297,7 +297,7 @@ class Runner:
             checkpoint=context.events.last,
             reason=self._reason,
         )
-        report = self._report("interrupted").replace(signal=stop.signal)
+        report = self._report("interrupted").replace(signal=stop.signal, by_key=isinstance(stop, KeyPressed))
         context.events.changed("finished", reason=report.reason, seconds=report.seconds)
         return report
 
