@@ -285,3 +285,31 @@ def test_a_prune_spares_what_an_attempt_may_be_taken_back_to(
         (outside / "ready").touch()
         workspace.run(plan)
         assert start not in {one.id for one in workspace.prune().keep}
+
+
+def test_a_finished_plan_is_known_however_many_runs_came_after_it(
+    workspace: Workspace, plan: str, finished: str, outside: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """P8b."""
+    assert finished
+    monkeypatch.setattr("lastgood.workspace.running.workspace._RUNS_A_PAGE", 1, raising=False)
+    monkeypatch.setattr("lastgood.workspace.running.workspace._RUNS_LOOKED_AT", 1, raising=False)
+    for _ in range(2):
+        assert workspace.run(["true"]).state == "done"
+    report = workspace.run(plan)
+    assert (report.state, report.reason) == FINISHED
+    assert effects(outside) == "x\n"
+
+
+def test_fresh_names_what_is_irreversible_and_needs_again(
+    lastgood: Command, plan_file: Plan, outside: Path
+) -> None:
+    """P8b."""
+    plan = plan_file({"id": "deploy", "run": f"echo x >> {outside}/effects", "irreversible": True})
+    lastgood("run", plan)
+    refused = lastgood("run", plan, "--fresh", expect=13)
+    assert "irreversible, and done again by --fresh: deploy" in refused.err
+    assert "--again" in refused.err
+    assert effects(outside) == "x\n"
+    lastgood("run", plan, "--fresh", "--again")
+    assert effects(outside) == "x\nx\n"

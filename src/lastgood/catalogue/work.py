@@ -93,11 +93,11 @@ class WorkReader:
         found = self._all(f"{_RUNS} AND id = :id", {"id": session})
         return _run(found[0]) if found else None
 
-    def runs(self, workspace_key: str, *, limit: int) -> Sequence[PlannedRun]:
-        """Return the plans that the sessions of a workspace carry out, newest first, so many at most."""
+    def runs(self, workspace_key: str, *, limit: int, skip: int = 0) -> Sequence[PlannedRun]:
+        """Return the plans that the sessions of a workspace carry out, newest first, so many after others."""
         found = self._all(
-            f"{_RUNS} AND workspace_key = :key ORDER BY number DESC LIMIT :limit",
-            {"key": workspace_key, "limit": limit},
+            f"{_RUNS} AND workspace_key = :key ORDER BY number DESC LIMIT :limit OFFSET :skip",
+            {"key": workspace_key, "limit": limit, "skip": skip},
         )
         return [_run(row) for row in found]
 

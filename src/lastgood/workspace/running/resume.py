@@ -145,6 +145,8 @@ def start_run(
     before = _finished_run(workspace, plan)
     if request.choice == "fresh":
         _refuse_words_on_tasks(request)
+        if before is not None and not request.again:
+            _demand_again(before, plan)
         _give_up(workspace, dead, signals)
     elif len(dead) > 1:
         raise _several(dead)
@@ -206,10 +208,26 @@ def _has_done_of(run: PlannedRun, plan: WorkPlan) -> bool:
     return not {task.id for task in run.plan.tasks}.isdisjoint(task.id for task in plan.tasks)
 
 
+def _irreversible_again(run: PlannedRun, plan: WorkPlan) -> list[str]:
+    did = {task.id for task in run.plan.tasks}
+    return [printable(task.id) for task in plan.tasks if task.irreversible and task.id in did]
+
+
+def _demand_again(run: PlannedRun, plan: WorkPlan) -> None:
+    """Refuse to begin anew what finished, if it would do again what cannot be taken back."""
+    named = _irreversible_again(run, plan)
+    if named:
+        raise Conflict(
+            f"this plan has finished (session {run.session}); irreversible, and done again by --fresh:"
+            f" {', '.join(named)}",
+            hint="carry all of it out again: --again",
+            details={"session": run.session},
+        )
+
+
 def _repeated(run: PlannedRun, plan: WorkPlan) -> tuple[str, ...]:
     """Return what has to be said of a plan that is carried out again."""
-    did = {task.id for task in run.plan.tasks}
-    named = [printable(task.id) for task in plan.tasks if task.irreversible and task.id in did]
+    named = _irreversible_again(run, plan)
     return (f"done before, irreversible, and done again now: {', '.join(named)}",) if named else ()
 
 

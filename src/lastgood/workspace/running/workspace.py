@@ -14,7 +14,7 @@ from lastgood.workspace.opened import OpenWorkspace, order_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Iterator, Mapping, Sequence
     from typing import Self
 
     from lastgood.context import Context
@@ -28,8 +28,8 @@ if TYPE_CHECKING:
     from lastgood.worktree import Commands
 
 
-# How many earlier runs are looked through for one of the same plan.
-_RUNS_LOOKED_AT = 200
+# How many earlier runs are read at a time, to look for one of the same plan.
+_RUNS_A_PAGE = 200
 _MESSAGE_LIMIT = 2000
 
 
@@ -164,9 +164,12 @@ class RunWorkspace(OpenWorkspace):
         found = unknown_effects(self._context.work.effects(self.key, session=self.own))
         return [one for one in found if one.irreversible and one.task == task and one.name != task]
 
-    def runs(self) -> Sequence[PlannedRun]:
-        """Return the newest runs, whatever became of them."""
-        return self._context.work.runs(self.key, limit=_RUNS_LOOKED_AT)
+    def runs(self) -> Iterator[PlannedRun]:
+        """Yield all runs, newest first, whatever became of them."""
+        skip = 0
+        while page := self._context.work.runs(self.key, limit=_RUNS_A_PAGE, skip=skip):
+            yield from page
+            skip += len(page)
 
     def replan(self, plan: WorkPlan, *, without: Sequence[str]) -> Progress:
         """Give the session another plan: its tasks are registered, those of the old one that are gone go."""
