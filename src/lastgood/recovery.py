@@ -22,7 +22,6 @@ from lastgood.lease import (
     unfinished,
     uptime,
 )
-from lastgood.model.checkpoint import TreeRef
 from lastgood.model.run import Artifact, RecoverReport
 from lastgood.model.session import Progress
 from lastgood.paths import join, printable
@@ -39,9 +38,7 @@ from lastgood.restore.restore import (
 from lastgood.sessions.conversation import keep_rest, last_conversation
 from lastgood.sessions.progress import ProgressOwner
 from lastgood.sessions.session import abandon_steps, exclusive_rivals, holder, living_conflict, way_to_end
-from lastgood.snapshot import WorkspaceSnapshot
 from lastgood.status import drift_since
-from lastgood.transaction import ReadTransaction
 from lastgood.value import Value
 
 TYPE_CHECKING = False
@@ -107,7 +104,7 @@ def choose(
     elif not left:
         found = _living(context, view, changes=changes, force=force)
     elif len(left) > 1 and choice is None and not strict:
-        found = Found(run=None, checkpoint=view.latest())
+        found = _standing(view)
     elif len(left) > 1 and choice != "review":
         raise _ambiguous(context, left)
     else:
@@ -115,7 +112,7 @@ def choose(
     if found.run is not None and choice is None and not roll_back and found.run.state == "active":
         if strict:
             raise _undecided(context, found.run)
-        return Found(run=None, checkpoint=view.latest())
+        return _standing(view)
     return found
 
 
@@ -153,7 +150,13 @@ def _living(context: Context, view: View, *, changes: bool, force: bool) -> Foun
         raise _held(context, living[0].session)
     if living:
         return Found(run=living[0], checkpoint=_last(context, living[0]))
-    return Found(run=None, checkpoint=view.latest())
+    return _standing(view)
+
+
+def _standing(view: View) -> Found:
+    """Return no run, seen from where the workspace stands (rule T15)."""
+    place, newest = view.at(), view.latest()
+    return Found(run=None, checkpoint=place, returned=place != newest)
 
 
 def _last(context: Context, run: SessionReport) -> Checkpoint | None:
@@ -237,7 +240,8 @@ def recover(
     """Finish an interrupted restore; then continue the run that died, give it up, or only look.
 
     ``ref`` names a checkpoint or a session. Without a choice it, or the one run that died, goes on;
-    with nothing dead the position is reported, and artifacts that are missing are brought back.
+    with nothing dead the position is reported as of where the workspace stands, and artifacts that are
+    missing are brought back from there.
     ``roll_back`` takes an interrupted restore back; else it takes the files and the progress of the run
     that goes on back to the checkpoint (asked for together with ``continue``, it does both). ``force``
     does so although another session is at work (rule T14), and takes over from one that holds the workspace.
@@ -247,7 +251,6 @@ def recover(
     """
     if choice == "review":
         found = choose(context, view, ref, choice=choice, force=force)
-        found = found if ref is not None else _with_position(context, found, target=None)
         report = _report(context, view, found).replace(done="review")
         return _previewed(context, view, found, report) if roll_back else report
     owner = context.processes.owner(owner_pid)
@@ -311,26 +314,12 @@ def _with_conversation(context: Context, report: RecoverReport) -> RecoverReport
 def _with_position(context: Context, found: Found, *, target: str | None) -> Found:
     """Return what was found, seen from the checkpoint that the workspace stands at.
 
-    That is ``target``, of a restore that was just finished; where no run died, else one that the
-    workspace equals.
+    That is ``target``, of a restore that was just finished; where no run died, it is that already.
     """
     stands = None if target is None else context.catalogue.get(target)
-    if stands is None and found.run is None and found.checkpoint is not None:
-        stands = _equal(context)
     if stands is None or found.checkpoint is None or stands.id == found.checkpoint.id:
         return found
     return found.replace(checkpoint=stands, returned=True)
-
-
-def _equal(context: Context) -> Checkpoint | None:
-    """Return the newest complete checkpoint that holds the files as they are; none while a restore waits."""
-    if context.journal.read() is not None:
-        return None
-    with ReadTransaction(context) as reading, WorkspaceSnapshot(reading) as snapshot:
-        tree = snapshot.scan.result.tree
-    root = TreeRef(tree=tree.tree.hex(), modes=tree.modes.hex())
-    query = Query(workspace_key=context.key, root=root, complete=True, guards=False)
-    return next((one for one in context.catalogue.find(query) if one.damaged is None), None)
 
 
 def _continued(context: Context, view: View, found: Found, way: _Way) -> RecoverReport:

@@ -292,9 +292,9 @@ def before_turn(checkpoints: Sequence[Checkpoint], *, turns: int, returned: bool
     ``checkpoints`` are a workspace's history from where it stands, newest first. A turn's checkpoint
     holds the state after the turn unless its moment, or a note ``moment``, says before (rule S20);
     where there are any of before, they are the ones that count: the one at which it stands too, unless
-    it has ``returned`` there and no turn was begun since.
+    it has ``returned`` there and nothing changed since.
     """
-    befores = [one for one in checkpoints[returned:] if one.kind == "turn" and _moment(one) == "before"]
+    befores = [one for one in checkpoints[returned:] if is_before_turn(one)]
     if befores:
         return befores[turns - 1] if turns <= len(befores) else None
     ends = [index for index, one in enumerate(checkpoints) if one.kind == "turn"]
@@ -312,8 +312,10 @@ def has_returned(operations: Iterable[Operation], place: str) -> bool:
     return moved is not None and moved.type != "undo" and moved.stands == place
 
 
-def _moment(checkpoint: Checkpoint) -> str | None:
-    return checkpoint.moment or checkpoint.manifest.metadata.get("moment")
+def is_before_turn(checkpoint: Checkpoint) -> bool:
+    """Tell whether a checkpoint holds the state before a turn."""
+    moment = checkpoint.moment or checkpoint.manifest.metadata.get("moment")
+    return checkpoint.kind == "turn" and moment == "before"
 
 
 # --- undo, redo: operations taken back and brought again, in order (rule T8) ---

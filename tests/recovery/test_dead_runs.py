@@ -445,6 +445,25 @@ def test_with_nothing_dead_the_position_of_the_latest_checkpoint_is_told(
     assert (report.position.step, report.position.steps) == (12, 15)
 
 
+def test_with_nothing_dead_it_goes_by_where_the_workspace_stands(workspace: Workspace, project: Path) -> None:
+    """P7, T15: no artifact of a later checkpoint comes into files that go back to an earlier one."""
+    (project / "file").write_text("one")
+    first = workspace.save("one").checkpoint
+    (project / "report.txt").write_text("of the second")
+    (project / "file").write_text("two")
+    workspace.progress_set(artifacts=["report.txt"])
+    workspace.save("two")
+    workspace.restore(first.id, only=["files"])
+    (project / "file").write_text("one, and more")
+
+    report = workspace.recover()
+
+    assert (report.checkpoint, report.returned) == (first, True)
+    assert [one.state for one in report.artifacts] == ["missing"]
+    assert not (project / "report.txt").exists()
+    assert workspace.recover(choice="review").checkpoint == first
+
+
 def test_missing_artifacts_are_reloaded_and_nothing_else(workspace: Workspace, project: Path) -> None:
     for name in ("draft.md", "kept.md", "other"):
         (project / name).write_text("one")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
@@ -276,6 +277,55 @@ def test_rewind_goes_to_before_the_last_turn(workspace: Workspace, project: Path
     workspace.rewind()
 
     assert (project / "file").read_text() == "1"
+
+
+def take_turns(workspace: Workspace, project: Path, count: int) -> None:
+    """Save before each turn, as what a person said changes a file; the agent's work changes another."""
+    for number in range(1, count + 1):
+        (project / "user").write_text(f"turn {number}")
+        begin_turn(workspace, number)
+        (project / "agent").write_text(f"turn {number}")
+
+
+def begin_turn(workspace: Workspace, number: int) -> bool:
+    return workspace.save(f"turn {number}", kind="turn", metadata={"moment": "before"}).created
+
+
+def test_rewind_goes_back_to_a_turn_that_began_again(workspace: Workspace, project: Path) -> None:
+    """S20, T15: nothing differed when it began again, so that it has no checkpoint of its own (S10)."""
+    take_turns(workspace, project, 3)
+    workspace.rewind(2)
+    assert not begin_turn(workspace, 2)
+    (project / "agent").write_text("turn 2, again")
+
+    workspace.rewind()
+
+    assert [(project / name).read_text() for name in ("user", "agent")] == ["turn 2", "turn 1"]
+
+
+def test_rewind_goes_on_back_where_nothing_changed_since(workspace: Workspace, project: Path) -> None:
+    """S20, T15, S5: what the first one kept as it was, being private, is no change since."""
+    (project / ".gitignore").write_text(".env\n")
+    (project / ".env").write_text("KEY=first")
+    take_turns(workspace, project, 3)
+    (project / ".env").write_text("KEY=second")
+    seen = []
+    for _ in range(3):
+        workspace.rewind()
+        seen.append((project / "user").read_text())
+
+    assert seen == ["turn 3", "turn 2", "turn 1"]
+
+
+def test_rewind_brings_back_a_folder_that_is_gone(workspace: Workspace, project: Path) -> None:
+    """T12a, T15."""
+    take_turns(workspace, project, 2)
+    workspace.rewind()
+    shutil.rmtree(project)
+
+    workspace.rewind()
+
+    assert (project / "user").read_text() == "turn 2"
 
 
 def test_rewind_past_the_beginning_is_not_found(workspace: Workspace, furnished: Path) -> None:

@@ -227,8 +227,8 @@ FILES: tuple[Verb, ...] = (
         says="go back to before the Nth last turn (default 1)",
         about=(
             "Like `restore`, counted instead of named: to the state before the Nth last turn\n"
-            "(checkpoints of kind turn), or where there are none, N checkpoints back from the\n"
-            "newest. Guards do not count. Without N there is a list to pick from on a terminal."
+            "(checkpoints of kind turn), or where there are none, N checkpoints back from `@`.\n"
+            "Guards do not count. Without N there is a list to pick from on a terminal."
         ),
         arguments=(Argument(name="N", form="number", required=False),),
         options=RESTORING,
@@ -281,8 +281,8 @@ FILES: tuple[Verb, ...] = (
             "task that was running waits to be done again, and steps of which nobody saw the end\n"
             "are named. REF is a checkpoint, a session or its goal. On a terminal it asks; elsewhere\n"
             "a REF, or the only run that died, goes on; of one whose owner may live it has to be\n"
-            "said what becomes of it. With nothing dead it tells the position of REF or of the\n"
-            "latest checkpoint, and brings back artifacts that are missing."
+            "said what becomes of it. With nothing dead it tells the position of REF or of where\n"
+            "the workspace stands (`@`), and brings back artifacts that are missing from there."
         ),
         spellings=("resume",),
         arguments=(Argument(name="REF", form="ref", required=False),),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from lastgood.errors import Invalid, NotFound, Usage
+from lastgood.errors import Damaged, Invalid, NotFound, Usage
 from lastgood.paths import printable
 from lastgood.root import is_gone
 from lastgood.settings import DEFAULT_SCOPES, SCOPES
@@ -183,17 +183,31 @@ class Restores(OpenWorkspace):
 
     def rewound(self, turns: int = 1) -> Checkpoint:
         """Return the checkpoint that `rewind` goes back to."""
-        from lastgood.undo import before_turn, has_returned
+        from lastgood.undo import before_turn
 
         check_count(turns, least=1, what="how many turns to rewind")
         line = self._view.history()
-        returned = bool(line) and has_returned(self.operations(), line[0].id)
+        returned = bool(line) and self._has_returned(line[0])
         found = before_turn(line, turns=turns, returned=returned)
         if found is None:
             raise NotFound(
                 f"cannot rewind {turns}: there is no checkpoint that far back", hint="see: lastgood list"
             )
         return found
+
+    def _has_returned(self, place: Checkpoint) -> bool:
+        """Tell whether a restore led to where the workspace stands, before a turn, and nothing changed since.
+
+        The files are looked at only where the rest is so. What that restore left as it was is no change.
+        """
+        from lastgood.undo import has_returned, is_before_turn
+
+        if not is_before_turn(place) or not has_returned(self.operations(), place.id):
+            return False
+        try:
+            return self.plan_restore(place.id, only=["files"], force=True).empty
+        except Damaged:  # it cannot be gone back to
+            return True
 
     def plan_rewind(self, turns: int = 1, **options: Unpack[Options]) -> RestorePlan:
         """Return what `rewind` would do; the options are those of `plan_restore`."""
