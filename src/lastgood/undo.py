@@ -9,7 +9,7 @@ from lastgood.lease import current_session
 from lastgood.model.operation import RestorePlan, Step
 from lastgood.model.report import UndoReport
 from lastgood.model.tree import DIRECTORY, is_content, same_content
-from lastgood.paths import to_text
+from lastgood.paths import printable, to_text
 from lastgood.restore import parts
 from lastgood.restore.execution import PlanExecution, apply_plan
 from lastgood.restore.plan import (
@@ -47,6 +47,7 @@ _FORCE = (
     "to {type} all the same (the present state is saved first): lastgood {type} --force"
     "\nor keep what changed: lastgood {type} --merge"
 )
+_SHOWN = 3
 _LIST = "see what was done: lastgood undo --list"
 
 
@@ -66,9 +67,10 @@ class _UndoRequest(Value):
 
 def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
     """Plan what is wanted from what is there now, and apply that like any other plan."""
+    request, purged = _without_purged(restoring.context, request)
     _refuse_freed(restoring.context, request)
     with WorkspaceSnapshot(restoring, forced=_touched(restoring.context, request)) as snapshot:
-        plan, left = _plan(snapshot, request)
+        plan, left = _plan(snapshot, request, purged=purged)
         changed = apply_plan(
             PlanExecution(
                 restoring=restoring,
@@ -88,7 +90,9 @@ def _revert(restoring: RestoreTransaction, request: _UndoRequest) -> UndoReport:
     )
 
 
-def _plan(snapshot: WorkspaceSnapshot, request: _UndoRequest) -> tuple[RestorePlan, tuple[PartOutcome, ...]]:
+def _plan(
+    snapshot: WorkspaceSnapshot, request: _UndoRequest, *, purged: tuple[Step, ...]
+) -> tuple[RestorePlan, tuple[PartOutcome, ...]]:
     """Return the plan from what is there now, and what is to be told of parts that stay."""
     with snapshot.looking():
         steps, merged = _towards(snapshot, request)
@@ -99,7 +103,7 @@ def _plan(snapshot: WorkspaceSnapshot, request: _UndoRequest) -> tuple[RestorePl
         target=request.operation.guard or "",
         workspace_key=snapshot.context.key,
         paths=(),
-        steps=steps,
+        steps=steps + purged,
         parts=able,
         merged=merged,
     )
@@ -169,6 +173,29 @@ def _forced(steps: tuple[Step, ...], snapshot: WorkspaceSnapshot, *, source: str
     return around(rebased, snapshot.actual, planner=planner)
 
 
+def _without_purged(context: Context, request: _UndoRequest) -> tuple[_UndoRequest, tuple[Step, ...]]:
+    """Take out the steps for what was purged since, and tell of them; without force or merge `NotFound`."""
+    checkpoint = None if request.source is None else context.catalogue.get(request.source)
+    gone = {gap.path for gap in (checkpoint.gaps if checkpoint else ()) if gap.reason == "purged"}
+    wanted = {one.path: one.want.oid for one in request.steps if one.want and one.path in gone}
+    missing = context.engine.missing(wanted.values()) if wanted else frozenset()
+    lost = [path for path, oid in wanted.items() if oid in missing]
+    if not lost:
+        return request, ()
+    if request.way is None:
+        shown = ", ".join(printable(to_text(path)) for path in lost[:_SHOWN])
+        more = f" and {len(lost) - _SHOWN:,} more" if len(lost) > _SHOWN else ""
+        raise NotFound(
+            f"what it would bring back was purged, and is nowhere any more: {shown}{more}",
+            hint=f"to {request.type} all the rest (with a guard): lastgood {request.type} --force",
+            details={"paths": [to_text(path) for path in lost]},
+        )
+    steps = tuple(one for one in request.steps if one.path not in lost)
+    reason = "purged: no checkpoint holds it any more"
+    kept = tuple(Step(path=path, action="keep", reason=reason) for path in lost)
+    return request.replace(steps=steps), kept
+
+
 def _refuse_freed(context: Context, request: _UndoRequest) -> None:
     """Say so if what would be brought back went with its checkpoint (rule K3): that is no damage."""
     source = request.source
@@ -185,13 +212,6 @@ def _refuse_freed(context: Context, request: _UndoRequest) -> None:
         )
     files = Files(tree_of(checkpoint), context.engine)
     lost = [path for path, oid in wanted.items() if oid in missing]
-    purged = {gap.path for gap in checkpoint.gaps if gap.reason == "purged"}
-    if not purged.isdisjoint(lost):
-        raise NotFound(
-            "what it would bring back was purged, and is nowhere any more",
-            hint=_LIST,
-            details={"paths": [to_text(path) for path in lost]},
-        )
     if all((entry := files.entry(path)) is None or entry.oid != wanted[path] for path in lost):
         raise NotFound(
             "what a merge had made was only in a guard, which was let go and freed",

@@ -291,9 +291,26 @@ def test_an_undo_that_needs_what_was_purged_says_so(leaky: Workspace, project: P
     """T8, S5."""
     leaky.restore("with", paths=["src/key"])
     leaky.purge("src/key")
-    with pytest.raises(NotFound, match="purged"):
+    with pytest.raises(NotFound, match=r"purged.*: src/key") as refused:
         leaky.undo()
+    assert "lastgood undo --force" in str(refused.value.hint)
     assert (project / "src" / "key").read_bytes() == SECRET
+
+
+@pytest.mark.parametrize("way", ["force", "merge"])
+def test_an_undo_brings_back_all_but_what_was_purged(leaky: Workspace, project: Path, way: str) -> None:
+    """T8, S5: else nothing before it could ever be taken back either."""
+    leaky.restore("with")
+    assert (project / "src" / "app.py").read_bytes() == b"one\n"
+    leaky.purge("src/key")
+    report = leaky.undo(force=way == "force", merge=way == "merge")
+    assert (project / "src" / "app.py").read_bytes() == b"two\n"
+    assert (project / "src" / "key").read_bytes() == SECRET
+    kept = {one.path: one.reason for one in report.outcomes if one.result == "kept"}
+    assert kept == {b"src/key": "purged: no checkpoint holds it any more"}
+    assert leaky.verify(deep=True).ok
+    with pytest.raises(NotFound, match="nothing to undo"):
+        leaky.undo()
 
 
 def test_a_catalogue_that_is_lost_afterwards_comes_back_without_it(
