@@ -254,7 +254,9 @@ class History(RuleBasedStateMachine):
         before = self._look()
         with self._git_untouched(), self._nothing_lost(before):
             trial = self._killed("restore", {"ref": kept.id}, at)
-            done = self.workspace.recover(roll_back=roll_back).done
+            interrupted = self.workspace.status().state == "interrupted"
+            # Where nothing was interrupted there is nothing to take back, which recover refuses to have done.
+            done = self.workspace.recover(roll_back=roll_back).done if interrupted or not roll_back else None
         if done is None and not trial.said("restored"):
             after = self._look()
             # It was over before it began, or after it ended but for the record of it.
