@@ -118,15 +118,16 @@ def seen(pids: str, *, owners: int | None = None, open: bool = False, boot: str 
     return ancestry(given, host="h", boot=boot, namespace="n", counted=counted)
 
 
-def told(*verbs: str, dead: str = "") -> tuple[str, bool, bool | None]:
-    """Return who owns after some verbs, whether that is settled, and whether it lives."""
+def told(*verbs: str, dead: str = "", caller: str = "") -> tuple[str, bool, bool | None]:
+    """Return who owns after some verbs, whether that is settled, and whether it lives, as a caller sees it."""
+    own = [Ancestor(pid=ord(one), started=str(1000 + ord(one))) for one in caller]
     known: Ancestry | None = None
     for verb in verbs:
-        alive = None if known is None else judge(known, states(known, dead=dead))
+        alive = None if known is None else judge(known, states(known, dead=dead), own=own)
         known = follow(known, seen(verb), alive=alive)
     assert known is not None
     owners = "".join(chr(one.pid) for one in known.processes[: known.owners])
-    return owners, known.found, judge(known, states(known, dead=dead))
+    return owners, known.found, judge(known, states(known, dead=dead), own=own)
 
 
 def states(known: Ancestry, *, dead: str) -> list[bool | None]:
@@ -140,13 +141,25 @@ def states(known: Ancestry, *, dead: str) -> list[bool | None]:
         pytest.param(["vsab"], "s", "sab", False, None, id="one verb: its shell alone proves no death"),
         pytest.param(["vsab"], "sab", "sab", False, False, id="one verb: dead when all are"),
         pytest.param(["vsab", "wsab"], "", "sab", True, True, id="two verbs of a script"),
-        pytest.param(["vsab", "wsab"], "s", "sab", True, False, id="a script that was killed"),
+        pytest.param(
+            ["vsab", "wsab"], "s", "sab", True, None, id="a script that is gone: who began it lives"
+        ),
+        pytest.param(["vsab", "wsab"], "sa", "sab", True, None, id="one that lives above is enough"),
+        pytest.param(
+            ["vsab", "wsab"], "sab", "sab", True, False, id="a script that was killed, and all above"
+        ),
         pytest.param(["vsab", "wtab"], "st", "ab", True, True, id="a new shell for each verb"),
         pytest.param(["vsab", "wtab", "xuab"], "stu", "ab", True, True, id="and again"),
-        pytest.param(["vsab", "wtab"], "sta", "ab", True, False, id="an agent that was killed"),
+        pytest.param(
+            ["vsab", "wtab"], "sta", "ab", True, None, id="an agent that was killed: its shell lives"
+        ),
+        pytest.param(
+            ["vsab", "wtab"], "stab", "ab", True, False, id="an agent that was killed, with its shell"
+        ),
         pytest.param(["vsab", "wtab", "xb"], "st", "ab", True, True, id="a verb from elsewhere"),
         pytest.param(["vsab", "vsab"], "", "sab", False, None, id="the same verb twice is one"),
         pytest.param(["vsab", "wsab", "xtab"], "s", "ab", True, True, id="a first shell of two verbs"),
+        pytest.param(["vsab", "wsab", "xcd"], "s", "sab", True, None, id="gone, and a verb from elsewhere"),
         pytest.param(["vsab", "wtcd"], "", "", False, None, id="nobody in common"),
         pytest.param(["vsab", "wtcd"], "tcd", "", False, None, id="nobody in common, one side dead"),
         pytest.param(["vsab", "wtcd"], "sab", "tcd", False, None, id="gone on by somebody else"),
@@ -158,6 +171,12 @@ def test_the_owner_is_the_nearest_above_all_verbs(
 ) -> None:
     """P1."""
     assert told(*verbs, dead=dead) == (owner, found, alive)
+
+
+def test_a_living_process_above_the_caller_is_nobody_else() -> None:
+    """P1: whoever asks below it is told that the owner is dead; anybody else that nobody knows."""
+    assert told("vsab", "wsab", dead="s", caller="xab") == ("sab", True, False)
+    assert told("vsab", "wsab", dead="s", caller="xb") == ("sab", True, None)
 
 
 def test_a_hundred_new_shells_leave_the_agent_the_owner() -> None:

@@ -14,7 +14,7 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _FIRST = 1
 
@@ -81,11 +81,12 @@ def follow(known: Ancestry | None, seen: Ancestry, *, alive: bool | None) -> Anc
     """Return what is known of an owner after one more verb, which was ``seen`` below some processes.
 
     ``alive`` says whether who is known lives. A verb from elsewhere changes nothing while an owner lives,
-    or may live out of sight. Where verbs have nobody in common, none of them owns.
+    or may live out of sight. Where it was the shell of some verbs only, the next one shows who began it.
+    Where verbs have nobody in common, none of them owns.
     """
     if known is None or known.verb == seen.verb:
         return known or seen
-    if known.found and alive is not False:
+    if known.found and alive:
         return known
     if (known.host, known.boot, known.namespace) != (seen.host, seen.boot, seen.namespace):
         return seen if alive is False else known
@@ -93,20 +94,26 @@ def follow(known: Ancestry | None, seen: Ancestry, *, alive: bool | None) -> Anc
     if shared:
         rest = known.processes[known.owners :]
         return known.replace(processes=(*shared, *rest), owners=len(shared), found=True, verb=seen.verb)
-    if alive is False:
-        return seen
+    if known.found or alive is False:
+        return known if alive is None else seen
     others = tuple(one for one in known.processes if one not in seen.processes)
     return seen.replace(processes=(*seen.processes, *others), owners=0, open=seen.open or known.open)
 
 
-def judge(known: Ancestry, states: Sequence[bool | None]) -> bool | None:
+def judge(known: Ancestry, states: Sequence[bool | None], *, own: Collection[Ancestor] = ()) -> bool | None:
     """Tell whether a session's owner lives, from whether its processes do; None where nobody can tell.
 
-    An owner that was found decides. Else nobody is proven to live, and death is proven only where every
-    process is dead that may be at work.
+    An owner that was found is proven to live. Dead, it may have been no more than the shell of some verbs:
+    death is proven only where everybody above it is dead too, or the caller's ``own``, whom nothing is
+    kept from. Before one is found nobody is proven to live, and everybody has to be dead.
     """
-    if known.found:
+    if known.found and states[0] is not False:
         return states[0]
+    if known.found:
+        others = (
+            one not in own and state is not False for one, state in zip(known.processes, states, strict=True)
+        )
+        return None if any(others) else False
     gone = all(state is False for state in states)
     return False if gone and states and not known.open else None
 

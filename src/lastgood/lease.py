@@ -134,9 +134,10 @@ def state_of(context: Context, session: Session) -> SessionState:
 
 def lives(context: Context, session: Session) -> bool | None:
     """Tell whether whoever is at work in a session lives; None where that cannot be told."""
-    if session.owner.pid is None and session.ancestry is not None:
-        return context.processes.lives(session.ancestry)
-    return context.processes.alive(session.owner)
+    alive = None if session.owner.pid is None else context.processes.alive(session.owner)
+    if session.ancestry is None or alive is True or (alive is None and session.ancestry.found):
+        return alive
+    return context.processes.lives(session.ancestry)
 
 
 def is_callers(context: Context, session: Session) -> bool:
@@ -184,7 +185,7 @@ def tells_owner(context: Context, session: Session) -> Ancestry | None:
         return None
     if known is None and session.owner.pid is not None:
         return None
-    if known is not None and known.found and lives(context, session) is not False:
+    if known is not None and known.found and lives(context, session):
         return None
     above = context.processes.ancestry()
     return None if above is None or under(context, session, above) == session else above
