@@ -81,7 +81,8 @@ AT_DAEMON = process(60, 30, session=30)
         ),
         pytest.param(
             [process(90, 80), process(80, 0)],
-            Reach(owners=1, known=1, open=False),
+            # Whoever sent it (docker exec, nsenter) is out of sight, and may be an agent at work.
+            Reach(owners=1, known=1, open=True),
             id="up to what came from outside into a container",
         ),
     ],

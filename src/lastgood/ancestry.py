@@ -48,7 +48,8 @@ def reach(line: Sequence[Process], *, is_machines: bool, whole: bool = True) -> 
     """Return how much of a line counts: a verb, and who is above it, up to the first process.
 
     Not ``whole``, there are more, which could not be seen. ``is_machines`` says that the first process is
-    the machine's own, which only starts others; that of a container may be anybody.
+    the machine's own, which only starts others; that of a container may be anybody, and so may whoever
+    sent a line into it from outside, which ends before the first process.
     """
     for place, (child, one) in enumerate(pairwise(line)):
         above = line[place + 2] if place + 2 < len(line) else None
@@ -60,7 +61,7 @@ def reach(line: Sequence[Process], *, is_machines: bool, whole: bool = True) -> 
         if not one.terminal and above is not None and _adopts(above, one):
             last = len(line) - 2 if line[-1].pid == _FIRST else len(line) - 1
             return Reach(owners=place, known=last, open=not (whole and is_machines))
-    return Reach(owners=max(0, len(line) - 1), known=max(0, len(line) - 1), open=not whole)
+    return Reach(owners=max(0, len(line) - 1), known=max(0, len(line) - 1), open=True)
 
 
 def _adopts(parent: Process, child: Process) -> bool:
