@@ -51,16 +51,16 @@ def reach(line: Sequence[Process], *, is_machines: bool, whole: bool = True) -> 
     the machine's own, which only starts others; that of a container may be anybody, and so may whoever
     sent a line into it from outside, which ends before the first process.
     """
+    is_whole = whole and is_machines and line[-1].pid == _FIRST
+    last = len(line) - (2 if is_machines and line[-1].pid == _FIRST else 1)
     for place, (child, one) in enumerate(pairwise(line)):
         above = line[place + 2] if place + 2 < len(line) else None
-        is_first = one.pid == _FIRST
         if child.terminal and not one.terminal:
-            return Reach(owners=place, known=place, open=is_first and not is_machines)
-        if is_first:
-            return Reach(owners=place, known=place, open=not is_machines)
+            return Reach(owners=place, known=last, open=not is_whole)
+        if one.pid == _FIRST:
+            return Reach(owners=place, known=last, open=not is_machines)
         if not one.terminal and above is not None and _adopts(above, one):
-            last = len(line) - 2 if line[-1].pid == _FIRST else len(line) - 1
-            return Reach(owners=place, known=last, open=not (whole and is_machines))
+            return Reach(owners=place, known=last, open=not is_whole)
     return Reach(owners=max(0, len(line) - 1), known=max(0, len(line) - 1), open=True)
 
 
@@ -106,15 +106,15 @@ def judge(known: Ancestry, states: Sequence[bool | None], *, own: Collection[Anc
 
     An owner that was found is proven to live. Dead, it may have been no more than the shell of some verbs:
     death is proven only where everybody above it is dead too, or the caller's ``own``, whom nothing is
-    kept from. Before one is found nobody is proven to live, and everybody has to be dead.
+    kept from; and where some were out of sight, only if one of these lives.
+    Before one is found nobody is proven to live, and everybody has to be dead.
     """
     if known.found and states[0] is not False:
         return states[0]
     if known.found:
-        others = (
-            one not in own and state is not False for one, state in zip(known.processes, states, strict=True)
-        )
-        return None if any(others) else False
+        living = [one for one, state in zip(known.processes, states, strict=True) if state is not False]
+        unknown = any(one not in own for one in living) or (known.open and not living)
+        return None if unknown else False
     gone = all(state is False for state in states)
     return False if gone and states and not known.open else None
 
