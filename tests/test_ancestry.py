@@ -230,3 +230,17 @@ def test_whoever_cannot_be_seen_is_not_proven_dead() -> None:
     assert judge(known, [False, None, False]) is None
     assert judge(known.replace(open=True), [False, False, False]) is None
     assert judge(known.replace(processes=()), []) is None
+
+
+@pytest.mark.parametrize("open", [True, False])
+def test_verbs_that_have_nobody_in_common_are_not_kept_without_end(*, open: bool) -> None:
+    """P1: what is forgotten makes it less certain who is dead, never more."""
+    known: Ancestry | None = None
+    for number in range(100, 200):
+        counted = Reach(owners=1, known=1, open=open)
+        verb = ancestry(line(number + 1000, number), host="h", boot="b", namespace="n", counted=counted)
+        known = follow(known, verb, alive=None)
+    assert known is not None
+    assert len(known.processes) <= (1 if open else 32)
+    assert known.processes[0].pid == 199
+    assert judge(known, [False] * len(known.processes)) is None

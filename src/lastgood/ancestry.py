@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from collections.abc import Collection, Sequence
 
 _FIRST = 1
+# So many processes are remembered of verbs that have nobody in common.
+_MOST = 32
 
 
 class Process(Value):
@@ -83,7 +85,7 @@ def follow(known: Ancestry | None, seen: Ancestry, *, alive: bool | None) -> Anc
 
     ``alive`` says whether who is known lives. A verb from elsewhere changes nothing while an owner lives,
     or may live out of sight. Where it was the shell of some verbs only, the next one shows who began it.
-    Where verbs have nobody in common, none of them owns.
+    Where verbs have nobody in common, none of them owns; what is forgotten of them then leaves it open.
     """
     if known is None or known.verb == seen.verb:
         return known or seen
@@ -97,8 +99,11 @@ def follow(known: Ancestry | None, seen: Ancestry, *, alive: bool | None) -> Anc
         return known.replace(processes=(*shared, *rest), owners=len(shared), found=True, verb=seen.verb)
     if known.found or alive is False:
         return known if alive is None else seen
-    others = tuple(one for one in known.processes if one not in seen.processes)
-    return seen.replace(processes=(*seen.processes, *others), owners=0, open=seen.open or known.open)
+    is_open = seen.open or known.open
+    others = () if is_open else tuple(one for one in known.processes if one not in seen.processes)
+    kept = (*seen.processes, *others)[:_MOST]
+    is_open = is_open or len(kept) < len(seen.processes) + len(others)
+    return seen.replace(processes=kept, owners=0, open=is_open)
 
 
 def judge(known: Ancestry, states: Sequence[bool | None], *, own: Collection[Ancestor] = ()) -> bool | None:
