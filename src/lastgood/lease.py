@@ -147,12 +147,14 @@ def is_callers(context: Context, session: Session) -> bool:
 
 
 def may_be_callers(context: Context, session: Session) -> bool:
-    """Tell whether a session's owner is the caller or above it, as far as its verbs tell so far."""
+    """Tell whether a session's owner is the caller or above it, as far as its verbs tell so far.
+
+    It is nobody's else where none of those that may be at work lives but who is above the caller, too.
+    """
     known = session.ancestry
-    if known is None or known.found or not context.passing:
+    if known is None or known.found or not context.passing or not known.owners:
         return is_callers(context, session)
-    above = context.processes.ancestry()
-    return above is not None and any(one in above.processes for one in known.processes[: known.owners])
+    return context.processes.are_own(known)
 
 
 def uptime(context: Context) -> int:

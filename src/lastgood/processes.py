@@ -112,6 +112,14 @@ class ProcFiles:
         states = [_lives(one.pid, one.started) for one in known.processes]
         return judge(known, states, own=_own() if states[:1] == [False] else ())
 
+    def are_own(self, known: Ancestry) -> bool:
+        """Tell whether of some processes those that live, and one at least, are this one or above it."""
+        if known.host != os.uname().nodename or (known.boot, known.namespace) != (_boot(), _namespace()):
+            return False
+        living = [one for one in known.processes if _lives(one.pid, one.started) is not False]
+        own = _own()
+        return bool(living) and all(one in own for one in living)
+
     def boot(self) -> str | None:
         """Return the id of the machine's present run; None where that cannot be told."""
         return _boot()
