@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from lastgood.model.operation import CONFLICT, Step
 from lastgood.model.report import MARKED
 from lastgood.model.tree import DIRECTORY, FILE, LINK, Entry, Gap, StoredTree
-from lastgood.restore.merge import KEPT, MergedBlob, MergedTree, Sides, name_beside, plan_merge
+from lastgood.restore.merge import KEPT, Copies, MergedBlob, MergedTree, Sides, name_beside, plan_merge
 from lastgood.restore.plan import DeletionEvidence
 from tools.forest import Forest, Ground, Names, Node
 from tools.values import not_none
@@ -81,7 +81,7 @@ class Case:
             evidence=evidence,
             blend=self.blend,
             favour=self.favour,
-            suffix=SUFFIX,
+            copies=Copies(ref="x", suffix=SUFFIX),
             limits=paths,
         )
         return plan_merge(tree, ground, evidence=evidence, paths=paths, discard=False)

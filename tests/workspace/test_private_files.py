@@ -5,10 +5,12 @@ from __future__ import annotations
 import tarfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import Literal
 
 import pytest
 
 from lastgood.errors import Unsafe
+from lastgood.ids import short
 from lastgood.model.checkpoint import SaveReport
 from lastgood.settings import CaptureSettings, Settings
 from lastgood.workspace import Workspace
@@ -83,6 +85,86 @@ def test_a_merge_keeps_a_key_that_differs_too(secretive: Path, workspace: Worksp
     assert (secretive / ".env").read_text() == "KEY=rotated\n"
     assert (secretive / "app.py").read_text() == "one\n"
     assert b".env" in kept(report.outcomes)
+
+
+def conflicting(secretive: Path, workspace: Workspace, path: str = ".env") -> str:
+    """Change a private file after a checkpoint, and again after the next; return the first one's id."""
+    key = secretive / path
+    key.parent.mkdir(exist_ok=True)
+    key.write_text("KEY=first\n")
+    first = workspace.save("first").checkpoint.id
+    key.write_text("KEY=second\n")
+    workspace.save("second")
+    key.write_text("KEY=third\n")
+    return first
+
+
+def test_a_merge_puts_no_copy_of_a_private_file_beside_it(secretive: Path, workspace: Workspace) -> None:
+    """S5, T17: git would not ignore the copy, and the next save would hold it like any file."""
+    first = conflicting(secretive, workspace)
+    before = {one.name for one in secretive.iterdir()}
+    report = workspace.restore(first, merge=True)
+    assert kept(report.outcomes) == {b".env": "private, and differs: give its path to restore it"}
+    assert report.complete
+    assert report.conflicts == ()
+    assert {one.name for one in secretive.iterdir()} == before
+    assert (secretive / ".env").read_text() == "KEY=third\n"
+
+
+@pytest.mark.parametrize("favour", [None, "markers"])
+def test_nor_where_its_path_is_given(
+    secretive: Path, workspace: Workspace, favour: Literal["markers"] | None
+) -> None:
+    """S5, T17: the conflict is told, and how to see what was there then."""
+    first = conflicting(secretive, workspace)
+    (secretive / ".env").write_bytes(b"\0third")
+    before = {one.name for one in secretive.iterdir()}
+    report = workspace.restore(first, paths=[".env"], merge=True, conflict=favour)
+    assert report.conflicts == (b".env",)
+    shown = f"lastgood cat {short(first)} .env --private"
+    assert [one.reason for one in report.omissions] == [
+        f"conflict: private, so no copy lies beside it: {shown}"
+    ]
+    assert {one.name for one in secretive.iterdir()} == before
+
+
+def test_nor_where_it_is_gone(secretive: Path, workspace: Workspace) -> None:
+    """S5, T17."""
+    first = conflicting(secretive, workspace)
+    (secretive / ".env").unlink()
+    before = {one.name for one in secretive.iterdir()}
+    report = workspace.restore(first, merge=True)
+    assert report.conflicts == (b".env",)
+    assert not report.complete
+    assert {one.name for one in secretive.iterdir()} == before
+
+
+def test_nor_of_a_folder_that_holds_one(secretive: Path, workspace: Workspace) -> None:
+    """S5, T17: what ignores it may name the folder."""
+    (secretive / ".gitignore").write_text("/sub/.env\n")
+    first = conflicting(secretive, workspace, "sub/.env")
+    (secretive / "sub" / ".env").unlink()
+    (secretive / "sub").rmdir()
+    (secretive / "sub").write_text("a file\n")
+    before = {one.name for one in secretive.iterdir()}
+    report = workspace.restore(first, merge=True)
+    assert report.conflicts == (b"sub",)
+    [told] = [one.reason or "" for one in report.omissions]
+    assert told.startswith("conflict: holds private files, so no copy lies beside it: lastgood restore ckpt_")
+    assert {one.name for one in secretive.iterdir()} == before
+
+
+def test_nor_by_an_undo_that_keeps_what_changed_since(secretive: Path, workspace: Workspace) -> None:
+    """S5, T8, T17."""
+    first = conflicting(secretive, workspace)
+    workspace.restore(first, paths=[".env"])
+    (secretive / ".env").write_text("KEY=fourth\n")
+    before = {one.name for one in secretive.iterdir()}
+    report = workspace.undo(merge=True)
+    [told] = [one.reason or "" for one in report.omissions]
+    assert told.startswith("conflict: private, so no copy lies beside it: lastgood cat ckpt_")
+    assert {one.name for one in secretive.iterdir()} == before
+    assert (secretive / ".env").read_text() == "KEY=fourth\n"
 
 
 def test_a_key_that_came_after_the_checkpoint_is_never_deleted(secretive: Path, workspace: Workspace) -> None:

@@ -132,11 +132,35 @@ def _of_conflict(sides: Sides, favour: Favour | None) -> MergedPath:
     return MergedPath(want=sides.present, conflict=CONFLICT, beside=sides.target)
 
 
+class Copies(Value):
+    """How the versions of then are put beside conflicts: their checkpoint, and what their names end with.
+
+    Of what is ``private``, or holds what is, there is no copy: nothing would ignore that, and the next
+    save would hold it like any file (rule S5).
+    """
+
+    ref: str
+    suffix: bytes
+    private: tuple[bytes, ...] = ()
+
+    def why_none(self, path: bytes, entry: Entry | None) -> str | None:
+        """Return what is told of a conflict beside which no copy may lie; None where one may."""
+        if entry is None or not any(within(one, path) for one in self.private):
+            return None
+        if entry.kind == DIRECTORY:
+            seen = f"restore {self.ref} --to FOLDER"
+            return f"{CONFLICT}: holds private files, so no copy lies beside it: lastgood {seen}"
+        from shlex import quote  # lazily: only such a conflict pays for it
+
+        seen = f"cat {self.ref} {quote(to_text(path))} --private"
+        return f"{CONFLICT}: private, so no copy lies beside it: lastgood {seen}"
+
+
 class MergedTree:
     """The tree that a merge leads to, made directory by directory as it is read.
 
-    A restore to it is planned like any other. ``suffix`` is what the names of target's versions
-    get that are put beside conflicts; ``limits`` are the paths that count, none for all.
+    A restore to it is planned like any other. ``copies`` says how target's versions are put beside
+    conflicts; ``limits`` are the paths that count, none for all.
     """
 
     def __init__(
@@ -148,7 +172,7 @@ class MergedTree:
         evidence: DeletionEvidence,
         blend: Blend,
         favour: Favour | None,
-        suffix: bytes,
+        copies: Copies,
         limits: Sequence[bytes] = (),
     ) -> None:
         self.conflicts: dict[bytes, str] = {}
@@ -156,9 +180,9 @@ class MergedTree:
         self.beside: list[bytes] = []
         self.root = _name_of(b"")
         self._origin, self._target, self._present = base, target, present
-        self._look = evidence.look
+        self._look, self._spares = evidence.look, evidence.spares
         self._unknown = Covering({gap.path: gap.reason for gap in evidence.gaps_then})
-        self._blend, self._favour, self._suffix = blend, favour, suffix
+        self._blend, self._favour, self._copies = blend, favour, copies
         self._limits = () if b"" in limits else tuple(limits)
         # Directories that are merged, by path: both trees, and whether they may turn out to be gone.
         self._trees: dict[bytes, tuple[TreeId | None, TreeId | None]] = {b"": (base.root, target.root)}
@@ -226,13 +250,20 @@ class MergedTree:
         verdict = decide(sides, blend=self._blend, favour=self._favour)
         if verdict.want is sides.present and sides.present is not None:
             self._kept.add(path)
+        without = self._copies.why_none(path, verdict.beside)
+        if without is not None and sides.present is not None and self._stays(path):
+            without = SPARED
         if verdict.conflict is not None:
-            self.conflicts[path] = verdict.conflict
+            self.conflicts[path] = without or verdict.conflict
         if verdict.merged is not None:
             self.merged.append(verdict.merged)
-        if verdict.beside is not None:
+        if verdict.beside is not None and without is None:
             self._put_beside(path, verdict.beside, taken=taken, made=made)
         return verdict.want
+
+    def _stays(self, path: bytes) -> bool:
+        """Tell whether what is there stays although it differs, its path not being given (rule S5)."""
+        return path not in self._limits and self._spares(path)
 
     def _decided(self, sides: Sides) -> bool:
         base, target, present = sides.base, sides.target, sides.present
@@ -260,7 +291,7 @@ class MergedTree:
     ) -> None:
         """Give the target's version a name of its own beside a conflict; never one that is taken."""
         for number in range(1, len(taken) + 1000):
-            place = name_beside(path, self._suffix, number=number)
+            place = name_beside(path, self._copies.suffix, number=number)
             if place is None:
                 return
             name = place.rpartition(b"/")[2]
@@ -295,7 +326,8 @@ def plan_merge(
         if limits and not any(within(path, limit) or within(limit, path) for limit in limits):
             continue
         if path not in steps:
-            steps[path] = Step(path=path, action="keep" if reason == KEPT else "skip", reason=reason)
+            stays = reason in {KEPT, SPARED}
+            steps[path] = Step(path=path, action="keep" if stays else "skip", reason=reason)
         elif steps[path].reason != SPARED:
             steps[path] = steps[path].replace(reason=reason)
     return in_order(steps.values())
@@ -332,12 +364,12 @@ _TRIES = 1000
 
 
 def revert_merge(
-    steps: Iterable[Step], actual: Look, *, source: Look, present: Present, blend: Blend, suffix: bytes
+    steps: Iterable[Step], actual: Look, *, source: Look, present: Present, blend: Blend, copies: Copies
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return the steps that lead to what some steps want, changes since what they have being kept.
 
     ``actual`` answers for every path, ``present`` for what directories hold, ``source`` for what is
-    taken back. What is put beside a conflict has ``suffix`` at its name.
+    taken back, ``copies`` how that is put beside conflicts.
     """
     made: list[Step] = []
     merged: list[Merged] = []
@@ -352,7 +384,7 @@ def revert_merge(
             present=_alone(actual(step.path)),
         )
         verdict = decide(sides, blend=blend, favour=None)
-        made += _steps(sides, verdict, actual, suffix=suffix)
+        made += _steps(sides, verdict, actual, copies=copies)
         if verdict.merged is not None:
             merged.append(verdict.merged)
     return in_order(_housed(_beside_new(made, present), actual, source)), tuple(merged)
@@ -395,17 +427,18 @@ def _housed(steps: Sequence[Step], actual: Look, source: Look) -> Iterator[Step]
     yield from (home for path, home in homes.items() if path in used)
 
 
-def _steps(sides: Sides, verdict: MergedPath, actual: Look, *, suffix: bytes) -> Iterator[Step]:
+def _steps(sides: Sides, verdict: MergedPath, actual: Look, *, copies: Copies) -> Iterator[Step]:
     path, present, want = sides.path, sides.present, verdict.want
+    without = copies.why_none(path, verdict.beside)
     if not same_content(want, present):
         forced = present is not None and present.kind != DIRECTORY
         action = action_between(want, present)
         yield Step(path=path, action=action, want=want, have=present, reason=verdict.conflict, forced=forced)
     elif verdict.conflict is not None:
         action = "keep" if verdict.conflict == KEPT else "skip"
-        yield Step(path=path, action=action, reason=verdict.conflict)
-    if verdict.beside is not None and verdict.beside.kind != DIRECTORY:
-        yield from _beside(path, verdict.beside, actual, suffix=suffix)
+        yield Step(path=path, action=action, reason=without or verdict.conflict)
+    if verdict.beside is not None and verdict.beside.kind != DIRECTORY and without is None:
+        yield from _beside(path, verdict.beside, actual, suffix=copies.suffix)
 
 
 def _beside(path: bytes, entry: Entry, actual: Look, *, suffix: bytes) -> Iterator[Step]:
@@ -507,7 +540,7 @@ def merged_steps(
         evidence=evidence,
         blend=contents.blend,
         favour=merge.favour,
-        suffix=b".lastgood-" + target.short_id.encode(),
+        copies=_copies(snapshot, target, ref=target.short_id),
         limits=paths,
     )
     steps = plan_merge(tree, snapshot.scan, evidence=evidence, paths=paths, discard=discard)
@@ -519,21 +552,26 @@ def taken_back(
 ) -> tuple[tuple[Step, ...], tuple[Merged, ...]]:
     """Return steps that keep what changed since, and what of them has to be stored."""
     label = short(source or "then")
+    found = None if source is None else snapshot.context.catalogue.get(source)
     contents = Contents(snapshot.context, favour=None, label=label)
     made, merged = revert_merge(
         steps,
         snapshot.actual,
-        source=_entries_of(snapshot.context, source),
+        source=_entries_of(snapshot.context, found),
         present=snapshot.scan,
         blend=contents.blend,
-        suffix=b".lastgood-" + label.encode(),
+        copies=_copies(snapshot, found, ref=label),
     )
     return made, needed(made, merged)
 
 
-def _entries_of(context: Context, checkpoint: str | None) -> Callable[[bytes], Entry | None]:
-    found = None if checkpoint is None else context.catalogue.get(checkpoint)
-    return (lambda _path: None) if found is None else Files(tree_of(found), context.engine).entry
+def _entries_of(context: Context, checkpoint: Checkpoint | None) -> Callable[[bytes], Entry | None]:
+    return (lambda _path: None) if checkpoint is None else Files(tree_of(checkpoint), context.engine).entry
+
+
+def _copies(snapshot: WorkspaceSnapshot, then: Checkpoint | None, *, ref: str) -> Copies:
+    private = {*(() if then is None else then.manifest.private), *snapshot.scan.result.private}
+    return Copies(ref=ref, suffix=b".lastgood-" + ref.encode(), private=tuple(sorted(private)))
 
 
 def needed(steps: Iterable[Step], merged: Iterable[Merged]) -> tuple[Merged, ...]:
