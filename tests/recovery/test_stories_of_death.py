@@ -260,6 +260,18 @@ def test_who_goes_on_with_a_dead_run_does_not_evict_an_agent_at_work(lastgood: C
         assert sessions(lastgood) == {"taxes": "ended", "prices": "active"}
 
 
+def test_a_rollback_that_is_refused_leaves_the_session_as_it_was(lastgood: Command, shell: Shell) -> None:
+    """P7a, T14: nobody is proven to be at it, and another one has a task under way."""
+    shell(f"{START}; echo broken > prices; true")
+    other = f"LASTGOOD_SESSION=$({LASTGOOD} session start -q --shared --goal taxes); export LASTGOOD_SESSION"
+    with at_work(lastgood, f"{other}; {LASTGOOD} task start T9; true"):
+        before = lastgood("session", "list", "--json").json
+        prices = next(one["id"] for one in before["sessions"] if one["goal"] == "prices")
+        assert "is at task T9" in lastgood("recover", prices, "--rollback", expect=13).err
+        assert lastgood("session", "list", "--json").json["sessions"] == before["sessions"]
+    assert (lastgood.project / "prices").exists()
+
+
 # Where a rollback leads.
 
 
