@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from lastgood.catalogue import Query
 from lastgood.errors import Damaged
 from lastgood.host import ScanRequest
 from lastgood.ignore import is_expected, is_hand_written
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
     from types import TracebackType
     from typing import Self
 
-    from lastgood.catalogue import CheckpointFacts
+    from lastgood.catalogue import CheckpointFacts, LatestFacts
     from lastgood.context import Context
     from lastgood.conversation.capture import Captured, GivenConversation
     from lastgood.engine import ObjectWriter
@@ -312,12 +313,21 @@ class WorkspaceSnapshot:
     def guard(self, saving: SaveTransaction, *, before: str) -> str:
         """Have a checkpoint hold the present state, a new one unless one does already (rule S10)."""
         facts = self._facts
-        equal = None if facts is None else self._equal(facts.newest) or self._equal(facts.at)
+        equal = None if facts is None else self._equal(facts.newest) or self._equal(self._latest(facts))
         if equal is not None:
             self.record_unchanged()
             return equal.id
         draft = Draft(kind="guard", message=f"before {before}", actor=Actor(type="lastgood"))
         return self.keep(saving, draft).checkpoint.id
+
+    def _latest(self, facts: LatestFacts) -> CheckpointFacts | None:
+        """Return where the workspace stands if nothing but guards came after it.
+
+        By a guard's number is told what came before an operation and what after it: none is an older one.
+        """
+        query = Query(workspace_key=self.context.key, complete=True, guards=False, limit=1, brief=True)
+        newest = self.context.catalogue.find(query)
+        return facts.at if facts.at is not None and newest and newest[0].id == facts.at.id else None
 
     def _request(self, budget: float | None) -> ScanRequest:
         """Return what to scan.

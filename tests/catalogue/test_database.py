@@ -68,6 +68,15 @@ def test_files_are_private_whatever_the_umask(path: str, clock: FakeClock) -> No
         os.umask(before)
 
 
+def test_what_has_to_be_durable_is_flushed_whatever_the_settings_say(path: str, clock: FakeClock) -> None:
+    catalogue = SqliteCatalogue.open(path, clock=clock, durability="fast")
+    write = catalogue._database.write
+    flushed = write(lambda known: known.execute("PRAGMA synchronous").fetchone(), durable=True)
+    usual = write(lambda known: known.execute("PRAGMA synchronous").fetchone())
+    catalogue.close()
+    assert (flushed, usual) == ((2,), (1,))
+
+
 @pytest.mark.parametrize(("durability", "level"), [("full", 2), ("fast", 1)])
 def test_durability_sets_when_sqlite_flushes(
     path: str, clock: FakeClock, durability: str, level: int

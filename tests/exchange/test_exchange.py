@@ -175,6 +175,7 @@ def test_a_folder_goes_on_with_what_was_attached(
         assert there.get("@").id == made[2].id
         there.restore("second")
         assert (tmp_path / "elsewhere" / "src" / "app.py").read_text() == "print(2)\n"
+        (tmp_path / "elsewhere" / "new").write_text("new")
         there.save("goes on")
     with opened(tmp_path / "elsewhere", other) as again:
         assert again.list()[0].message == "goes on"

@@ -142,8 +142,10 @@ def test_a_full_disk_under_the_workspace_deletes_nothing(bench: Bench, small_dis
 def test_a_missing_workspace_is_no_proof_that_the_project_is_gone(bench: Bench) -> None:
     saved = bench.save("one", "--allow-empty")
     bench.workspace.rename(bench.home / "moved")
-    with pytest.raises(NotFound):
-        lastgood.open(bench.workspace, store=bench.store)
+    with lastgood.open(bench.workspace, store=bench.store) as workspace:
+        assert [one.id for one in workspace.list()] == [saved]
+        with pytest.raises(NotFound):
+            workspace.save()
     assert bench("save").code == 10
     (bench.home / "moved").rename(bench.workspace)
     assert bench.json("list")["checkpoints"][0]["id"] == saved

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
 from collections.abc import Callable
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 import lastgood as package
 from lastgood.workspace import Workspace
 from lastgood.workspace.session import OpenSession
+from tools.command import Command
 from tools.forks import ended, forked
 
 Act = Callable[[OpenSession[Workspace]], None]
@@ -38,5 +40,23 @@ def died(project: Path, store: Path) -> Callable[..., str]:
             session = told.read()
         assert ended(child) == -signal.SIGKILL, "the run ended before its end"
         return session
+
+    return run
+
+
+@pytest.fixture
+def shell(lastgood: Command) -> Callable[[str], subprocess.CompletedProcess[str]]:
+    """Return a call that has a shell carry out a script, until that ends however it does."""
+
+    def run(script: str) -> subprocess.CompletedProcess[str]:
+        return subprocess.run(
+            ["sh", "-c", script],
+            cwd=lastgood.project,
+            env=lastgood.environment,
+            stdin=subprocess.DEVNULL,
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     return run

@@ -18,24 +18,6 @@ START = f"{LASTGOOD} session start -q --goal prices"
 Shell = Callable[[str], subprocess.CompletedProcess[str]]
 
 
-@pytest.fixture
-def shell(lastgood: Command) -> Shell:
-    """Return a call that has a shell carry out a script, until that ends however it does."""
-
-    def run(script: str) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            ["sh", "-c", script],
-            cwd=lastgood.project,
-            env=lastgood.environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            check=False,
-        )
-
-    return run
-
-
 def task(id: str, *, change: str = ":") -> str:
     return f"{LASTGOOD} task start {id} && {change} && {LASTGOOD} task done {id}"
 

@@ -8,6 +8,7 @@ import shutil
 import signal
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -232,6 +233,43 @@ def test_where_nobody_can_tell_whose_file_grows_none_is_kept_and_that_is_said(
     assert agents.end(run)[0] == 0
     assert workspace.get_session().session.transcript is None
     assert not any(one.conversation for one in workspace.list())
+
+
+def test_what_a_stranger_wrote_before_the_agent_began_is_not_the_agents(
+    agents: Agents, tmp_path: Path
+) -> None:
+    """P8c."""
+    control, go = tmp_path / "theirs", tmp_path / "go"
+    control.mkdir()
+    rival = agents.beside("gemini-cli", control)
+    words = " ".join(agents.words("gemini-cli", "--silent"))
+    run = agents.start("run", "--", "sh", "-c", f"until [ -e {go} ]; do sleep 0.1; done; exec {words}")
+    time.sleep(1)
+    (control / "end").touch()
+    assert rival.wait() == 0
+    time.sleep(0.5)
+    go.touch()
+    time.sleep(1)
+    assert not agents.keeps()
+    (agents.control / "speak").touch()
+    assert agents.kept()["session"] == up(agents.control)[0]["session"]
+    assert agents.end(run)[0] == 0
+
+
+def test_a_conversation_found_without_a_name_is_let_go_once_a_strangers_grows_beside_it(
+    agents: Agents, workspace: Workspace, tmp_path: Path
+) -> None:
+    """P8c."""
+    control = tmp_path / "theirs"
+    control.mkdir()
+    run = agents.start("run", "--", *agents.words("gemini-cli"))
+    agents.kept()
+    agents.beside("gemini-cli", control)
+    assert eventually(lambda: not agents.keeps())
+    code, out = agents.end(run)
+    assert code == 0
+    assert "nobody can tell whose is whose" in out
+    assert workspace.get_session().session.transcript is None
 
 
 def test_a_conversation_that_was_named_at_the_start_is_told_from_a_strangers(

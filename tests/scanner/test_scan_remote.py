@@ -90,7 +90,7 @@ def request_of(desk: Desk) -> ScanRequest:
 
 def test_errors_come_back_typed(far: Desk) -> None:
     far.root.rmdir()
-    with pytest.raises(NotFound, match="does not exist"):
+    with pytest.raises(NotFound, match="is gone"):
         far.scan()
 
 

@@ -1,6 +1,7 @@
 """Plays an agent program: keeps its conversation in a file as the real one does, until it is told to end.
 
 ``HOST CONTROL [WORDS]``: in the folder CONTROL it says where its file is (``up``), and waits for ``end``.
+With ``--silent`` it says nothing before there is ``speak``.
 What each host writes was recorded from the real programs, scrubbed and cut.
 """
 
@@ -102,6 +103,8 @@ def write(host: Any, content: bytes) -> None:
 
 def main(name: str, control: Path, words: list[str]) -> None:
     host = HOSTS[name](words)
+    while "--silent" in words and not (control / "speak").exists():
+        time.sleep(0.01)
     say(host, "user", PROMPT)
     say(host, "assistant", BEGUN)
     write(host, b'{"half a line')

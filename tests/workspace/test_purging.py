@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 import subprocess
 from collections.abc import Callable
 from pathlib import Path
@@ -9,7 +10,9 @@ from pathlib import Path
 import pytest
 
 import lastgood
-from lastgood.errors import Busy, Conflict, Invalid, NotFound
+from lastgood.catalogue.backup import ask, is_sound
+from lastgood.engine import CheckpointContents, Engine
+from lastgood.errors import Busy, Conflict, Damaged, Invalid, NotFound
 from lastgood.workspace import Workspace
 from tools.command import module
 from tools.values import not_none
@@ -184,6 +187,62 @@ def test_a_purge_that_was_killed_before_it_freed_anything_ends_when_it_is_called
     assert leaky.verify(deep=True).ok
 
 
+@pytest.fixture
+def hurt(project: Path, workspace: Workspace, store: Path) -> Workspace:
+    """Return the workspace with a key in two versions, of which the first is damaged on the disk."""
+    (project / "keep").write_text("kept\n")
+    workspace.save("without", name="without")
+    (project / "key").write_bytes(random.Random(1).randbytes(9000))
+    workspace.save("first", name="first")
+    largest = max(
+        (store / "objects.git" / "objects" / "pack").glob("*.pack"), key=lambda one: one.stat().st_size
+    )
+    (project / "key").write_bytes(SECRET)
+    workspace.save("second", name="second")
+    largest.chmod(0o600)
+    held = bytearray(largest.read_bytes())
+    held[len(held) // 2] ^= 0xFF
+    largest.write_bytes(held)
+    return workspace
+
+
+@pytest.mark.parametrize("before", ["verify --repair", "list"])
+def test_a_damaged_version_does_not_keep_the_others(
+    hurt: Workspace, project: Path, store: Path, before: str
+) -> None:
+    """S5, K4."""
+    hurt.close()
+    module(project, store, *before.split())
+    with lastgood.open(project, store=store, maintenance="off") as workspace:
+        workspace.purge("key")
+        assert not is_stored(store, SECRET)
+        assert [gap.reason for gap in workspace.get("second").gaps] == ["purged"]
+        assert [(gap.path, gap.reason) for gap in workspace.get("first").gaps] == [(b"key", "purged")]
+        assert workspace.read("first", "keep") == b"kept\n"
+        assert workspace.verify(deep=True).ok
+
+
+def test_a_checkpoint_whose_commit_is_damaged_is_reduced_all_the_same(
+    leaky: Workspace, store: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S5: its row says what it is."""
+    hit = bytes.fromhex(leaky.get("with").commit)
+    engine = type(leaky._context.engine)
+    real = engine.contents
+
+    def contents(self: Engine, commit: bytes) -> CheckpointContents:
+        if commit == hit:
+            raise Damaged("this commit is damaged")
+        return real(self, commit)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(engine, "contents", contents)
+        leaky.purge("src/key")
+    assert [gap.reason for gap in leaky.get("with").gaps] == ["purged"]
+    assert not is_stored(store, SECRET)
+    assert leaky.verify(deep=True).ok
+
+
 def test_a_path_that_no_checkpoint_ever_held_is_not_found(leaky: Workspace) -> None:
     with pytest.raises(NotFound, match="no checkpoint holds any content of 'src/kez'"):
         leaky.purge("src/kez")
@@ -226,6 +285,85 @@ def test_a_catalogue_that_is_lost_afterwards_comes_back_without_it(
         assert [one.id for one in again.list()] == ids
         assert again.verify(deep=True).ok
         assert [gap.reason for gap in again.get("with").gaps] == ["purged"]
+
+
+def lose_catalogue(store: Path, *, backups: str = "") -> None:
+    """Delete the list of checkpoints, and the backups that a pattern fits."""
+    for path in [*store.glob("catalogue.sqlite3*"), *(store.glob(backups) if backups else ())]:
+        path.unlink()
+
+
+@pytest.mark.parametrize("kept", ["older", "newest", "none"])
+def test_a_catalogue_rebuilt_from_any_backup_keeps_all_other_files(
+    leaky: Workspace, project: Path, store: Path, kept: str
+) -> None:
+    """S5, K4: one of before the purge names commits that are gone; their reduced copies are there."""
+    leaky.maintain()
+    before = (store / "catalogue.backup.sqlite3.gz").read_bytes()
+    ids = {one.id for one in leaky.list()}
+    leaky.purge("src/key")
+    leaky.close()
+    lose_catalogue(store, backups="" if kept == "newest" else "catalogue.backup.sqlite3*")
+    if kept == "older":
+        (store / "catalogue.backup.sqlite3.gz").write_bytes(before)
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert {one.id for one in again.list()} == ids
+        assert again.verify(deep=True).ok
+        for name, content in (("without", b"one\n"), ("with", b"one\n"), ("later", b"two\n")):
+            assert again.read(name, "src/app.py") == content
+        assert [gap.reason for gap in again.get("with").gaps] == ["purged"]
+        assert again.plan_purge("src/key").again
+
+
+def test_no_backup_that_names_what_was_purged_stays(leaky: Workspace, store: Path) -> None:
+    """S5, K4."""
+    leaky.maintain()
+    leaky.save("more", allow_empty=True)
+    leaky.maintain()
+    gone = {one.commit for one in leaky.list() if one.id != leaky.get("without").id}
+    leaky.purge("src/key")
+    found = sorted(store.glob("catalogue.backup.sqlite3*"))
+    assert found
+    for path in found:
+        assert is_sound(str(path)), path
+        named = ask(str(path), lambda known: known.execute("SELECT commit_id FROM checkpoint").fetchall())
+        assert gone.isdisjoint(commit for (commit,) in named), path
+
+
+def test_a_purge_that_was_killed_while_it_freed_has_a_backup_that_names_what_is_left(
+    leaky: Workspace, project: Path, store: Path, killed: Kill
+) -> None:
+    """S5, K4: made before the first byte goes."""
+    leaky.maintain()
+    killed(lambda: leaky.purge("src/key"), event="os.remove", path="/objects.git/objects/pack/")
+    leaky.close()
+    lose_catalogue(store)
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert [gap.reason for gap in again.get("with").gaps] == ["purged"]
+        assert again.verify(deep=True).ok
+        again.purge("src/key")
+    assert not is_stored(store, SECRET)
+
+
+def test_a_rebuild_lets_a_whole_checkpoint_be_although_a_copy_of_it_was_begun(
+    leaky: Workspace, project: Path, store: Path, killed: Kill
+) -> None:
+    """S5, K4: the purge had not come to take anything out of the list."""
+    leaky.maintain()
+    before = (store / "catalogue.backup.sqlite3.gz").read_bytes()
+    killed(lambda: leaky.purge("src/key"), event="os.remove", path="/objects.git/objects/pack/")
+    leaky.close()
+    lose_catalogue(store, backups="catalogue.backup.sqlite3*")
+    (store / "catalogue.backup.sqlite3.gz").write_bytes(before)
+    assert module(project, store, "verify", "--repair").returncode == 0
+    with lastgood.open(project, store=store, maintenance="off") as again:
+        assert again.read("with", "src/key") == SECRET
+        assert again.verify(deep=True).ok
+        again.purge("src/key")
+        assert again.verify(deep=True).ok
+    assert not is_stored(store, SECRET)
 
 
 def test_a_private_file_that_was_purged_is_held_no_more_once_it_is_excluded(

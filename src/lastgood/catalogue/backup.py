@@ -269,10 +269,11 @@ DAMAGED = "damaged"
 _CHANGES = "SELECT value FROM meta WHERE name = 'changes'"
 
 
-def back_up(connection: sqlite3.Connection, path: str) -> bool:
+def back_up(connection: sqlite3.Connection, path: str, *, alone: bool = False) -> bool:
     """Copy the catalogue to its backup, keeping the one before; False when nothing changed since.
 
-    `Damaged` if the copy is not sound, or older than the backup: it must not push out a better one.
+    ``alone``: the one before goes, once the new one is there and proven. `Damaged` if the copy is not sound,
+    or older than the backup: it must not push out a better one.
     """
     backup = os.path.join(os.path.dirname(path), BACKUP)
     clear(backup)
@@ -280,6 +281,8 @@ def back_up(connection: sqlite3.Connection, path: str) -> bool:
     if is_older(connection, path):
         raise Damaged(f"the catalogue {printable(path)} {OLDER}: not backed up", hint=REPAIR_HINT)
     if there and _changes(there[0]) == connection.execute(_CHANGES).fetchone()[0]:
+        if alone and is_sound(there[0]):
+            _drop_older(path)
         return False
     refusal = Damaged(f"the catalogue {printable(path)} is damaged: not backed up", hint=REPAIR_HINT)
     packed = make(connection, backup, is_sound=is_sound, refusal=refusal)
@@ -287,7 +290,17 @@ def back_up(connection: sqlite3.Connection, path: str) -> bool:
         _put(packed, backup, before=there[0] if there else None)
     finally:
         drop(packed)
+    if alone:
+        _drop_older(path)
     return True
+
+
+def _drop_older(path: str) -> None:
+    older = backups(path)[1:]
+    for one in older:
+        drop(one)
+    if older:
+        sync_directory(os.path.dirname(path))
 
 
 def _put(packed: str, backup: str, *, before: str | None) -> None:

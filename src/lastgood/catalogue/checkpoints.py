@@ -548,6 +548,13 @@ class CatalogueMaintainer(CatalogueWriter):
 
         return self._database.write(lambda connection: adopt(connection, manifest, commit=commit))
 
+    def reduce(self, checkpoints: Sequence[tuple[Manifest, str]]) -> None:
+        """Have rows name reduced copies of checkpoints, all at once; the commits before may be freed.
+
+        Durable on return, whatever the settings say: what follows cannot be taken back.
+        """
+        self._database.write(lambda connection: reduce(connection, checkpoints), durable=True)
+
     def set_damaged(self, faults: dict[str, str | None]) -> None:
         """Mark checkpoints as damaged, with the reason, or as sound again.
 
@@ -592,14 +599,14 @@ class CatalogueMaintainer(CatalogueWriter):
         self._database.read(lambda connection: back_up(connection, self.path))
         return [f"the damaged copy {one} was set aside" for one in aside]
 
-    def back_up(self) -> bool:
+    def back_up(self, *, alone: bool = False) -> bool:
         """Write a sound copy beside the catalogue; False when nothing changed since the last one.
 
-        `Damaged`, and no copy, if the catalogue itself is not sound.
+        ``alone``: no copy from before stays. `Damaged`, and no copy, if the catalogue itself is not sound.
         """
         from lastgood.catalogue.backup import back_up
 
-        return self._database.read(lambda connection: back_up(connection, self.path))
+        return self._database.read(lambda connection: back_up(connection, self.path, alone=alone))
 
     def shrink(self) -> int:
         """Give back the room that dropped rows left, where that is worthwhile; return the bytes."""
@@ -621,10 +628,6 @@ class SqliteCatalogue(CatalogueMaintainer):
     def drop(self, checkpoints: Iterable[str]) -> Sequence[str]:
         """Drop the rows of those that are marked as deleted, and return their ids: no undo from now on."""
         return self._database.write(lambda connection: drop(connection, checkpoints))
-
-    def reduce(self, checkpoints: Sequence[tuple[Manifest, str]]) -> None:
-        """Have rows name reduced copies of checkpoints, all at once; the commits before may be freed."""
-        self._database.write(lambda connection: reduce(connection, checkpoints))
 
     def clear_freed(self) -> None:
         """Declare that the bytes of all dropped rows are freed."""

@@ -491,13 +491,18 @@ class Database:
                 self._refuse_newer(connection)
                 raise
 
-    def write(self, work: Work[Result]) -> Result:
-        """Change something in one transaction, durable on return; nothing is changed if it raises."""
+    def write(self, work: Work[Result], *, durable: bool = False) -> Result:
+        """Change something in one transaction; nothing is changed if it raises.
+
+        It is on the disk on return, as far as the settings say, or in any case if it is to be ``durable``.
+        """
         with self._lock:
             self._look_again(changing=True)
             connection = self._ready()
             self.demand_room()
             try:
+                if durable:
+                    return self._durably(connection, work)
                 return self._in_transaction(connection, work)
             except (sqlite3.Error, UnicodeDecodeError) as error:
                 raise self.failure(error) from error
@@ -570,6 +575,14 @@ class Database:
         if self._connection is None:
             raise Usage("the workspace was closed", hint="open it again: lastgood.open(path)")
         return self._connection
+
+    def _durably(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
+        (usual,) = connection.execute("PRAGMA synchronous").fetchone()
+        connection.execute("PRAGMA synchronous = FULL")
+        try:
+            return self._in_transaction(connection, work)
+        finally:
+            connection.execute(f"PRAGMA synchronous = {usual}")
 
     def _in_transaction(self, connection: sqlite3.Connection, work: Work[Result]) -> Result:
         try:

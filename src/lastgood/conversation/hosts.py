@@ -45,10 +45,14 @@ class FoundConversation(Value):
 
 
 class Chosen(Value):
-    """The conversation of a command, None where none can be told; ``doubt`` says why, or what is left out."""
+    """The conversation of a command, None where none can be told; ``doubt`` says why, or what is left out.
+
+    ``withdrawn`` is one that was told before, and that nobody can tell any more.
+    """
 
     conversation: FoundConversation | None = None
     doubt: str | None = None
+    withdrawn: str | None = None
 
 
 def claude_home(environment: Mapping[str, str]) -> str | None:
@@ -136,15 +140,16 @@ def one_of_grown(
 ) -> tuple[str | None, str | None]:
     """Return the conversation of a host that says nothing, and why none can be told.
 
-    ``grown`` are those of its folder that were written to since the command began; one of them was
-    ``named`` when it was started, or ``known`` before. Beside ``strangers``, others of the same host in
-    the same folder, a file that grew proves nothing.
+    ``grown`` are those of its folder that were written to since it began; one of them was ``named`` when
+    it was started, or ``known`` before as the only one. Beside ``strangers``, others of the same host in
+    the same folder, a file that grew proves nothing; of several one that was only known may be another's.
     """
-    for one in (named, known):
-        if one in grown:
-            return one, None
+    if named in grown:
+        return named, None
     if not grown or named is not None:
         return None, None
+    if known in grown and len(grown) == 1:
+        return known, None
     if strangers or len(grown) > 1:
         return None, "another of its kind works in the same folder, so that nobody can tell whose is whose"
     return next(iter(grown)), None

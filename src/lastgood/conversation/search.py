@@ -35,6 +35,8 @@ _TICK_NS = 20_000_000
 # twentieth of a processor.
 _SOON, _LATER, _SHARE = 0.1, 2.0, 20
 _GROWTH = 20
+# Until when another one is at work that is still there.
+_STILL = float("inf")
 
 
 class ConversationSearch:
@@ -44,19 +46,21 @@ class ConversationSearch:
         self._mark = f"{SESSION_VARIABLE}={session}".encode()
         self._root = to_text(root)
         self._began = time.monotonic()
-        self._since = time.time_ns() - _TICK_NS
+        self._command_since = time.time_ns() - _TICK_NS
         self._due = 0.0
         self._known: str | None = None
         self._seen: list[HostProcess] = []
         self._parents: dict[int, int] = {}
-        self._rivals: set[str] = set()
+        self._rivals: dict[str, float] = {}
+        self._not_yet: dict[tuple[int, str], int] = {}
 
     def renew(self) -> None:
         """Look often again: another command begins."""
         self._began, self._due = time.monotonic(), 0.0
-        self._since = time.time_ns() - _TICK_NS
+        self._command_since = time.time_ns() - _TICK_NS
         self._known, self._seen = None, []
         self._rivals.clear()
+        self._not_yet.clear()
 
     def look(self, *, over: bool = False) -> Chosen | None:
         """Return what is found now; None if it is not yet time to look again.
@@ -71,14 +75,15 @@ class ConversationSearch:
         self._due = now + max(_SOON, min(_LATER, (now - self._began) / _GROWTH), took * _SHARE)
         if chosen.conversation is not None:
             self._known = chosen.conversation.session
+        elif chosen.withdrawn is not None:
+            self._known = None
         return chosen
 
     def _look(self, *, over: bool) -> Chosen:
         found: list[FoundConversation] = []
         doubt: str | None = None
         if not over:
-            self._parents = {}
-            self._seen = list(self._processes())
+            self._see()
         for process in self._seen:
             one = self._claude(process) or self._codex(process)
             if one is None and hosts.is_gemini(process.words):
@@ -87,7 +92,32 @@ class ConversationSearch:
                 found.append(one)
         above = {pid: list(_above(pid, self._parents)) for pid in self._parents}
         chosen = hosts.chosen(found, above=above, known=self._known)
-        return chosen if chosen.conversation is not None else Chosen(doubt=doubt)
+        if chosen.conversation is not None:
+            return chosen
+        return Chosen(doubt=doubt, withdrawn=None if doubt is None else self._known)
+
+    def _see(self) -> None:
+        """Look at our own processes, and at every other Gemini CLI that works in the workspace.
+
+        A process may turn into another program: when it was last seen to be none yet is remembered.
+        """
+        now = time.time_ns()
+        self._parents = {}
+        self._seen = list(self._processes())
+        for process in self._seen:
+            if not hosts.is_gemini(process.words):
+                self._not_yet[process.pid, process.started] = now
+        there = set(_works_beside(self._root, self._parents))
+        gone = time.time_ns()
+        for folder, until in self._rivals.items():
+            if until == _STILL and folder not in there:
+                self._rivals[folder] = gone
+        self._rivals.update(dict.fromkeys(there, _STILL))
+
+    def _since(self, process: HostProcess) -> int:
+        """Return since when a process may have written as what it is now, as file systems keep times."""
+        seen = self._not_yet.get((process.pid, process.started), 0)
+        return max(self._command_since, _began(process) - _TICK_NS, seen - _TICK_NS)
 
     def _processes(self) -> Iterator[HostProcess]:
         """Yield what runs below our own supervisors, and note whose child each is."""
@@ -130,14 +160,13 @@ class ConversationSearch:
         home = hosts.gemini_home(process.environment)
         if home is None or not hosts.is_within(process.folder, self._root):
             return None, None
-        if _works_beside(process.folder, self._parents):
-            self._rivals.add(process.folder)
-        grown = _grown(f"{home}/tmp", folder=process.folder, since=self._since)  # noqa: S108 - a folder of its own
+        since = self._since(process)
+        grown = _grown(f"{home}/tmp", folder=process.folder, since=since)  # noqa: S108 - a folder of its own
         session, doubt = hosts.one_of_grown(
             grown,
             named=hosts.named_session(process.words),
             known=self._known,
-            strangers=process.folder in self._rivals,
+            strangers=self._rivals.get(process.folder, 0) >= since,
         )
         if session is None:
             told = None if doubt is None else f"the conversation of gemini-cli is not kept: {doubt}"
@@ -159,6 +188,12 @@ def _process(pid: int, started: str) -> HostProcess:
         folder=_folder(pid),
         environment={name: environment[name] for name in _VARIABLES & environment.keys()},
     )
+
+
+def _began(process: HostProcess) -> int:
+    """Return when a process began, in nanoseconds as file systems keep times."""
+    up = int(process.started) * 1_000_000_000 // os.sysconf("SC_CLK_TCK")
+    return time.time_ns() - time.clock_gettime_ns(time.CLOCK_BOOTTIME) + up
 
 
 def _folder(pid: int) -> str:
@@ -237,15 +272,15 @@ def _written_since(path: str, since: int) -> bool:
         return False
 
 
-def _works_beside(folder: str, below: Collection[int]) -> bool:
-    """Tell whether another Gemini CLI than those below our command works in a folder."""
+def _works_beside(root: str, below: Collection[int]) -> Iterator[str]:
+    """Yield the folders of the workspace in which another Gemini CLI works than those below our command."""
     for pid in pids():
-        if pid in below or _folder(pid) != folder:
+        folder = "" if pid in below else _folder(pid)
+        if not hosts.is_within(folder, root):
             continue
         words = [os.fsdecode(word) for word in content_of(pid, "cmdline").split(b"\0")]
         if hosts.is_gemini(words):
-            return True
-    return False
+            yield folder
 
 
 def _names(folder: str) -> Sequence[str]:

@@ -229,6 +229,7 @@ class Effect(Value):
     when it started, by which it is placed whatever the clocks say. Times are in nanoseconds.
     ``unknown`` means that it started and nobody saw it end. ``checkpoint`` holds what was there before
     it, if that was made; ``result`` has under ``value`` what it came to, if that was asked to be kept.
+    ``stood`` is the checkpoint at which the workspace stood when it started; None where nobody noted it.
     """
 
     id: str
@@ -244,6 +245,7 @@ class Effect(Value):
     ended_at: Timestamp | None = None
     checkpoint: str | None = None
     result: Mapping[str, object] | None = None
+    stood: str | None = None
 
 
 # --- The tasks of a progress as JSON: of thousands, only what changed is written and read ---
@@ -336,7 +338,9 @@ SESSION = Form(
     Ancestry=Form(Ancestry, Ancestor=_ANCESTOR),
     SessionState=words(*SESSION_STATES),
 )
-EFFECT = Form(Effect, "a step of the work", version=VERSION, EffectState=words(*EFFECT_STATES))
+EFFECT = Form(
+    Effect, "a step of the work", version=VERSION, sparse="stood", EffectState=words(*EFFECT_STATES)
+)
 
 encode_progress = PROGRESS.encode
 encode_session, decode_session = SESSION.encode, SESSION.decode

@@ -10,7 +10,7 @@ from lastgood.catalogue import Query
 from lastgood.errors import Busy, Conflict, Damaged, Invalid, LastgoodError, NotFound
 from lastgood.model.checkpoint import TreeRef, decode, encode
 from lastgood.model.report import PurgedCheckpoint, PurgePlan, PurgeReport
-from lastgood.model.tree import DIRECTORY, FILE, Gap
+from lastgood.model.tree import DIRECTORY, FILE, Gap, TreeId
 from lastgood.paths import join, printable, to_text, ways, within
 from lastgood.retention.policy import GRACE
 from lastgood.retention.sweep import SweepTransaction, inventory, roots
@@ -19,12 +19,12 @@ from lastgood.trees import Files, tree_of
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Iterator, Sequence
+    from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
     from lastgood.context import Context
-    from lastgood.engine import ObjectReader, ObjectWriter
+    from lastgood.engine import EngineReader, ObjectReader, ObjectWriter
     from lastgood.model.checkpoint import Checkpoint, Manifest
-    from lastgood.model.tree import Entry, TreeId
+    from lastgood.model.tree import Entry
 
 # The blob of no bytes: nothing is in it, and many files share it.
 _EMPTY = bytes.fromhex("e69de29bb2d1d6434b8b29ae775ad8c2e48c5391")
@@ -92,7 +92,7 @@ def without(
         for entry in entries:
             path = join(place, entry.name)
             if path in gone:
-                size = objects.blob_size(entry.oid) if entry.kind == FILE else None
+                size = _size(objects, entry.oid) if entry.kind == FILE else None
                 gaps.append(Gap(path=path, reason="purged", size=size))
             elif path in made:
                 kept.append(entry.replace(oid=made[path].tree, modes=made[path].modes))
@@ -189,7 +189,7 @@ def _versions(objects: ObjectReader, checkpoints: Iterable[Checkpoint], path: by
             elif one.tree_id not in known:
                 known.add(one.tree_id)
                 waiting += _listing(objects, one.tree_id)
-    return {oid: _size(objects, oid) for oid in found - {_EMPTY}}
+    return {oid: _size(objects, oid) or 0 for oid in found - {_EMPTY}}
 
 
 def _listing(objects: ObjectReader, tree: TreeId) -> Sequence[Entry]:
@@ -199,11 +199,11 @@ def _listing(objects: ObjectReader, tree: TreeId) -> Sequence[Entry]:
         return ()
 
 
-def _size(objects: ObjectReader, oid: bytes) -> int:
+def _size(objects: ObjectReader, oid: bytes) -> int | None:
     try:
         return objects.blob_size(oid)
     except Damaged:
-        return 0
+        return None
 
 
 # --- purge: reduced copies first, then no byte of the contents ---
@@ -226,7 +226,7 @@ def purge(context: Context, path: bytes, *, everywhere: bool, interrupted: Calla
                 plan = _plan(context, path)
                 _refuse_others(plan, everywhere=everywhere)
                 _take_out(sweeping, plan)
-            upkeep.catalogue.back_up()  # the one before names commits that are gone
+            upkeep.catalogue.back_up()
             after = context.measure()
     finally:
         context.reserve.lay_in(again=given)
@@ -246,6 +246,8 @@ def _take_out(sweeping: SweepTransaction, plan: PurgePlan) -> None:
     rows = _reduced_copies(sweeping, plan)
     if rows:
         sweeping.catalogue.reduce(rows)
+    # Before a byte goes: a backup of before names commits that will be gone.
+    sweeping.catalogue.back_up(alone=True)
     sweeping.sweep(roots(context, deleted_after=horizon))
     sweeping.engine.refresh()
     left = set(oids) - sweeping.engine.missing(oids)
@@ -267,22 +269,33 @@ def _reduced_copies(sweeping: SweepTransaction, plan: PurgePlan) -> list[tuple[M
             found = sweeping.catalogue.get(one.id)
             if found is None:
                 continue  # it was deleted long ago, and forgotten just now
-            contents = engine.contents(bytes.fromhex(found.commit))
-            root, gaps = without(engine, contents.workspace, one.paths, writer=writer)
-            manifest = reduced(decode(contents.manifest), commit=found.commit, root=root, gaps=gaps)
+            root, gaps = without(engine, tree_of(found), one.paths, writer=writer)
+            record, state = _record(engine, found)
+            manifest = reduced(record, commit=found.commit, root=root, gaps=gaps)
+            spoken = manifest.conversation
             commit = writer.checkpoint(
                 id=manifest.id,
                 manifest=encode(manifest),
                 workspace=root,
-                state=contents.state,
+                state=state,
                 created_at=manifest.created_at,
-                conversation=contents.conversation,
+                conversation=None if spoken is None else TreeId(tree=bytes.fromhex(spoken.tree)),
             )
             rows.append((manifest, commit.hex()))
         writer.publish(durable=True)
     finally:
         writer.abandon()
     return rows
+
+
+def _record(engine: EngineReader, checkpoint: Checkpoint) -> tuple[Manifest, Mapping[str, bytes]]:
+    """Return the record of a checkpoint, and its state: the row's where the commit is damaged."""
+    try:
+        contents = engine.contents(bytes.fromhex(checkpoint.commit))
+        return decode(contents.manifest), contents.state
+    except Damaged:
+        manifest = checkpoint.manifest
+        return manifest, {name: bytes.fromhex(oid) for name, oid in manifest.state.items()}
 
 
 def _refuse_others(plan: PurgePlan, *, everywhere: bool) -> None:

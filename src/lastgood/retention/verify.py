@@ -104,7 +104,10 @@ def _strangers(context: Context) -> list[tuple[Manifest, str]]:
             found.append((decode(context.engine.contents(commit).manifest), commit.hex()))
         except LastgoodError:
             continue  # a commit that cannot be read is reported by the proof, not adopted
-    return sorted(found, key=lambda one: (one[0].sequence, one[0].created_at, one[0].id))
+    # Of several copies of one that which lacks least comes first, and stays if it is whole.
+    return sorted(
+        found, key=lambda one: (one[0].sequence, one[0].created_at, one[0].id, len(one[0].gaps), one[1])
+    )
 
 
 def _journal_faults(context: Context) -> list[str]:
@@ -218,7 +221,27 @@ def _adopt(upkeep: MaintenanceTransaction, manifest: Manifest, commit: str) -> C
                 created_at=manifest.created_at,
             )
         )
-    return upkeep.catalogue.adopt(manifest, commit=commit)
+    return upkeep.catalogue.adopt(manifest, commit=commit) or _take_reduced(upkeep, manifest, commit)
+
+
+def _take_reduced(upkeep: MaintenanceTransaction, manifest: Manifest, commit: str) -> Checkpoint | None:
+    """Have a row that a backup of before a purge brought name the reduced copy; None if it is whole."""
+    catalogue, engine = upkeep.catalogue, upkeep.context.engine
+    row = catalogue.get(manifest.id)
+    if row is None or manifest.copy_of is None or row.commit == commit:
+        return None
+    gone = bool(engine.missing((bytes.fromhex(row.commit),)))
+    if not gone and not (_is_reduction(row, manifest) and _Proof(upkeep.context, bad=set()).examine(row)):
+        return None
+    catalogue.reduce([(manifest, commit)])
+    return catalogue.get(manifest.id)
+
+
+def _is_reduction(row: Checkpoint, manifest: Manifest) -> bool:
+    """Tell whether a record is that of a checkpoint without what was purged, and lacks nothing else."""
+    further = [gap for gap in manifest.gaps if gap not in row.gaps]
+    known = manifest.copy_of in {row.commit, row.manifest.copy_of}
+    return known and all(gap.reason == "purged" for gap in further)
 
 
 def _verdicts(

@@ -12,9 +12,11 @@ if TYPE_CHECKING:
 
     from lastgood.context import Context
     from lastgood.model.checkpoint import Checkpoint
-    from lastgood.model.session import Session
+    from lastgood.model.session import Effect, Session
 
 _PAGE = 32
+# What is saved of an attempt that did not end well.
+_LEFTOVERS = frozenset({"error", "interrupt"})
 
 
 def left(context: Context, key: str) -> Iterator[Session]:
@@ -36,7 +38,7 @@ def rollback_target(context: Context, session: Session) -> Checkpoint | None:
     left = [one for one in steps if not is_taken_back(context, one)]
     begun = tasks.unfinished_attempt(context.work.progress(session.id), left)
     if begun is not None:
-        return _newer(_before(context, session.workspace_key, begun.after), good)
+        return _newer(_before(context, begun), good)
     done = _sound(context, own.replace(kind="task", moment="after"))
     turn = _sound(context, own.replace(kind="turn"))
     if turn is not None and turn.manifest.moment == "before":
@@ -44,17 +46,40 @@ def rollback_target(context: Context, session: Session) -> Checkpoint | None:
     return _newer(done, good) or _first(context, own)
 
 
-def _before(context: Context, key: str, sequence: int) -> Checkpoint | None:
-    """Return the newest checkpoint up to a number at which no task was under way."""
-    query = Query(workspace_key=key, complete=True, guards=False)
+def _before(context: Context, begun: Effect) -> Checkpoint | None:
+    """Return the nearest ground along the history from where the workspace stood when an attempt began.
+
+    Records of older releases do not tell where: of these it is the newest one by its number.
+    """
+    if begun.stood is None or context.catalogue.get(begun.stood) is None:
+        return _newest_ground(context, begun)
+    for facts in context.catalogue.history(begun.workspace_key, start=begun.stood):
+        one = context.catalogue.get(facts.id)
+        if one is not None and _is_ground(context, one):
+            return one
+    return None
+
+
+def _newest_ground(context: Context, begun: Effect) -> Checkpoint | None:
+    query = Query(workspace_key=begun.workspace_key, complete=True, guards=False)
     offset = 0
     while found := context.catalogue.find(query.replace(limit=_PAGE, offset=offset)):
         for one in found:
-            quiet = not one.manifest.progress.count("running")
-            if one.sequence <= sequence and quiet and one.damaged is None:
+            if one.sequence <= begun.after and _is_ground(context, one):
                 return one
         offset += _PAGE
     return None
+
+
+def _is_ground(context: Context, one: Checkpoint) -> bool:
+    """Tell whether a checkpoint was made while no task was under way, and not of what an attempt had left."""
+    if one.damaged is not None or one.kind in _LEFTOVERS or one.manifest.progress.count("running"):
+        return False
+    if one.kind != "session-end" or one.session is None:
+        return True
+    steps = context.work.effects(one.manifest.workspace_key, session=one.session)
+    begun = [step for step in steps if step.after < one.sequence]
+    return tasks.unfinished_attempt(one.manifest.progress, begun) is None
 
 
 def _sound(context: Context, query: Query) -> Checkpoint | None:

@@ -162,6 +162,7 @@ def planned(
         attempt=attempt,
         irreversible=irreversible,
         after=0 if facts is None else facts.newest.sequence,
+        stood=None if facts is None or facts.at is None else facts.at.id,
     )
 
 

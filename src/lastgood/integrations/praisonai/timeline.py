@@ -29,6 +29,8 @@ from lastgood.integrations.turns import alone, turn
 from lastgood.paths import printable
 from lastgood.save import MESSAGE_LIMIT
 from lastgood.settings import MEBIBYTE, Rungs, Settings
+from lastgood.store import ensure_store
+from lastgood.workspace.arguments import admit
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
@@ -76,13 +78,14 @@ class Line:
         every: Sequence[KeptCheckpoint],
         operations: Sequence[Operation],
         *,
+        stands: str | None = None,
         moved: UnchangedRestore | None = None,
     ) -> None:
         self._every = {one.id: one for one in every}
         self.kept = [one for one in every if one.kind != "guard" or one.metadata.get(ROLE) == RESCUE]
         self.trunk = [one for one in self.kept if one.kind != "guard"]
         self.mark = (every[0].id if every else None, operations[0].id if operations else None)
-        self.at = self._stand(operations, moved)
+        self.at = self._stand(operations, stands, moved)
 
     @property
     def newest(self) -> KeptCheckpoint | None:
@@ -122,7 +125,7 @@ class Line:
         return next((one for one in self.kept if one.metadata.get(STEP) == str(step)), None)
 
     def _stand(
-        self, operations: Sequence[Operation], moved: UnchangedRestore | None
+        self, operations: Sequence[Operation], stands: str | None, moved: UnchangedRestore | None
     ) -> KeptCheckpoint | None:
         newest = self.newest
         if moved is not None and moved.mark == self.mark and moved.target in self._every:
@@ -131,9 +134,13 @@ class Line:
         target = None if last is None else self._every.get(last.target or "")
         if last is None or target is None or newest is None:
             return newest
+        if last.stands is not None:
+            return target if last.stands == stands else newest
+        # A restore to a guard leaves where the workspace stands (rule T15); here it is the line's own end.
         guard = self._every.get(last.guard or "")
-        since = last.at > newest.manifest.created_at if guard is None else guard.sequence >= newest.sequence
-        return target if since else newest
+        if guard is None or guard.kind != "guard":
+            return target if last.at > newest.manifest.created_at else newest
+        return target if guard.sequence >= newest.sequence else newest
 
 
 @dataclass
@@ -146,7 +153,11 @@ class UnchangedRestore:
 
 def line_of(workspace: Workspace, moved: UnchangedRestore | None = None) -> Line:
     """Return the line of a workspace as it is now."""
-    return Line(workspace.list(), workspace.operations(), moved=moved)
+    try:
+        stands = workspace.get("@").id
+    except NotFound:
+        stands = None
+    return Line(workspace.list(), workspace.operations(), stands=stands, moved=moved)
 
 
 def found(line: Line, workspace: Workspace, text: str) -> KeptCheckpoint:
@@ -207,6 +218,9 @@ def refuse_unfit(config: CheckpointConfig) -> None:
 def prepared(config: CheckpointConfig) -> Settings:
     """Make a workspace's store, if there is none, and return the settings to open it with."""
     store = store_of(config)
+    if _own(config.root, store):  # a place that lastgood itself makes no store in
+        admit(config.root, os.environ, allow_root=_is_meant(config.root))
+        ensure_store(os.fsencode(store), random=os.urandom(16))
     with opened(config) as workspace:
         return settled(config, workspace.settings, store=store)
 

@@ -272,6 +272,9 @@ class RunContext:
         if looked.doubt is not None and looked.doubt not in self._doubts:
             self._doubts.add(looked.doubt)
             self.events.notice(looked.doubt, task=task.id)
+        if looked.withdrawn is not None and self._transcript is not None:
+            self.workspace.keep_conversation(None)
+            self._transcript = None
         found = looked.conversation
         if found is None or found.transcript == self._transcript:
             return
