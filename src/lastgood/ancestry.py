@@ -14,9 +14,11 @@ from lastgood.value import Value
 
 TYPE_CHECKING = False
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Collection, Sequence
 
 _FIRST = 1
+# So many processes are remembered of verbs that have nobody in common.
+_MOST = 32
 
 
 class Process(Value):
@@ -48,19 +50,20 @@ def reach(line: Sequence[Process], *, is_machines: bool, whole: bool = True) -> 
     """Return how much of a line counts: a verb, and who is above it, up to the first process.
 
     Not ``whole``, there are more, which could not be seen. ``is_machines`` says that the first process is
-    the machine's own, which only starts others; that of a container may be anybody.
+    the machine's own, which only starts others; that of a container may be anybody, and so may whoever
+    sent a line into it from outside, which ends before the first process.
     """
+    is_whole = whole and is_machines and line[-1].pid == _FIRST
+    last = len(line) - (2 if is_machines and line[-1].pid == _FIRST else 1)
     for place, (child, one) in enumerate(pairwise(line)):
         above = line[place + 2] if place + 2 < len(line) else None
-        is_first = one.pid == _FIRST
         if child.terminal and not one.terminal:
-            return Reach(owners=place, known=place, open=is_first and not is_machines)
-        if is_first:
-            return Reach(owners=place, known=place, open=not is_machines)
+            return Reach(owners=place, known=last, open=not is_whole)
+        if one.pid == _FIRST:
+            return Reach(owners=place, known=last, open=not is_machines)
         if not one.terminal and above is not None and _adopts(above, one):
-            last = len(line) - 2 if line[-1].pid == _FIRST else len(line) - 1
-            return Reach(owners=place, known=last, open=not (whole and is_machines))
-    return Reach(owners=max(0, len(line) - 1), known=max(0, len(line) - 1), open=not whole)
+            return Reach(owners=place, known=last, open=not is_whole)
+    return Reach(owners=max(0, len(line) - 1), known=max(0, len(line) - 1), open=True)
 
 
 def _adopts(parent: Process, child: Process) -> bool:
@@ -81,11 +84,12 @@ def follow(known: Ancestry | None, seen: Ancestry, *, alive: bool | None) -> Anc
     """Return what is known of an owner after one more verb, which was ``seen`` below some processes.
 
     ``alive`` says whether who is known lives. A verb from elsewhere changes nothing while an owner lives,
-    or may live out of sight. Where verbs have nobody in common, none of them owns.
+    or may live out of sight. Where it was the shell of some verbs only, the next one shows who began it.
+    Where verbs have nobody in common, none of them owns; what is forgotten of them then leaves it open.
     """
     if known is None or known.verb == seen.verb:
         return known or seen
-    if known.found and alive is not False:
+    if known.found and alive:
         return known
     if (known.host, known.boot, known.namespace) != (seen.host, seen.boot, seen.namespace):
         return seen if alive is False else known
@@ -93,20 +97,29 @@ def follow(known: Ancestry | None, seen: Ancestry, *, alive: bool | None) -> Anc
     if shared:
         rest = known.processes[known.owners :]
         return known.replace(processes=(*shared, *rest), owners=len(shared), found=True, verb=seen.verb)
-    if alive is False:
-        return seen
-    others = tuple(one for one in known.processes if one not in seen.processes)
-    return seen.replace(processes=(*seen.processes, *others), owners=0, open=seen.open or known.open)
+    if known.found or alive is False:
+        return known if alive is None else seen
+    is_open = seen.open or known.open
+    others = () if is_open else tuple(one for one in known.processes if one not in seen.processes)
+    kept = (*seen.processes, *others)[:_MOST]
+    is_open = is_open or len(kept) < len(seen.processes) + len(others)
+    return seen.replace(processes=kept, owners=0, open=is_open)
 
 
-def judge(known: Ancestry, states: Sequence[bool | None]) -> bool | None:
+def judge(known: Ancestry, states: Sequence[bool | None], *, own: Collection[Ancestor] = ()) -> bool | None:
     """Tell whether a session's owner lives, from whether its processes do; None where nobody can tell.
 
-    An owner that was found decides. Else nobody is proven to live, and death is proven only where every
-    process is dead that may be at work.
+    An owner that was found is proven to live. Dead, it may have been no more than the shell of some verbs:
+    death is proven only where everybody above it is dead too, or the caller's ``own``, whom nothing is
+    kept from; and where some were out of sight, only if one of these lives.
+    Before one is found nobody is proven to live, and everybody has to be dead.
     """
-    if known.found:
+    if known.found and states[0] is not False:
         return states[0]
+    if known.found:
+        living = [one for one, state in zip(known.processes, states, strict=True) if state is not False]
+        unknown = any(one not in own for one in living) or (known.open and not living)
+        return None if unknown else False
     gone = all(state is False for state in states)
     return False if gone and states and not known.open else None
 

@@ -134,9 +134,10 @@ def state_of(context: Context, session: Session) -> SessionState:
 
 def lives(context: Context, session: Session) -> bool | None:
     """Tell whether whoever is at work in a session lives; None where that cannot be told."""
-    if session.owner.pid is None and session.ancestry is not None:
-        return context.processes.lives(session.ancestry)
-    return context.processes.alive(session.owner)
+    alive = None if session.owner.pid is None else context.processes.alive(session.owner)
+    if session.ancestry is None or alive is True or (alive is None and session.ancestry.found):
+        return alive
+    return context.processes.lives(session.ancestry)
 
 
 def is_callers(context: Context, session: Session) -> bool:
@@ -146,12 +147,14 @@ def is_callers(context: Context, session: Session) -> bool:
 
 
 def may_be_callers(context: Context, session: Session) -> bool:
-    """Tell whether a session's owner is the caller or above it, as far as its verbs tell so far."""
+    """Tell whether a session's owner is the caller or above it, as far as its verbs tell so far.
+
+    It is nobody's else where none of those that may be at work lives but who is above the caller, too.
+    """
     known = session.ancestry
-    if known is None or known.found or not context.passing:
+    if known is None or known.found or not context.passing or not known.owners:
         return is_callers(context, session)
-    above = context.processes.ancestry()
-    return above is not None and any(one in above.processes for one in known.processes[: known.owners])
+    return context.processes.are_own(known)
 
 
 def uptime(context: Context) -> int:
@@ -184,7 +187,7 @@ def tells_owner(context: Context, session: Session) -> Ancestry | None:
         return None
     if known is None and session.owner.pid is not None:
         return None
-    if known is not None and known.found and lives(context, session) is not False:
+    if known is not None and known.found and lives(context, session):
         return None
     above = context.processes.ancestry()
     return None if above is None or under(context, session, above) == session else above

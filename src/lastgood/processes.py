@@ -9,7 +9,7 @@ import os
 
 from lastgood.errors import NotFound
 from lastgood.ids import SESSION_VARIABLE
-from lastgood.model.session import Living, Owner, Usage
+from lastgood.model.session import Ancestor, Living, Owner, Usage
 from lastgood.procfs import GONE, PARENT, STATE, content_of, pids, settled_pids, stat_of, words_of
 
 TYPE_CHECKING = False
@@ -109,7 +109,16 @@ class ProcFiles:
             return False
         if known.namespace != _namespace():
             return None
-        return judge(known, [_lives(one.pid, one.started) for one in known.processes])
+        states = [_lives(one.pid, one.started) for one in known.processes]
+        return judge(known, states, own=_own() if states[:1] == [False] else ())
+
+    def are_own(self, known: Ancestry) -> bool:
+        """Tell whether of some processes those that live, and one at least, are this one or above it."""
+        if known.host != os.uname().nodename or (known.boot, known.namespace) != (_boot(), _namespace()):
+            return False
+        living = [one for one in known.processes if _lives(one.pid, one.started) is not False]
+        own = _own()
+        return bool(living) and all(one in own for one in living)
 
     def boot(self) -> str | None:
         """Return the id of the machine's present run; None where that cannot be told."""
@@ -222,6 +231,11 @@ def _line(pid: int) -> tuple[list[Process], bool]:
         )
         pid = int(stat[PARENT])
     return line, not pid
+
+
+def _own() -> list[Ancestor]:
+    """Return this process and those above it."""
+    return [Ancestor(pid=one.pid, started=one.started) for one in _line(os.getpid())[0]]
 
 
 def _lives(pid: int, started: str | None) -> bool | None:

@@ -340,8 +340,12 @@ def _continued(context: Context, view: View, found: Found, way: _Way) -> Recover
         back = None
         if way.rewinds_files:
             target = _target_of(context, found)
-            was = _laid_down(context, was)
-            back = _taken_back(context, view, found.run, target=target, force=way.force)
+            left, was = was, _laid_down(context, was)
+            try:
+                back = _taken_back(context, view, found.run, target=target, force=way.force)
+            except BaseException:
+                _put_back(context, left)
+                raise
             found = found.replace(checkpoint=target, returned=not found.named)
         anew = _taken_up(context, was, owner=way.owner)
         change = tasks.released if back is None else back.change
@@ -375,6 +379,14 @@ def _laid_down(context: Context, was: Session) -> Session:
     return context.work.change(
         lambda work: work.change_session(was.id, lambda found: found.replace(state="incomplete"))
     )
+
+
+def _put_back(context: Context, was: Session) -> None:
+    """Have a session as it was before a rollback that was refused; none that has begun to write is."""
+    if was.state == "active" and context.journal.read() is None:
+        context.work.change(
+            lambda work: work.change_session(was.id, lambda found: found.replace(state=was.state))
+        )
 
 
 class _Back(Value):

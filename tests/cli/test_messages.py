@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import shlex
 import signal
 import subprocess
 import sys
@@ -11,7 +12,10 @@ from pathlib import Path
 import pytest
 
 import lastgood as package
+from lastgood.cli.grammar import quoted
+from lastgood.cli.hints import completed
 from lastgood.cli.plans import done_words
+from lastgood.cli.reader import read
 from lastgood.model.operation import Outcome
 from tools.command import COMMAND, Command, told
 from tools.terminal import Terminal
@@ -31,6 +35,17 @@ def test_hints_keep_the_folder_and_the_store_as_given(kept: Command) -> None:
         assert f"lastgood {hint}" not in done.err
     document = kept(*place, "show", "nosuch", "--json", cwd=kept.store, expect=10).json
     assert f"lastgood {' '.join(place)} list" in document["error"]["hint"]
+
+
+@pytest.mark.parametrize("place", ["plain", "with space", "it's", 'say "so"', 'it\'s "so"', "a\nb'c"])
+def test_hints_keep_the_store_beside_a_folder_of_any_name(place: str) -> None:
+    call = read(["--store", "s t", "-C", place, "list"])
+    hint = f"make it again: lastgood -C {quoted(place)} restore @"
+    whole = f"make it again: lastgood -C {quoted(place)} --store 's t' restore @"
+    assert completed(hint, call) == whole
+    assert completed(hint.replace(quoted(place), shlex.quote(place)), call) == whole.replace(
+        quoted(place), shlex.quote(place)
+    )
 
 
 def test_a_store_that_was_named_and_is_not_there_is_no_empty_one(kept: Command, tmp_path: Path) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -202,6 +203,55 @@ def test_on_a_terminal_a_person_is_asked_about_it(lastgood: Command, shell: Shel
     done = lastgood.terminal("recover", answers="b\n")
     assert "did not finish, its owner is unknown" in done.out
     assert not (lastgood.project / "prices").exists()
+
+
+AGENT = """
+import subprocess, sys
+subprocess.run(["sh", "-c", sys.argv[1]], check=True, stdout=subprocess.DEVNULL)
+print("begun", flush=True)
+sys.stdin.read()
+"""
+
+
+@contextmanager
+def at_work(lastgood: Command, script: str) -> Iterator[None]:
+    """Have an agent carry out a script by a shell of its own, and go on living."""
+    with subprocess.Popen(
+        [sys.executable, "-c", AGENT, script],
+        cwd=lastgood.project,
+        env=lastgood.environment,
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        text=True,
+    ) as agent:
+        assert agent.stdout is not None
+        assert agent.stdout.readline() == "begun\n"
+        yield
+        agent.kill()
+
+
+def test_who_goes_on_with_a_dead_run_does_not_evict_an_agent_at_work(lastgood: Command, shell: Shell) -> None:
+    """P1, P7a: though both were begun below the same shell; by force it does, and says so."""
+    shell(f"{SCRIPT}; kill -9 $$")
+    with at_work(lastgood, f"{LASTGOOD} session start -q --goal taxes; true"):
+        refused = lastgood("recover", "prices", "--continue", expect=13)
+        assert "cannot go on beside sess_" in refused.err
+        assert sessions(lastgood) == {"taxes": "active", "prices": "incomplete"}
+        forced = lastgood("recover", "prices", "--continue", "--force", "--json").json
+        assert forced["took_over"].startswith("sess_")
+        assert sessions(lastgood) == {"taxes": "ended", "prices": "active"}
+
+
+def test_a_rollback_that_is_refused_leaves_the_session_as_it_was(lastgood: Command, shell: Shell) -> None:
+    """P7a, T14: nobody is proven to be at it, and another one has a task under way."""
+    shell(f"{START}; echo broken > prices; true")
+    other = f"LASTGOOD_SESSION=$({LASTGOOD} session start -q --shared --goal taxes); export LASTGOOD_SESSION"
+    with at_work(lastgood, f"{other}; {LASTGOOD} task start T9; true"):
+        before = lastgood("session", "list", "--json").json
+        prices = next(one["id"] for one in before["sessions"] if one["goal"] == "prices")
+        assert "is at task T9" in lastgood("recover", prices, "--rollback", expect=13).err
+        assert lastgood("session", "list", "--json").json["sessions"] == before["sessions"]
+    assert (lastgood.project / "prices").exists()
 
 
 # Where a rollback leads.

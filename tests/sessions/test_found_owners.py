@@ -139,6 +139,22 @@ def test_verbs_in_one_shell_do_not_hide_the_agent_above(lastgood: Command, agent
     assert (state(lastgood), owner(lastgood)) == ("active", agent.process.pid)
 
 
+def test_an_agent_that_works_on_is_not_dead_with_the_shell_of_its_first_verbs(
+    lastgood: Command, agent: Agent
+) -> None:
+    """P1: the shell is gone; nobody takes over from whoever began it, until that one is gone too."""
+    both = f"S=$({START}); export LASTGOOD_SESSION=$S; echo $S > ../session; {LASTGOOD} task start T1; true"
+    agent.do(both)
+    assert state(lastgood) == "active"
+    lastgood("session", "start", expect=13)
+    told = lastgood("recover", expect=2)
+    assert "its owner is unknown" in told.err
+    agent.do(f"LASTGOOD_SESSION=$(cat ../session) {LASTGOOD} task done T1")
+    assert (state(lastgood), owner(lastgood)) == ("active", agent.process.pid)
+    agent.die()
+    assert state(lastgood) == "incomplete"
+
+
 def test_a_verb_from_elsewhere_changes_nothing(lastgood: Command, agent: Agent) -> None:
     """P1."""
     agent.do(START)

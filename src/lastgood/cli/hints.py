@@ -25,7 +25,8 @@ def completed(text: str, call: Call | None) -> str:
 
     from lastgood.cli.table import spellings
 
-    value = r"(?:'[^']*'|[^\s']\S*)"
+    # As `quoted` and `shlex.quote` write a word.
+    value = r"""(?:\$'(?:[^'\\]|\\.)*'|'[^']*'|"[^"]*"|\\.|[^\s'"\\])+"""
     options = rf"(?: -C (?P<folder>{value}))?(?: --store (?P<store>{value}))?"
     command = re.compile(rf"\blastgood{options} (?=(?:{'|'.join(spellings())})\b)")
     return command.sub(lambda found: _whole(found, call), text)
