@@ -115,6 +115,12 @@ def assert_settled(
     assert present == start, f"{where}: neither start nor target\n{differences(present, start)}"
 
 
+def recover(workspace: Workspace, *, roll_back: bool) -> None:
+    """Finish what was interrupted, or take it back; where it is over there is nothing to take back (P7b)."""
+    if not roll_back or workspace.status().state == "interrupted":
+        workspace.recover(roll_back=roll_back)
+
+
 def assert_nothing_ours(stage: Stage, where: str) -> None:
     """Nothing temporary of ours stays in a workspace where no restore waits to be finished (rule T12b)."""
     left = [path for path in stage.tree() if b".lastgood-" in path]

@@ -17,7 +17,7 @@ import pytest
 
 from faults.cli import Bench
 from faults.injector import Blow, Injector, Mode, Trial
-from faults.scenes import opened
+from faults.scenes import opened, recover
 from faults.stage import Stage, tree_of
 from faults.sweep import FULL
 
@@ -239,7 +239,7 @@ def test_an_edit_before_a_restore_was_killed_is_not_lost_in_its_recovery(
         trial = injector.finish()
         assert trial.killed, f"{where}: {trial.lines}"
         with opened(stage) as workspace:
-            workspace.recover(roll_back=roll_back)
+            recover(workspace, roll_back=roll_back)
             assert workspace.status().state == "idle", where
         _assert_found(stage, words, None, f"{how}, killed, {where} ({trial.hit})")
         assert _ours(stage) == [], f"{where} ({trial.hit})"

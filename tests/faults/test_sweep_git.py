@@ -8,7 +8,7 @@ import pytest
 
 from faults.cli import git
 from faults.injector import Blow, Injector, Trial
-from faults.scenes import opened
+from faults.scenes import opened, recover
 from faults.stage import Stage
 from faults.sweep import WAYS, each_of, sweep
 
@@ -62,7 +62,7 @@ def test_a_kill_leaves_what_can_be_finished_or_taken_back(
         assert trial.killed or trial.said("restored"), f"{where}: {trial.lines}"
         with opened(stage) as workspace:
             interrupted = workspace.status().state == "interrupted"
-            workspace.recover(roll_back=roll_back)
+            recover(workspace, roll_back=roll_back)
         present = seen(stage)
         wanted = (start if roll_back else target) if interrupted else present
         assert present == wanted, f"{where}: {present} != {wanted}"

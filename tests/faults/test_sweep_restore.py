@@ -9,6 +9,7 @@ from faults.scenes import (
     assert_nothing_lost,
     assert_settled,
     opened,
+    recover,
     target_of,
     two_checkpoints,
 )
@@ -67,7 +68,7 @@ def test_an_undo_killed_at_any_call_is_finished_or_taken_back(
         assert_nothing_lost(stage, start, where)
         with opened(stage) as workspace:
             interrupted = workspace.status().state == "interrupted"
-            workspace.recover(roll_back=roll_back)
+            recover(workspace, roll_back=roll_back)
             present = stage.tree()
             wanted = (start if roll_back else target) if interrupted else present
             assert present == wanted, f"{where}: {differences(present, wanted)}"
@@ -96,7 +97,7 @@ def test_a_recovery_killed_at_any_call_can_be_run_again(
         assert trial.killed or trial.said("recovered"), f"{where}: {trial.lines}"
         assert_nothing_lost(stage, start, where)
         with opened(stage) as workspace:
-            workspace.recover(roll_back=roll_back)
+            recover(workspace, roll_back=roll_back)
             wanted = start if roll_back else target
             assert stage.tree() == wanted, f"{where}: {differences(stage.tree(), wanted)}"
             if not roll_back:
