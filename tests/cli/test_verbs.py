@@ -301,8 +301,8 @@ def test_on_a_terminal_a_large_deletion_asks_even_with_yes(kept: Command) -> Non
 
 
 def test_without_a_ref_a_person_picks_one(kept: Command) -> None:
-    shown = kept.terminal("restore", answers="2\ny\n").out
-    assert "  2  ckpt_" in shown
+    shown = kept.terminal("restore", answers="one\ny\n").out
+    assert "1 of 1" in shown
     assert (kept.project / "a.txt").read_text(encoding="utf-8") == "first\n"
 
 
@@ -555,8 +555,9 @@ def test_on_a_narrow_terminal_a_list_keeps_within_it(kept: Command) -> None:
     assert max(map(len, listed.splitlines())) <= 80
     assert "Kind" in listed
     assert "Gaps" not in listed
-    picked = kept.terminal("restore", answers="\n", expect=130).out
-    assert max(len(line) for line in picked.splitlines() if "ckpt_" in line) <= 80
+    picked = kept.terminal("restore", answers="q\n", expect=130).out
+    drawn = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", picked)
+    assert max(len(line) for line in drawn.splitlines() if "ckpt_" in line) <= 80
 
 
 def test_help_keeps_within_a_terminal(kept: Command) -> None:

@@ -66,6 +66,10 @@ class Done:
         return json.loads(self.out)
 
 
+# What ends a question, and the list to choose from when it is drawn.
+_PROMPTS = (b"[y/N]", b"to leave:", b"to quit:", b"\x1b[?7h")
+
+
 class Command:
     """Runs the command in the project."""
 
@@ -116,7 +120,7 @@ class Command:
             if not part:
                 break
             out += part
-            if pending and out.rstrip(b" ").endswith((b"[y/N]", b"to leave:", b"to quit:")):
+            if pending and out.rstrip(b" ").endswith(_PROMPTS):
                 line, _, pending = pending.partition("\n")
                 os.write(terminal, line.encode() + b"\n")
         os.close(terminal)

@@ -254,7 +254,10 @@ class Screen:
 
     def _leave(self) -> None:
         _write("\x1b[H\x1b[2J\x1b[?25h\x1b[?1049l")
-        termios.tcsetattr(_IN, termios.TCSADRAIN, self._settings)
+        try:
+            termios.tcsetattr(_IN, termios.TCSADRAIN, self._settings)
+        except termios.error:  # the terminal is gone
+            return
 
     def _ended(self, number: int, _frame: FrameType | None) -> None:
         self._leave()
